@@ -1,0 +1,5 @@
+"""`python -m bfl`."""
+
+from bfl.cli import main
+
+main()

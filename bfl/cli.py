@@ -1,0 +1,178 @@
+"""The command line. Options of `simulate` are the fields of the `...Params`: one place for key, default and help."""
+
+import dataclasses
+import inspect
+import os
+import signal
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from bfl import __version__
+from bfl.config import all_fields, read_settings
+from bfl.errors import BflError
+from clients.errors import ClientError
+from clients.parameters import DataParams, TrainingParams, key_of
+from edge_servers.errors import EdgeError
+from edge_servers.parameters import RoundParams
+
+os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
+os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+
+PANELS = {"Rounds and edge servers": RoundParams, "Data": DataParams, "Training": TrainingParams}
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Blockchain-empowered federated learning for multi-server edge computing.",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"bfl {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def front_door(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+    ] = False,
+) -> None:
+    """Options that hold for every command."""
+
+
+@app.command()
+def doctor() -> None:
+    """Check this machine and say what to do."""
+    from bfl.doctor import examine, report
+
+    checks = examine()
+    report(checks, Console())
+    if any(check.status == "fail" for check in checks):
+        raise typer.Exit(1)
+
+
+def simulate(
+    config: Path | None = None,
+    out: Path | None = None,
+    resume: Path | None = None,
+    allow_other_environment: bool = False,
+    **flags: Any,
+) -> None:
+    """Train over simulated devices and edge servers on this machine.
+
+    Settings come from the defaults, then --config, then environment variables such as BFL_ROUNDS, then flags.
+    Everything about the run is recorded in the run folder; Ctrl-C leaves it complete and resumable.
+    """
+    from bfl import simulation
+    from bfl.progress import RunDisplay, summary_table
+
+    given = {key_of(name): value for name, value in flags.items() if value is not None}
+    console = Console(stderr=False)
+    if resume:
+        _check_resume_flags(given, config, out)
+        ready = simulation.resume(resume, given.get("rounds"), allow_other_environment)
+    else:
+        settings = read_settings(config, os.environ, given)
+        simulation.check_settings(settings)
+        ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
+    dataset, folder = ready.dataset, ready.folder.path
+    print(f"data: {dataset.name}, {len(dataset.train):,} images, from {dataset.source}")
+    print(f"run folder: {folder}", flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:
+        summary = simulation.run(ready, display.show)
+    console.print(summary_table(summary))
+    _say_what_is_where(folder)
+    if summary["status"] == "interrupted":
+        print(f"Interrupted after round {summary['rounds']}. Go on with: bfl simulate --resume {folder}")
+        raise typer.Exit(130)
+
+
+def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None) -> None:
+    extra = [f"--{key}" for key in given if key != "rounds"]
+    extra += ["--config"] * (config is not None) + ["--out"] * (out is not None)
+    if extra:
+        raise BflError(
+            f"--resume goes on with the run's own settings; found {', '.join(extra)} beside it, expected only --rounds"
+        )
+
+
+def _default_folder(scheme: str, partition: str) -> Path:
+    return Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{scheme}-{partition}"
+
+
+def _say_what_is_where(folder: Path) -> None:
+    from bfl.plots import can_plot
+
+    print(f"metrics: {folder / 'metrics.jsonl'}   summary: {folder / 'summary.json'}   model: {folder / 'model.pt'}")
+    if can_plot():
+        print(f"plots: {folder / 'plots'}")
+    else:
+        print("plots: none, matplotlib is not installed (extra `simulation`)")
+
+
+def _with_setting_flags(command: Any) -> Any:
+    """`command` with one option per setting in place of its **flags, for typer to read."""
+    fixed = {
+        "config": Annotated[Path | None, typer.Option("--config", help="TOML file with settings.")],
+        "out": Annotated[
+            Path | None,
+            typer.Option("--out", help="Run folder to make (default: runs/DATE-SCHEME-PARTITION)."),
+        ],
+        "resume": Annotated[Path | None, typer.Option("--resume", help="Run folder to go on with.")],
+        "allow_other_environment": Annotated[
+            bool,
+            typer.Option("--allow-other-environment", help="Resume although torch, threads, engine or machine differ."),
+        ],
+    }
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=False if "allow" in name else None, annotation=a
+        )
+        for name, a in fixed.items()
+    ]
+    panels = {key_of(f.name): title for title, cls in PANELS.items() for f in dataclasses.fields(cls)}
+    for key, field in all_fields().items():
+        default = f" (default: {field.default})" if field.default != "" else ""
+        option = typer.Option(
+            f"--{key}",
+            help=field.metadata["help"] + default,
+            show_default=False,
+            metavar=_metavar(field),
+            rich_help_panel=panels[key],
+        )
+        annotation = Annotated[type(field.default) | None, option]  # type: ignore[valid-type]
+        options.append(
+            inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        )
+    command.__signature__ = inspect.Signature(options)
+    command.__annotations__ = {option.name: option.annotation for option in options}
+    return command
+
+
+def _metavar(field: Any) -> str:
+    choices = field.metadata["choices"]
+    return "|".join(choices) if choices and len("|".join(choices)) < 40 else type(field.default).__name__.upper()
+
+
+app.command("simulate")(_with_setting_flags(simulate))
+
+
+def main() -> None:
+    """Entry point: what is refused is told in one line, with exit code 2."""
+    try:
+        app()
+    except (BflError, ClientError, EdgeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(141)

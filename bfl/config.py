@@ -1,0 +1,80 @@
+"""Configuration: defaults < TOML file < environment (BFL_...) < flags. Unknown keys are errors."""
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tomli_w
+
+from bfl.errors import ConfigError
+from clients.errors import ParameterError
+from clients.parameters import DataParams, TrainingParams, key_of, nearest, read_params
+from edge_servers.parameters import RoundParams, Settings
+
+PARAMS = (RoundParams, DataParams, TrainingParams)
+ENVIRONMENT_PREFIX = "BFL_"
+
+
+def all_fields() -> dict[str, "dataclasses.Field[Any]"]:
+    """Every setting by its key, in the order of the help."""
+    return {key_of(field.name): field for cls in PARAMS for field in dataclasses.fields(cls)}
+
+
+def read_settings(
+    file: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    flags: Mapping[str, object] | None = None,
+) -> Settings:
+    """The settings of a run; each source overrides the one before it."""
+    merged: dict[str, object] = {}
+    for source, values in (
+        (str(file), read_toml(file) if file else {}),
+        ("environment", read_environment(environment or {})),
+        ("flags", flags or {}),
+    ):
+        check_keys(values, source)
+        merged |= values
+    try:
+        return Settings(*(read_params(cls, merged) for cls in PARAMS))  # type: ignore[arg-type]
+    except ParameterError as error:
+        raise ConfigError(str(error)) from error
+
+
+def check_keys(values: Mapping[str, object], source: str) -> None:
+    """Raise `ConfigError` for a key nobody knows, naming the nearest one that is known."""
+    known = all_fields()
+    for key in values:
+        if key not in known:
+            raise ConfigError(f'{source}: unknown key "{key}"{nearest(key, known)}')
+
+
+def read_toml(path: Path) -> dict[str, object]:
+    """The keys of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: is not TOML ({error})") from error
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
+    """The settings in variables such as BFL_ROUNDS and BFL_DATA_DIR."""
+    return {
+        name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-"): value
+        for name, value in environment.items()
+        if name.startswith(ENVIRONMENT_PREFIX)
+    }
+
+
+def flat(settings: Settings) -> dict[str, object]:
+    """Every setting by its key: what `config.toml` and Flower's run configuration hold."""
+    parts = (settings.rounds, settings.data, settings.training)
+    return {key_of(name): value for part in parts for name, value in dataclasses.asdict(part).items()}
+
+
+def write_toml(settings: Settings, path: Path) -> None:
+    """All settings of a run, so that `--config` with this file repeats it."""
+    path.write_text(tomli_w.dumps(flat(settings)), encoding="utf-8")

@@ -1,0 +1,120 @@
+"""`bfl doctor`: what this machine has, what it lacks, and what to do about it."""
+
+import importlib
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from clients.errors import ClientError
+
+_PINNED = {"flwr": "1.41.0", "torch": "2.13.0", "torchvision": "0.28.0"}
+_FREE_GB = 2
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was looked at: ok, warn (something is missing that you may not need) or fail."""
+
+    name: str
+    status: str
+    found: str
+    do: str = ""
+
+
+def examine() -> list[Check]:
+    """Everything that `./run.sh` needs, in the order in which it needs it."""
+    steps: list[Callable[[], Check]] = [
+        _python,
+        lambda: _package("torch", "fail", "install bfl again: ./run.sh does it"),
+        lambda: _package("flwr", "fail", "install bfl again: ./run.sh does it"),
+        lambda: _package("torchvision", "warn", "install bfl[simulation] for downloads and SVHN"),
+        lambda: _package("flwr_datasets", "warn", "install bfl[simulation]: partitions need it"),
+        lambda: _package("matplotlib", "warn", "install bfl[simulation] for plots"),
+        lambda: _package("ray", "warn", "install bfl[ray] only if you want `flwr run .`"),
+        _cores,
+        _memory,
+        _disk,
+        _data,
+    ]
+    return [step() for step in steps]
+
+
+def report(checks: list[Check], console: Console) -> None:
+    """The checks as a table."""
+    table = Table(title="bfl doctor", title_justify="left")
+    for column in ("check", "", "found", "what to do"):
+        table.add_column(column, overflow="fold")
+    colour = {"ok": "green", "warn": "yellow", "fail": "red"}
+    for check in checks:
+        table.add_row(check.name, f"[{colour[check.status]}]{check.status}[/]", check.found, check.do)
+    console.print(table)
+
+
+def _python() -> Check:
+    ok = sys.version_info >= (3, 11)
+    return Check(
+        "Python",
+        "ok" if ok else "fail",
+        platform.python_version(),
+        "" if ok else "install Python 3.11 or newer",
+    )
+
+
+def _package(name: str, if_missing: str, do: str) -> Check:
+    try:
+        if name == "torchvision":
+            from clients.sources import declare_torchvision_operator
+
+            declare_torchvision_operator()
+        importlib.import_module(name)
+        found = version(name.replace("_", "-"))
+    except (ImportError, PackageNotFoundError, RuntimeError, OSError) as error:
+        return Check(name, if_missing, f"cannot be imported: {error}", do)
+    pinned = _PINNED.get(name)
+    if pinned and found.split("+")[0] != pinned:
+        return Check(name, "warn", f"{found}, tested with {pinned}", f"install {name}=={pinned}")
+    return Check(name, "ok", found)
+
+
+def _cores() -> Check:
+    import torch
+
+    return Check("cores", "ok", f"{os.cpu_count()}, torch uses {torch.get_num_threads()} threads")
+
+
+def _memory() -> Check:
+    try:
+        gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    except (ValueError, OSError, AttributeError):
+        return Check("memory", "warn", "unknown", "2 GB are enough for 1,000 devices")
+    enough = gb >= 1.5
+    return Check("memory", "ok" if enough else "warn", f"{gb:.1f} GB", "" if enough else "use fewer devices")
+
+
+def _disk() -> Check:
+    try:
+        free = shutil.disk_usage(Path.cwd()).free / 2**30
+        writable = os.access(Path.cwd(), os.W_OK)
+    except OSError as error:
+        return Check("folder", "fail", str(error), "change to a folder that exists")
+    if not writable:
+        return Check("folder", "fail", f"{Path.cwd()} is not writable", "change to another folder, or use --out")
+    enough = free >= _FREE_GB
+    return Check("disk", "ok" if enough else "warn", f"{free:.1f} GB free", "" if enough else "make room")
+
+
+def _data() -> Check:
+    from clients.sources import find_fashion_mnist
+
+    try:
+        return Check("Fashion-MNIST", "ok", find_fashion_mnist(None).source)
+    except ClientError as error:
+        return Check("Fashion-MNIST", "warn", str(error).splitlines()[0], "see bfl simulate, or --dataset synthetic")

@@ -1,0 +1,71 @@
+"""Pictures of a run."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from clients.partition import Share
+
+
+def plot_curves(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> list[Path]:
+    """accuracy.png and loss.png over the rounds."""
+    evaluated = [line for line in metrics if line["accuracy"] is not None]
+    rounds = [line["round"] for line in evaluated]
+    accuracy = [100 * line["accuracy"] for line in evaluated]
+    return [
+        _curve(rounds, accuracy, "test accuracy (%)", title, folder / "accuracy.png"),
+        _curve(rounds, [line["loss"] for line in evaluated], "test loss", title, folder / "loss.png"),
+    ]
+
+
+def _curve(x: Sequence[int], y: Sequence[float], label: str, title: str, path: Path) -> Path:
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    axes.plot(x, y, color="#1f5fa8", linewidth=1.6, marker="o" if len(x) < 25 else None, markersize=3.5)
+    if len(y):
+        axes.annotate(f"{y[-1]:.4g}", (x[-1], y[-1]), xytext=(4, 4), textcoords="offset points", fontsize=9)
+    axes.set(xlabel="round", ylabel=label, title=title)
+    axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+def plot_partition(shares: Sequence[Share], labels: NDArray[np.int64], classes: int, path: Path, title: str) -> Path:
+    """How many images of each label each device holds, as a picture of devices x labels."""
+    plt = _pyplot()
+    counts = np.stack([np.bincount(labels[share], minlength=classes) for share in shares])
+    height = min(12.0, 1.6 + 0.28 * len(shares))
+    figure, axes = plt.subplots(figsize=(1.8 + 0.55 * classes, height), layout="constrained")
+    picture = axes.imshow(counts, aspect="auto", cmap="Blues", interpolation="nearest", vmin=0)
+    axes.set(xlabel="label", ylabel="device", title=title, xticks=range(classes))
+    if len(shares) <= 30:
+        axes.set_yticks(range(len(shares)))
+        for (device, label), count in np.ndenumerate(counts):
+            dark = count > 0.6 * counts.max()
+            axes.text(label, device, count or "", ha="center", va="center", fontsize=7, color="w" if dark else "k")
+    figure.colorbar(picture, label="images")
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+def can_plot() -> bool:
+    """Whether matplotlib is installed (extra `simulation`)."""
+    try:
+        _pyplot()
+    except ImportError:
+        return False
+    return True
+
+
+def _pyplot() -> Any:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt

@@ -1,0 +1,74 @@
+"""What a person sees of a run: a live line on a terminal, plain lines in a pipe, a table at the end."""
+
+from types import TracebackType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from edge_servers.federation import RoundReport
+
+
+class RunDisplay:
+    """Progress of a run, as a context manager; `show` is called after every round."""
+
+    def __init__(self, console: Console, rounds: int, done: int) -> None:
+        self._console = console
+        self._rounds = rounds
+        self._told = "starting"
+        self._live: Progress | None = None
+        if console.is_terminal:
+            columns = (
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.description}"),
+                TimeRemainingColumn(),
+            )
+            self._live = Progress(*columns, console=console)
+            self._task = self._live.add_task("starting", total=rounds, completed=done)
+
+    def __enter__(self) -> "RunDisplay":
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, report: RoundReport) -> None:
+        """A finished round, and whoever is not in its closed list."""
+        if report.scores:
+            self._told = f"accuracy {100 * report.scores.accuracy:.2f} %  loss {report.scores.loss:.4f}"
+        seconds = sum(s for phase, s in report.seconds.items() if phase != "evaluate")
+        if self._live:
+            self._live.update(self._task, completed=report.round, description=f"{self._told}  {seconds:.2f} s/round")
+        elif report.scores:
+            print(f"round {report.round}/{self._rounds}  {self._told}  {seconds:.2f} s", flush=True)
+        for refusal in report.refused:
+            self._console.print(
+                f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}",
+                style="yellow",
+            )
+
+
+def summary_table(summary: dict[str, Any]) -> Table:
+    """The end of a run in one look."""
+    table = Table(title=f"{summary['scheme']} on {summary['dataset']}", show_header=False, title_justify="left")
+    accuracy, loss = summary["accuracy"], summary["loss"]
+    rows = {
+        "status": f"{summary['status']}, {summary['rounds']} of {summary['rounds-planned']} rounds",
+        "accuracy": f"{100 * accuracy:.2f} % (mean of the last five evaluations)" if accuracy is not None else "-",
+        "loss": f"{loss:.4f}" if loss is not None else "-",
+        "network": f"{summary['edges']} edge servers, {summary['devices']} devices, {summary['partition']} data",
+        "model": f"{summary['parameters']:,} parameters",
+        "time": f"{summary['wall-seconds']:.1f} s in all, {summary['seconds-per-round'] or 0:.3f} s per round "
+        "without evaluation",
+        "refused": f"{summary['refused']} gradients",
+    }
+    for name, value in rows.items():
+        table.add_row(name, value)
+    return table

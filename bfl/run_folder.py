@@ -1,0 +1,180 @@
+"""A run on disk: config.toml, metrics.jsonl, checkpoint.npz, summary.json, model.pt, plots/.
+
+After every round the folder is complete: whatever kills the process, `--resume` goes on from the last finished round.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bfl.config import read_settings, write_toml
+from bfl.errors import RunFolderError
+from edge_servers.federation import RoundReport
+from edge_servers.leader import Reign
+from edge_servers.parameters import Settings
+from edge_servers.standing import Standing
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stands: every server's standing, the metrics that belong to it, and the time it took."""
+
+    standings: tuple[Standing, ...]
+    """One per server, or one for all where they share a model."""
+    metrics_bytes: int
+    wall_s: float
+
+    @property
+    def round(self) -> int:
+        """The last finished round."""
+        return self.standings[0].round
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics_path = path / "metrics.jsonl"
+        self.plots = path / "plots"
+        self._checkpoint_path = path / "checkpoint.npz"
+
+    @classmethod
+    def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunFolder":
+        """A new, empty run; a folder that already holds something is never touched."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RunFolderError(f"{path} exists and is not empty; choose another --out, or go on with --resume {path}")
+        folder = cls(path)
+        try:
+            folder.plots.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"{path}: cannot be made ({error.strerror})") from error
+        write_toml(settings, path / "config.toml")
+        folder.write_json("environment.json", environment)
+        folder.metrics_path.touch()
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run."""
+        for name in ("config.toml", "metrics.jsonl"):
+            if not (path / name).is_file():
+                raise RunFolderError(f"{path} is not a run folder: it has no {name}")
+        folder = cls(path)
+        folder.plots.mkdir(exist_ok=True)
+        return folder
+
+    def settings(self) -> Settings:
+        """What the run was started with."""
+        return read_settings(self.path / "config.toml")
+
+    def append_round(self, report: RoundReport, wall_s: float, standings: Sequence[Standing]) -> None:
+        """Record a finished round: its metrics line first, then the checkpoint that makes it count."""
+        with self.metrics_path.open("ab") as file:
+            file.write(json.dumps(metrics_of(report)).encode() + b"\n")
+            size = file.tell()
+        self.save_checkpoint(Checkpoint(tuple(standings), size, wall_s))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All recorded rounds."""
+        with self.metrics_path.open(encoding="utf-8") as file:
+            try:
+                return [json.loads(line) for line in file]
+            except json.JSONDecodeError as error:
+                raise RunFolderError(f"{self.metrics_path}: damaged ({error})") from error
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint in one step: a reader sees the old one or the new one, never half of one."""
+        about = {
+            "metrics-bytes": checkpoint.metrics_bytes,
+            "wall-s": checkpoint.wall_s,
+            "standings": [_standing_to_json(standing) for standing in checkpoint.standings],
+        }
+        partial = self._checkpoint_path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez(
+                file,
+                about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+                models=np.stack([standing.model for standing in checkpoint.standings]),
+            )
+        partial.replace(self._checkpoint_path)
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """Where the run stands, or None before its first round. Metrics of an unfinished round are cut off."""
+        if not self._checkpoint_path.exists():
+            os.truncate(self.metrics_path, 0)
+            return None
+        try:
+            with np.load(self._checkpoint_path, allow_pickle=False) as stored:
+                about, models = json.loads(stored["about"].tobytes()), stored["models"]
+            standings = tuple(_standing_from_json(s, m) for s, m in zip(about["standings"], models, strict=True))
+            checkpoint = Checkpoint(standings, about["metrics-bytes"], about["wall-s"])
+        except (OSError, ValueError, KeyError, EOFError) as error:
+            raise RunFolderError(f"{self._checkpoint_path}: damaged ({error}); start the run anew") from error
+        if self.metrics_path.stat().st_size < checkpoint.metrics_bytes:
+            raise RunFolderError(
+                f"{self.metrics_path}: found {self.metrics_path.stat().st_size} bytes, expected at least "
+                f"{checkpoint.metrics_bytes} for {checkpoint.round} rounds; lines are missing"
+            )
+        os.truncate(self.metrics_path, checkpoint.metrics_bytes)
+        return checkpoint
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """One of the folder's JSON files, for people and programs."""
+        (self.path / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """The content of one of them; empty where it does not exist."""
+        path = self.path / name
+        if not path.exists():
+            return {}
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunFolderError(f"{path}: damaged ({error})") from error
+        return content
+
+
+def metrics_of(report: RoundReport) -> dict[str, Any]:
+    """One line of metrics.jsonl. Apart from `seconds`, the same seed gives the same line (P11)."""
+    return {
+        "round": report.round,
+        "accuracy": report.scores.accuracy if report.scores else None,
+        "loss": report.scores.loss if report.scores else None,
+        "leader": report.leader,
+        "winner": report.winner,
+        "phi": report.phi,
+        "training-nodes": report.training_nodes,
+        "samples": report.samples,
+        "divergence": report.divergence,
+        "consensus-error": report.consensus_error,
+        "refused": [asdict(refusal) for refusal in report.refused],
+        "seconds": {phase: round(seconds, 6) for phase, seconds in report.seconds.items()},
+    }
+
+
+def _standing_to_json(standing: Standing) -> dict[str, Any]:
+    return {
+        "round": standing.round,
+        "block-hash": standing.block_hash.hex(),
+        "winner": standing.winner,
+        "leader": standing.reign.leader,
+        "terms": standing.reign.terms,
+        "divergence": standing.divergence,
+    }
+
+
+def _standing_from_json(stored: dict[str, Any], model: Any) -> Standing:
+    return Standing(
+        round=stored["round"],
+        model=np.array(model, dtype=np.float32),
+        block_hash=bytes.fromhex(stored["block-hash"]),
+        winner=stored["winner"],
+        reign=Reign(stored["leader"], stored["terms"]),
+        divergence=stored["divergence"],
+    )

@@ -1,0 +1,88 @@
+"""The Flower ClientApp of a device: train, hand over data, evaluate, introduce itself."""
+
+from functools import lru_cache
+
+from flwr.app import Context, Message
+from flwr.clientapp import ClientApp
+from torch import nn
+
+from clients.data import Samples, load_dataset
+from clients.device import Consent, Device, answer_orders
+from clients.errors import ClientError
+from clients.memory import keep_freed_memory
+from clients.models import build_network
+from clients.orders import MALFORMED, error_message
+from clients.parameters import DataParams, TrainingParams, read_params
+from clients.partition import Share, partition
+
+app = ClientApp()
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """An order in, the cumulative gradient with its weight out."""
+    return _answer(message, context)
+
+
+@app.query("offload")
+def offload(message: Message, context: Context) -> Message:
+    """An order to offload in, the round's data out (or the gradient, where the device does not consent)."""
+    return _answer(message, context)
+
+
+@app.query("introduce")
+def introduce(message: Message, context: Context) -> Message:
+    """Who this device is, what it holds and what it allows."""
+    try:
+        device, _ = device_of(context)
+        return device.introduce(message)
+    except ClientError as error:
+        return error_message(error, message, MALFORMED)
+
+
+@app.evaluate()
+def evaluate(message: Message, context: Context) -> Message:
+    """Accuracy and loss of a model on this device's own share."""
+    try:
+        device, _ = device_of(context)
+    except ClientError as error:
+        return error_message(error, message, MALFORMED)
+    return device.evaluate(message)
+
+
+def _answer(message: Message, context: Context) -> Message:
+    try:
+        device, training = device_of(context)
+    except ClientError as error:
+        return error_message(error, message, MALFORMED)
+    return answer_orders([(device, message)], training.engine, training.chunk)[0]
+
+
+def device_of(context: Context) -> tuple[Device, TrainingParams]:
+    """The device that this Flower node is: `device-id` on a real one, `partition-id` in Flower's simulation."""
+    keep_freed_memory()
+    number = context.node_config.get("device-id", context.node_config.get("partition-id"))
+    if not isinstance(number, int):
+        raise ClientError(f"node configuration: found device-id {number!r}, expected a whole number")
+    data = read_params(DataParams, context.run_config)
+    training = read_params(TrainingParams, context.run_config)
+    if not 0 <= number < data.devices:
+        raise ClientError(f"node configuration: found device-id {number}, expected 0 to {data.devices - 1}")
+    consent = Consent(str(context.node_config.get("offload", "any")))
+    return _device(number, consent, data, training), training
+
+
+@lru_cache(maxsize=256)
+def _device(number: int, consent: Consent, data: DataParams, training: TrainingParams) -> Device:
+    table, shares, network = _shared(data, training)
+    return Device(number, table, shares[number], network, consent)
+
+
+@lru_cache(maxsize=2)
+def _shared(data: DataParams, training: TrainingParams) -> tuple[Samples, list[Share], nn.Module]:
+    """What all devices of one process have in common."""
+    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
+    shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)
+    name = dataset.model if training.model == "auto" else training.model
+    network = build_network(name, dataset.image_shape, dataset.classes, training.hidden_sizes, data.seed)
+    return dataset.train, shares, network

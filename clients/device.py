@@ -1,0 +1,186 @@
+"""A device: its share of the data, its consent, and how it carries out an order."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
+from torch import nn
+
+from clients.batches import NodeKey, round_subset
+from clients.data import Samples
+from clients.errors import ClientError, OrderError
+from clients.evaluation import evaluate_model
+from clients.models import Vector
+from clients.orders import (
+    FAILED,
+    MALFORMED,
+    Order,
+    data_message,
+    error_message,
+    gradient_message,
+    read_order,
+)
+from clients.partition import Share
+from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
+
+TROUBLE = (
+    ClientError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    OSError,
+    MemoryError,
+)
+"""What a device's data, disk or memory may throw at training; answered with an error reply."""
+
+ANY_SERVER = "any"
+NEVER = "never"
+
+
+@dataclass(frozen=True)
+class Consent:
+    """To whom a device hands its data (P25): `any` server, `never`, or the listed ones, as in "0,2"."""
+
+    text: str = ANY_SERVER
+
+    def __post_init__(self) -> None:
+        if self.text not in (ANY_SERVER, NEVER):
+            try:
+                _ = [int(part) for part in self.text.split(",")]
+            except ValueError:
+                raise ClientError(
+                    f'offload: found "{self.text}", expected any, never, or server numbers such as 0,2'
+                ) from None
+
+    def allows(self, server: int) -> bool:
+        """Whether data may go to this server."""
+        if self.text in (ANY_SERVER, NEVER):
+            return self.text == ANY_SERVER
+        return str(server) in [part.strip() for part in self.text.split(",")]
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device: number n, its share of a table of samples, its consent, the network it trains."""
+
+    index: int
+    table: Samples
+    share: Share
+    network: nn.Module
+    consent: Consent = Consent()
+
+    def introduce(self, message: Message) -> Message:
+        """Who it is, what it holds, what it allows: asked once, at founding (P2)."""
+        about: dict[str, Any] = {"device": self.index, "samples": len(self.share), "offload": self.consent.text}
+        return Message(RecordDict({"about": ConfigRecord(about)}), reply_to=message)
+
+    def evaluate(self, message: Message) -> Message:
+        """Accuracy and loss of a model on this device's own share."""
+        try:
+            vector = message.content["model"]["model"].numpy()  # type: ignore[union-attr]
+            scores = evaluate_model(self.network, vector, self.table.select(torch.from_numpy(self.share)))
+        except ClientError as error:
+            return error_message(error, message, MALFORMED)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return error_message(OrderError(f"expected a record 'model', found: {error!r}"), message, MALFORMED)
+        metrics: dict[str, Any] = {"accuracy": scores.accuracy, "loss": scores.loss, "num-examples": len(self.share)}
+        return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+    def subset(self, order: Order) -> Share:
+        """D_n^(k): the images of this round (P22)."""
+        positions = round_subset(order.seed, order.round, self.index, len(self.share), order.samples)
+        return self.share[positions]
+
+    def training_node(self, order: Order) -> TrainingNode:
+        """This device as a training node of the round."""
+        chosen = torch.from_numpy(self.subset(order))
+        return TrainingNode(NodeKey("device", self.index), self.table, chosen, order.iterations, order.model)
+
+    def accept(self, message: Message) -> Order:
+        """The order in `message`, if it is for this device and this network."""
+        order = read_order(message)
+        if order.device != self.index:
+            raise OrderError(f"order: it is for device {order.device}, this is device {self.index}")
+        expected = sum(p.numel() for p in self.network.parameters())
+        if len(order.model) != expected:
+            raise OrderError(f"order: the model has {len(order.model)} values, expected {expected}")
+        return order
+
+    def hand_over(self, order: Order, message: Message) -> Message:
+        """The data of this round, for the edge server that asked."""
+        mine = self.table.select(torch.from_numpy(self.subset(order)))
+        return data_message(order, mine.images.numpy(), mine.labels.numpy(), message)
+
+
+def answer_orders(
+    asked: Sequence[tuple[Device, Message]], engine: str, chunk: int, train: Trainer = local_updates
+) -> list[Message]:
+    """The replies of devices to their orders: a ClientApp calls it with one, the simulation with a whole round.
+
+    Whoever has to train is trained in one call. What goes wrong on one device is that device's error reply, never
+    an exception and never another device's trouble.
+    """
+    replies: dict[int, Message] = {}
+    trainees: list[tuple[int, Order]] = []
+    models: dict[str, Vector] = {}
+    for i, (device, message) in enumerate(asked):
+        try:
+            order = device.accept(message)
+        except ClientError as error:
+            replies[i] = error_message(error, message, MALFORMED)
+            continue
+        if order.offload_to >= 0 and device.consent.allows(order.offload_to):
+            replies[i] = _hand_over(device, order, message)
+        else:  # a device that does not consent trains, as the order's other half says
+            shared = models.setdefault(order.model_digest, order.model)  # a thousand orders keep one model
+            trainees.append((i, replace(order, model=shared)))
+    for i, order, outcome in _train_orders(asked, trainees, engine, chunk, train):
+        message = asked[i][1]
+        if isinstance(outcome, LocalUpdate):
+            replies[i] = gradient_message(order, outcome.samples, outcome.iterations, outcome.values, message)
+        else:
+            replies[i] = error_message(outcome, message, FAILED)
+    return [replies[i] for i in range(len(asked))]
+
+
+def _hand_over(device: Device, order: Order, message: Message) -> Message:
+    try:
+        return device.hand_over(order, message)
+    except TROUBLE as error:
+        return error_message(_failure("offloading", error), message, FAILED)
+
+
+def _failure(doing: str, error: BaseException) -> ClientError:
+    return ClientError(f"{doing} failed: {type(error).__name__}: {error}")
+
+
+def _train_orders(
+    asked: Sequence[tuple[Device, Message]],
+    trainees: Sequence[tuple[int, Order]],
+    engine: str,
+    chunk: int,
+    train: Trainer,
+) -> list[tuple[int, Order, LocalUpdate | ClientError]]:
+    """Train orders that share a recipe together; where that fails, one by one, so that only the guilty one fails."""
+    groups: dict[Recipe, list[tuple[int, Order]]] = {}
+    for i, order in trainees:
+        recipe = Recipe(order.seed, order.round, order.optimizer, order.learning_rate, order.batch, engine, chunk)
+        groups.setdefault(recipe, []).append((i, order))
+    outcomes: list[tuple[int, Order, LocalUpdate | ClientError]] = []
+    for recipe, members in groups.items():
+        network = asked[members[0][0]][0].network
+        try:
+            nodes = [asked[i][0].training_node(order) for i, order in members]
+            updates = train(nodes, network, recipe)
+            outcomes += [(i, order, update) for (i, order), update in zip(members, updates, strict=True)]
+        except TROUBLE as error:
+            if len(members) > 1:
+                for member in members:
+                    outcomes += _train_orders(asked, [member], engine, chunk, train)
+            else:
+                outcomes.append((*members[0], _failure("training", error)))
+    return outcomes

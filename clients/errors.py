@@ -1,0 +1,29 @@
+"""What can go wrong on a device."""
+
+
+class ClientError(Exception):
+    """Any refusal of this package."""
+
+
+class ParameterError(ClientError):
+    """A setting that is unknown, of the wrong type or out of range."""
+
+
+class DataError(ClientError):
+    """A data set that is missing, damaged or not of the expected form."""
+
+
+class PartitionError(DataError):
+    """A division of the data that cannot be made."""
+
+
+class ModelError(ClientError):
+    """A model that cannot be built or does not fit its parameter vector."""
+
+
+class OrderError(ClientError):
+    """An order that is malformed or does not belong to this device."""
+
+
+class ReplyError(ClientError):
+    """A reply that is malformed."""

@@ -1,0 +1,109 @@
+"""The networks of L2, the door for your own, and networks as flat vectors."""
+
+import copy
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+from clients.errors import ModelError
+from clients.plugins import load_plugin
+
+Vector = NDArray[np.float32]
+"""All parameters of a network, flat, in the order of `network.parameters()`."""
+
+MODELS = {
+    "fashion-mnist-cnn": "clients.models:fashion_mnist_cnn",
+    "svhn-cnn": "clients.models:svhn_cnn",
+}
+
+
+def cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int]) -> nn.Sequential:
+    """L2: conv 10, max-pool, ReLU, conv 20, max-pool, ReLU (5 x 5 kernels), then fully connected layers."""
+    channels, height, width = image_shape
+    flat = 20 * _after_two_blocks(height) * _after_two_blocks(width)
+    sizes = [flat, *hidden]
+    layers: list[nn.Module] = [
+        nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Conv2d(10, 20, 5), nn.MaxPool2d(2), nn.ReLU(),
+        nn.Flatten(),
+    ]  # fmt: skip
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
+
+
+def _after_two_blocks(pixels: int) -> int:
+    left = ((pixels - 4) // 2 - 4) // 2
+    if left < 1:
+        raise ModelError(f"images of {pixels} pixels are too small for two 5 x 5 convolutions; expected at least 16")
+    return left
+
+
+def fashion_mnist_cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+    """320 -> 50 -> 10 after the convolutions: 21,840 parameters on 1 x 28 x 28."""
+    return cnn(image_shape, classes, hidden or (50,))
+
+
+def svhn_cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+    """500 -> 256 -> 72 -> 10 after the convolutions on 3 x 32 x 32."""
+    return cnn(image_shape, classes, hidden or (256, 72))
+
+
+def build_network(
+    name: str, image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int], seed: int
+) -> nn.Module:
+    """The network `name`, initialised from `seed` without touching torch's global generator.
+
+    `name` is one of ours or `module:function` with the signature of `fashion_mnist_cnn`.
+    """
+    make = load_plugin(name, MODELS, "model", ModelError)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = make(image_shape, classes, tuple(hidden))
+    if not isinstance(network, nn.Module):
+        raise ModelError(f"model {name}: found {type(network).__name__}, expected a torch.nn.Module")
+    check_network(network, image_shape, classes)
+    return network
+
+
+def check_network(network: nn.Module, image_shape: tuple[int, int, int], classes: int) -> None:
+    """Raise `ModelError` unless the network maps images to `classes` scores and is its parameters alone."""
+    buffers = [name for name, _ in network.named_buffers()]
+    if buffers:
+        raise ModelError(
+            f"the model keeps state outside its parameters ({', '.join(buffers)}), which no gradient carries to the "
+            "others; use GroupNorm in place of BatchNorm"
+        )
+    if any(p.dtype != torch.float32 for p in network.parameters()) or not list(network.parameters()):
+        raise ModelError("the model's parameters must exist and be float32")
+    with torch.no_grad():
+        try:
+            scores = network(torch.zeros(2, *image_shape))
+        except RuntimeError as error:
+            raise ModelError(f"the model does not take images of shape {image_shape}: {error}") from error
+    if tuple(scores.shape) != (2, classes):
+        raise ModelError(f"the model answers with shape {tuple(scores.shape)} for 2 images, expected (2, {classes})")
+
+
+def to_vector(network: nn.Module) -> Vector:
+    """The network's parameters as one float32 vector."""
+    vector: Vector = parameters_to_vector(network.parameters()).detach().numpy().copy()
+    return vector
+
+
+def with_parameters(network: nn.Module, vector: Vector) -> nn.Module:
+    """A copy of `network` that has the parameters of `vector`."""
+    expected = sum(p.numel() for p in network.parameters())
+    if vector.shape != (expected,):
+        raise ModelError(f"found a vector of shape {vector.shape}, expected ({expected},)")
+    filled = copy.deepcopy(network)
+    values: Tensor = torch.from_numpy(vector.copy())
+    vector_to_parameters(values, filled.parameters())
+    for parameter in filled.parameters():  # vector_to_parameters leaves views of one buffer
+        parameter.data = parameter.data.clone()
+    return filled

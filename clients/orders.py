@@ -1,0 +1,178 @@
+"""What an edge server and a device say to each other: one order per device and round (P25), one reply.
+
+An order is "offload your data to server m, else train by the deadline", or plainly "train". A reply carries the
+gradient with its weight, or the data. Everything from outside is checked here, once.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from numpy.typing import NDArray
+
+from clients.errors import ClientError, OrderError, ReplyError
+from clients.models import Vector
+
+TRAIN = "train"
+OFFLOAD = "query.offload"
+INTRODUCE = "query.introduce"
+
+MALFORMED = 400
+"""Error code of a reply to an order that cannot be read."""
+FAILED = 500
+"""Error code of a reply to an order whose training failed."""
+
+
+def vector_digest(vector: Vector) -> str:
+    """The name of a model: sha256 of its little-endian float32 bytes."""
+    return hashlib.sha256(np.ascontiguousarray(vector, "<f4").tobytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Order:
+    """One device's part of one round."""
+
+    round: int
+    device: int
+    model: Vector
+    model_digest: str
+    plan_digest: str
+    samples: int
+    iterations: int
+    batch: int
+    learning_rate: float
+    optimizer: str
+    seed: int
+    deadline_s: float
+    offload_to: int = -1
+    """Server that should get the data; -1: train here."""
+
+    @property
+    def message_type(self) -> str:
+        """How Flower routes it."""
+        return TRAIN if self.offload_to < 0 else OFFLOAD
+
+
+_FIELDS: dict[str, type] = {
+    "round": int, "device": int, "model-digest": str, "plan-digest": str, "samples": int, "iterations": int,
+    "batch": int, "learning-rate": float, "optimizer": str, "seed": int, "deadline-s": float, "offload-to": int,
+}  # fmt: skip
+_POSITIVE = ("round", "samples", "iterations", "batch", "learning-rate", "deadline-s")
+
+
+def order_messages(orders: Iterable[tuple[Order, int]]) -> list[Message]:
+    """Flower messages for (order, node id). Orders on the same model share its one record."""
+    records: dict[str, ArrayRecord] = {}
+    messages = []
+    for order, node_id in orders:
+        if order.model_digest not in records:
+            records[order.model_digest] = ArrayRecord({"model": Array(order.model)})
+        fields = {key: getattr(order, key.replace("-", "_")) for key in _FIELDS}
+        content = RecordDict({"order": ConfigRecord(fields), "model": records[order.model_digest]})
+        messages.append(Message(content, node_id, order.message_type, group_id=str(order.round)))
+    return messages
+
+
+def read_order(message: Message) -> Order:
+    """The order in a message, or an `OrderError` that says what is wrong with it."""
+    try:
+        fields = dict(message.content["order"])
+        record = message.content["model"]
+        model = record["model"].numpy()  # type: ignore[union-attr]
+    except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
+        raise OrderError(f"expected records 'order' and 'model', found a message without: {error!r}") from error
+    for key, kind in _FIELDS.items():
+        if type(fields.get(key)) is not kind:
+            raise OrderError(f"order: {key} is {fields.get(key)!r}, expected {kind.__name__}")
+        if key in _POSITIVE and not 0 < fields[key] < float("inf"):  # type: ignore[operator]
+            raise OrderError(f"order: {key} is {fields[key]!r}, expected more than 0")
+    if fields["optimizer"] not in ("sgd", "adam"):
+        raise OrderError(f"order: optimizer is {fields['optimizer']!r}, expected sgd or adam")
+    if fields["seed"] < 0:  # type: ignore[operator]
+        raise OrderError(f"order: seed is {fields['seed']!r}, expected 0 or more")
+    _check_model(model, str(fields["model-digest"]))
+    values: dict[str, Any] = {key.replace("-", "_"): value for key, value in fields.items() if key in _FIELDS}
+    return Order(model=model, **values)
+
+
+def _check_model(model: NDArray[Any], digest: str) -> None:
+    if model.ndim != 1 or model.dtype != np.float32:
+        raise OrderError(f"order: model is {model.dtype} of shape {model.shape}, expected a flat float32 vector")
+    found = vector_digest(model)
+    if found != digest:
+        raise OrderError(f"order: model has digest {found[:12]}, expected {digest[:12]}")
+
+
+@dataclass(frozen=True)
+class GradientReply:
+    """A trained device's answer: C_n with its weight, and what it was made from."""
+
+    device: int
+    round: int
+    model_digest: str
+    plan_digest: str
+    samples: int
+    iterations: int
+    values: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class DataReply:
+    """An offloading device's answer: the data it would have trained on."""
+
+    device: int
+    round: int
+    images: NDArray[Any]
+    labels: NDArray[Any]
+
+
+def gradient_message(order: Order, samples: int, iterations: int, values: Vector, reply_to: Message) -> Message:
+    """The reply of a device that trained."""
+    about: dict[str, Any] = {"kind": "gradient", "device": order.device, "round": order.round}
+    made_from = {"model-digest": order.model_digest, "plan-digest": order.plan_digest}
+    content = RecordDict(
+        {
+            "about": ConfigRecord({**about, **made_from}),
+            "weight": MetricRecord({"samples": samples, "iterations": iterations}),
+            "arrays": ArrayRecord({"gradient": Array(values)}),
+        }
+    )
+    return Message(content, reply_to=reply_to)
+
+
+def data_message(order: Order, images: NDArray[Any], labels: NDArray[np.int64], reply_to: Message) -> Message:
+    """The reply of a device that offloads."""
+    about = ConfigRecord({"kind": "data", "device": order.device, "round": order.round})
+    arrays = ArrayRecord({"images": Array(images), "labels": Array(labels)})
+    return Message(RecordDict({"about": about, "arrays": arrays}), reply_to=reply_to)
+
+
+def error_message(error: ClientError, reply_to: Message, code: int) -> Message:
+    """The reply of a device that cannot or will not: Flower's own error form, with a reason for people."""
+    return Message(Error(code, f"{type(error).__name__}: {error}"), reply_to=reply_to)
+
+
+def read_reply(message: Message) -> GradientReply | DataReply:
+    """The reply in a message, or a `ReplyError`: its form is checked here, its meaning by the edge server."""
+    try:
+        about: Any = message.content["about"]
+        arrays: Any = message.content["arrays"]
+        if about["kind"] == "data":
+            return DataReply(
+                int(about["device"]), int(about["round"]), arrays["images"].numpy(), arrays["labels"].numpy()
+            )
+        weight: Any = message.content["weight"]
+        return GradientReply(
+            device=int(about["device"]),
+            round=int(about["round"]),
+            model_digest=str(about["model-digest"]),
+            plan_digest=str(about["plan-digest"]),
+            samples=int(weight["samples"]),
+            iterations=int(weight["iterations"]),
+            values=arrays["gradient"].numpy(),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
+        raise ReplyError(f"expected a gradient with its weight, or data; found a reply without: {error!r}") from error

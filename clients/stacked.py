@@ -1,0 +1,100 @@
+"""Many copies of one network, each with its own parameters, computed as ONE network with grouped convolutions.
+
+One node's batch of 25 small images cannot fill a CPU; ten nodes side by side can. Channels of all nodes lie next to
+each other in memory (channels_last), which is what vector units want.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clients.errors import ModelError
+from clients.models import Vector
+
+_POINTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
+_PER_CHANNEL = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+_STACKABLE = (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.Flatten, *_PER_CHANNEL, *_POINTWISE)
+
+
+def check_stackable(network: nn.Module) -> None:
+    """Raise `ModelError` unless the network is a chain of layers that can be computed side by side."""
+    if not isinstance(network, nn.Sequential):
+        raise ModelError(f"engine stacked: found {type(network).__name__}, expected an nn.Sequential; use sequential")
+    for layer in network:
+        if type(layer) not in _STACKABLE or (isinstance(layer, nn.Conv2d) and layer.padding_mode != "zeros"):
+            raise ModelError(f"engine stacked: cannot stack {layer}; use engine sequential")
+
+
+def is_stackable(network: nn.Module) -> bool:
+    """Whether `check_stackable` passes."""
+    try:
+        check_stackable(network)
+    except ModelError:
+        return False
+    return True
+
+
+class StackedNetwork:
+    """`n` copies of a chain of layers. `parameters` are those of the chain, each with all nodes' values."""
+
+    def __init__(self, network: nn.Module, vectors: NDArray[np.float32]) -> None:
+        check_stackable(network)
+        self.nodes = len(vectors)
+        self._layers = list(network.children())
+        self._shapes = [parameter.shape for parameter in network.parameters()]
+        self.parameters = self._split(torch.from_numpy(vectors), network)
+
+    def _split(self, vectors: Tensor, network: nn.Module) -> list[Tensor]:
+        parts = torch.split(vectors, [shape.numel() for shape in self._shapes], dim=1)
+        owners = [layer for layer in self._layers for _ in layer.parameters(recurse=False)]
+        stacked = []
+        for part, shape, owner in zip(parts, self._shapes, owners, strict=True):
+            if isinstance(owner, nn.Linear):  # (nodes, out, in) and (nodes, 1, out), for baddbmm
+                value = part.reshape(self.nodes, *((1,) if len(shape) == 1 else ()), *shape).contiguous()
+            else:  # (nodes * out, in, h, w) and (nodes * out,)
+                value = part.reshape(self.nodes * shape[0], *shape[1:]).contiguous()
+            if value.ndim == 4:
+                value = value.contiguous(memory_format=torch.channels_last)
+            stacked.append(value.clone(memory_format=torch.preserve_format).requires_grad_())
+        return stacked
+
+    def vectors(self) -> list[Vector]:
+        """Each node's parameters as a flat vector, in the order of the nodes."""
+        parts = [p.detach().contiguous().reshape(self.nodes, -1) for p in self.parameters]
+        return list(torch.cat(parts, dim=1).numpy())
+
+    def loss(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Sum over the nodes of each node's mean cross-entropy: its gradient is every node's own.
+
+        images (B, nodes, C, H, W), labels (nodes, B).
+        """
+        scores = self.scores(images)
+        return F.cross_entropy(scores.flatten(0, 1), labels.reshape(-1), reduction="sum") / labels.shape[1]
+
+    def scores(self, images: Tensor) -> Tensor:
+        """Scores (nodes, B, classes) of images (B, nodes, C, H, W)."""
+        h = images.flatten(1, 2).contiguous(memory_format=torch.channels_last)  # (B, nodes * C, H, W)
+        parameters = iter(self.parameters)
+        for layer in self._layers:
+            h = self._apply(layer, h, parameters)
+        return h
+
+    def _apply(self, layer: nn.Module, h: Tensor, parameters: Iterator[Tensor]) -> Tensor:
+        n = self.nodes
+        if isinstance(layer, nn.Conv2d):
+            weight, bias = next(parameters), None if layer.bias is None else next(parameters)
+            return F.conv2d(h, weight, bias, layer.stride, layer.padding, layer.dilation, n * layer.groups)
+        if isinstance(layer, nn.GroupNorm):
+            affine = (next(parameters), next(parameters)) if layer.affine else (None, None)
+            return F.group_norm(h, n * layer.num_groups, affine[0], affine[1], layer.eps)
+        if isinstance(layer, nn.Flatten):  # (B, nodes * C, H, W) -> (nodes, B, C * H * W)
+            return h.reshape(h.shape[0], n, -1).transpose(0, 1)
+        if isinstance(layer, nn.Linear):
+            weight = next(parameters).transpose(1, 2)
+            return torch.bmm(h, weight) if layer.bias is None else torch.baddbmm(next(parameters), h, weight)
+        output: Tensor = layer(h)
+        return output

@@ -1,0 +1,162 @@
+"""One local update (eqs. 4-7), as one function over a LIST of training nodes.
+
+A device calls it with itself, an edge server with itself, the simulation with everybody at once.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clients import stacked
+from clients.batches import NodeKey, mini_batches
+from clients.data import Samples
+from clients.models import Vector, to_vector, with_parameters
+
+
+@dataclass(frozen=True)
+class TrainingNode:
+    """A device or edge server that trains in this round: its data D_y, its iterations e_y, the model it starts from."""
+
+    key: NodeKey
+    samples: Samples
+    indices: Tensor | None  # which samples are the node's; None: all
+    iterations: int
+    model: Vector
+
+    def __len__(self) -> int:
+        return len(self.samples) if self.indices is None else len(self.indices)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What all training nodes of a round have in common."""
+
+    seed: int
+    round: int
+    optimizer: str
+    learning_rate: float
+    batch: int
+    engine: str = "auto"
+    chunk: int = 10
+
+
+@dataclass(frozen=True)
+class LocalUpdate:
+    """The cumulative gradient C_y with its weight: the D_y samples and e_y iterations that made it (eqs. 6, 7)."""
+
+    samples: int
+    iterations: int
+    values: Vector
+
+
+Trainer = Callable[[Sequence[TrainingNode], nn.Module, Recipe], list[LocalUpdate]]
+"""The form of `local_updates`."""
+
+
+def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[LocalUpdate]:
+    """The cumulative gradient of every node, in the order of `nodes`.
+
+    Eqs. 4, 5 (L5):  w_y^0 = w,  w_y^e = w_y^{e-1} - eta * (mean gradient over mini-batch e)
+    Eqs. 6, 7 (L6):  C_y = (w - w_y^{e_y}) / eta
+
+    Both engines use the same mini-batches and agree to rounding.
+    """
+    batches = [_mini_batches(node, recipe) for node in nodes]
+    if uses_stacked(network, recipe.engine):
+        trained = _train_stacked(nodes, batches, network, recipe)
+    else:
+        trained = [_train_one(node, batch, network, recipe) for node, batch in zip(nodes, batches, strict=True)]
+    eta = np.float32(recipe.learning_rate)
+    return [
+        LocalUpdate(len(node), node.iterations, (node.model - after) / eta)
+        for node, after in zip(nodes, trained, strict=True)
+    ]
+
+
+def uses_stacked(network: nn.Module, engine: str) -> bool:
+    """Whether `engine` means the stacked one for this network; `stacked` insists, `auto` falls back."""
+    if engine == "stacked":
+        stacked.check_stackable(network)
+    return engine != "sequential" and stacked.is_stackable(network)
+
+
+def make_step(name: str, parameters: Sequence[Tensor], learning_rate: float) -> Callable[[Tensor], None]:
+    """The function that makes one step down a loss. The optimiser is fresh (L5): no state outlives a round.
+
+    Plain SGD is one line; torch.optim would spend two seconds of the first step on importing its compiler.
+    """
+    if name == "sgd":
+
+        def sgd(loss: Tensor) -> None:
+            torch._foreach_add_(values, torch.autograd.grad(loss, parameters), alpha=-learning_rate)
+
+        values = [parameter.detach() for parameter in parameters]  # shares memory, not history
+        return sgd
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate, foreach=True)
+
+    def adam(loss: Tensor) -> None:
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+
+    return adam
+
+
+@dataclass(frozen=True)
+class Batches:
+    """All mini-batches of one node, gathered."""
+
+    images: Tensor  # (iterations, B, C, H, W), as stored
+    labels: Tensor  # (iterations, B)
+
+
+def _mini_batches(node: TrainingNode, recipe: Recipe) -> Batches:
+    positions = mini_batches(recipe.seed, recipe.round, node.key, len(node), node.iterations, recipe.batch)
+    chosen = torch.from_numpy(positions.reshape(-1))
+    if node.indices is not None:
+        chosen = node.indices[chosen]
+    images = node.samples.images.index_select(0, chosen)
+    labels = node.samples.labels.index_select(0, chosen)
+    return Batches(images.view(*positions.shape, *images.shape[1:]), labels.view(positions.shape))
+
+
+def _train_one(node: TrainingNode, batches: Batches, network: nn.Module, recipe: Recipe) -> Vector:
+    """The plain torch loop over one node: w_y^{e_y}."""
+    mine = with_parameters(network, node.model)
+    step = make_step(recipe.optimizer, list(mine.parameters()), recipe.learning_rate)
+    for images, labels in zip(batches.images, batches.labels, strict=True):
+        step(F.cross_entropy(mine(node.samples.scaled(images)), labels))
+    return to_vector(mine)
+
+
+def _train_stacked(
+    nodes: Sequence[TrainingNode], batches: Sequence[Batches], network: nn.Module, recipe: Recipe
+) -> list[Vector]:
+    """Nodes of equal iterations and batch size as one grouped network, `chunk` of them at a time."""
+    groups: dict[torch.Size, list[int]] = {}
+    for i, batch in enumerate(batches):
+        groups.setdefault(batch.images.shape, []).append(i)
+    trained: dict[int, Vector] = {}
+    for members in groups.values():
+        for part in np.array_split(members, -(-len(members) // recipe.chunk)):
+            trained |= zip(
+                part.tolist(),
+                _train_chunk([(nodes[i], batches[i]) for i in part], network, recipe),
+                strict=True,
+            )
+    return [trained[i] for i in range(len(nodes))]
+
+
+def _train_chunk(chunk: Sequence[tuple[TrainingNode, Batches]], network: nn.Module, recipe: Recipe) -> list[Vector]:
+    many = stacked.StackedNetwork(network, np.stack([node.model for node, _ in chunk]))
+    step = make_step(recipe.optimizer, many.parameters, recipe.learning_rate)
+    images = torch.stack([batches.images for _, batches in chunk], dim=2)  # (iterations, B, nodes, C, H, W)
+    labels = torch.stack([batches.labels for _, batches in chunk], dim=1)  # (iterations, nodes, B)
+    scaled = chunk[0][0].samples.scaled
+    for step_images, step_labels in zip(images, labels, strict=True):
+        step(many.loss(scaled(step_images), step_labels))
+    return many.vectors()

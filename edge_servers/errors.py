@@ -1,0 +1,33 @@
+"""What can go wrong on an edge server."""
+
+
+class EdgeError(Exception):
+    """Any refusal of this package."""
+
+
+class GraphError(EdgeError):
+    """A graph of edge servers that cannot reach consensus."""
+
+
+class OverflowRefusedError(EdgeError):
+    """A value that does not fit the fixed-point range (P8); never wrapped."""
+
+
+class BoardError(EdgeError):
+    """A post that breaks the rules of the board, or one that did not come in time."""
+
+
+class PlanError(EdgeError):
+    """A plan that does not fit the network."""
+
+
+class FederationError(EdgeError):
+    """A network that cannot be founded."""
+
+
+class GradientRefusedError(EdgeError):
+    """A gradient that is not admitted (P6); `reason` is its code."""
+
+    def __init__(self, reason: str, detail: str) -> None:
+        super().__init__(detail)
+        self.reason = reason

@@ -1,0 +1,61 @@
+"""Who takes part (P2): the edge servers, their graph, and every device with its home server."""
+
+import hashlib
+from dataclasses import dataclass
+
+from torch import nn
+
+from clients.data import Samples
+from clients.device import Consent
+from edge_servers.graph import Graph
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is learned: the network's architecture, the form of the samples, the number of classes."""
+
+    architecture: nn.Module
+    like: Samples
+    classes: int
+
+
+@dataclass(frozen=True)
+class DeviceRecord:
+    """A registered device: fixed home server, committed number of samples, consent to offload (P25)."""
+
+    index: int
+    address: str
+    home: int
+    samples: int
+    consent: Consent
+
+
+@dataclass(frozen=True)
+class Network:
+    """Everything that is fixed at founding."""
+
+    servers: tuple[str, ...]
+    """Addresses by server number."""
+    devices: tuple[DeviceRecord, ...]
+    graph: Graph
+    weight: int
+    """The integer a of P9."""
+
+    def server_index(self, address: str) -> int:
+        """The number m of a server's address."""
+        return self.servers.index(address)
+
+    def cluster(self, server: int) -> list[DeviceRecord]:
+        """The devices whose home is `server`."""
+        return [device for device in self.devices if device.home == server]
+
+
+def simulated_address(seed: int, role: str, index: int) -> str:
+    """The address of a participant in a simulation without keys: it follows from the seed (P3)."""
+    digest = hashlib.sha256(f"bfl participant {seed} {role} {index}".encode()).digest()
+    return "0x" + digest[:20].hex()
+
+
+def home_server(device: int, servers: int) -> int:
+    """Devices are dealt to the servers in turn."""
+    return device % servers

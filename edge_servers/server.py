@@ -1,0 +1,341 @@
+"""One edge server through the phases of a round. `round.py` says in which order; here is what each step does."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from flwr.app import Message
+
+from clients.batches import NodeKey
+from clients.data import Samples
+from clients.models import Vector
+from clients.orders import Order, vector_digest
+from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
+from edge_servers import seal
+from edge_servers.admission import Expected, admitted_reply, check_gradient
+from edge_servers.aggregation import (
+    FixedPoint,
+    consensus_error,
+    divergence,
+    partial_aggregate,
+    to_fixed_point,
+    total_samples,
+)
+from edge_servers.board import Board, Slot
+from edge_servers.errors import BoardError, GradientRefusedError
+from edge_servers.gossip import next_iterate
+from edge_servers.leader import ranked_leaders
+from edge_servers.link import DeviceLink
+from edge_servers.network import DeviceRecord, Network, Task
+from edge_servers.parameters import Settings
+from edge_servers.planning import LOCAL, Planner, planned_phi, project, round_state
+from edge_servers.posts import Close, Gradient, Plan, Refusal
+from edge_servers.schemes import SCHEMES, ClosedRound
+from edge_servers.standing import Standing, Work
+
+
+class EdgeServer:
+    """Edge server m. Its board is shared with the others, its link reaches its own devices."""
+
+    def __init__(
+        self,
+        index: int,
+        network: Network,
+        settings: Settings,
+        task: Task,
+        board: Board,
+        link: DeviceLink,
+        planner: Planner,
+        standing: Standing,
+        trainer: Trainer = local_updates,
+    ) -> None:
+        self.index = index
+        self.address = network.servers[index]
+        self.network = network
+        self.settings = settings
+        self.task = task
+        self.board = board
+        self.link = link
+        self.planner = planner
+        self.standing = standing
+        self.trainer = trainer
+        self.scheme = SCHEMES[settings.rounds.scheme]
+        self.work: Work | None = None
+
+    # --- plan ---------------------------------------------------------------------------------------------------
+
+    @property
+    def round(self) -> int:
+        """The round this server is in or about to start."""
+        return self.standing.round + 1
+
+    @property
+    def leader(self) -> str:
+        """Address of the leader of this round (L14, P12)."""
+        standing = self.standing
+        home = None if standing.winner is None else self.network.servers[self.network.devices[standing.winner].home]
+        cap = self.settings.rounds.term_cap
+        return ranked_leaders(self.network.servers, home, standing.block_hash, standing.reign, cap)[0]
+
+    @property
+    def leads(self) -> bool:
+        """Whether this server leads the round."""
+        return self.leader == self.address
+
+    def post_plan(self) -> None:
+        """The leader decides who offloads, how much each device works on and how long servers gossip."""
+        if not self.leads:
+            return
+        state = round_state(self.round, self.network, self.settings.data, self.task.like.sample_bytes)
+        plan = Plan(
+            round=self.round,
+            state_digest=state.digest,
+            assignment=project(self.planner.offload(state), state, self.network),
+            samples=state.samples,
+            iterations=self.settings.training.iterations,
+            phi=planned_phi(self.settings.rounds, self.network, self.round, self.standing.divergence),
+            deadline_s=self.settings.rounds.deadline_s,
+            divergence=self.standing.divergence,
+            policy_digest=self.planner.name,
+        )
+        self.board.post(Slot(self.round, "plan"), self.address, plan)
+
+    def read_plan(self) -> Plan:
+        """Take over the leader's plan."""
+        plan: Plan = self._wait_for_leader("plan")
+        self.work = Work(plan, vector_digest(self.standing.model))
+        return plan
+
+    # --- train --------------------------------------------------------------------------------------------------
+
+    def orders(self) -> list[Order]:
+        """One order per device of this cluster (P25)."""
+        work, training = self.current, self.settings.training
+        return [
+            Order(
+                round=self.round,
+                device=device.index,
+                model=self.standing.model,
+                model_digest=work.model_digest,
+                plan_digest=work.plan.digest,
+                samples=work.plan.samples[device.index],
+                iterations=work.plan.iterations,
+                batch=training.batch,
+                learning_rate=training.learning_rate,
+                optimizer=training.optimizer,
+                seed=self.settings.data.seed,
+                deadline_s=work.plan.deadline_s,
+                offload_to=work.plan.assignment[device.index],
+            )
+            for device in self._cluster
+        ]
+
+    def send_orders(self) -> None:
+        """Hand every device of this cluster its order."""
+        self.link.send(self.orders(), self.current.plan.deadline_s)
+
+    def collect_data(self) -> None:
+        """Wait for the devices that offload, at most until the deadline: they answer first, the others still train."""
+        self._collect([device for device in self._cluster if self._offloads(device)])
+
+    def collect_gradients(self) -> None:
+        """Wait for the devices that train, at most until the same deadline."""
+        self._collect([device for device in self._cluster if not self._offloads(device)])
+
+    def _collect(self, devices: list[DeviceRecord]) -> None:
+        self.admit_replies(devices, self.link.collect({device.index for device in devices}))
+
+    @property
+    def _cluster(self) -> list[DeviceRecord]:
+        return self.network.cluster(self.index)
+
+    def _offloads(self, device: DeviceRecord) -> bool:
+        return self.current.plan.assignment[device.index] != LOCAL
+
+    def admit_replies(self, devices: list[DeviceRecord], replies: Mapping[int, Message]) -> None:
+        """Post the good gradients, keep the handed-over data, record everyone else with the reason (P4)."""
+        for device in devices:
+            try:
+                self._admit(device, replies.get(device.index))
+            except GradientRefusedError as refused:
+                self.current.refusals.append(Refusal(f"device {device.index}", refused.reason, str(refused)))
+
+    def _admit(self, device: DeviceRecord, message: Message | None) -> None:
+        """One device's reply: its gradient goes to the board, its data to the server that the plan names."""
+        admitted = admitted_reply(message, device, self._expected(device.index))
+        if isinstance(admitted, Samples):
+            self.current.outgoing[device.index] = admitted
+        else:
+            self.board.post(Slot(self.round, "gradient"), device.address, admitted)
+
+    def _expected(self, device: int) -> Expected:
+        work, rounds = self.current, self.settings.rounds
+        return Expected(
+            round=self.round,
+            plan=work.plan,
+            model_digest=work.model_digest,
+            samples=work.plan.samples[device],
+            size=len(self.standing.model),
+            value_bound=rounds.gradient_bound,
+            norm_bound=rounds.norm_bound,
+            task=self.task,
+        )
+
+    def training_node(self) -> TrainingNode | None:
+        """This server as a training node: the union of what was offloaded to it; None without offloaders (L3)."""
+        parts = [self.current.data[device] for device in sorted(self.current.data)]
+        if not parts:
+            return None
+        union = Samples(
+            torch.cat([part.images for part in parts]),
+            torch.cat([part.labels for part in parts]),
+            self.task.like.mean,
+            self.task.like.std,
+        )
+        key = NodeKey("server", self.index)
+        return TrainingNode(key, union, None, self.current.plan.iterations, self.standing.model)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How this server trains."""
+        training, data = self.settings.training, self.settings.data
+        return Recipe(
+            data.seed, self.round, training.optimizer, training.learning_rate, training.batch,
+            training.engine, training.chunk,
+        )  # fmt: skip
+
+    def post_own_gradient(self, update: LocalUpdate) -> None:
+        """The server's own cumulative gradient (eq. 6), checked like a device's (P7)."""
+        work = self.current
+        gradient = Gradient(
+            self.address, f"server {self.index}", self.index, update.samples, update.iterations,
+            work.model_digest, work.plan.digest, update.values,
+        )  # fmt: skip
+        rounds = self.settings.rounds
+        try:
+            check_gradient(gradient, len(self.standing.model), rounds.gradient_bound, rounds.norm_bound)
+        except GradientRefusedError as refused:
+            work.refusals.append(Refusal(gradient.node, refused.reason, str(refused)))
+        else:
+            self.board.post(Slot(self.round, "gradient"), self.address, gradient)
+
+    def post_refusals(self) -> None:
+        """Tell the leader who of this cluster is out, and why."""
+        self.board.post(Slot(self.round, "refusals"), self.address, tuple(self.current.refusals))
+
+    # --- close --------------------------------------------------------------------------------------------------
+
+    def post_close(self) -> None:
+        """The leader closes the list: D, b, eqs. 8 and 11 are computed from it alone (P4)."""
+        if not self.leads:
+            return
+        gradients = self.board.read(Slot(self.round, "gradient"))
+        told = self.board.wait_for(Slot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s)
+        refused = sorted((r for refusals in told.values() for r in refusals), key=lambda r: r.node)
+        self.board.post(Slot(self.round, "close"), self.address, Close(tuple(gradients), tuple(refused)))
+
+    def read_close(self) -> Close:
+        """Take over the closed list."""
+        close: Close = self._wait_for_leader("close")
+        gradients = self.board.read(Slot(self.round, "gradient"))
+        self.current.closed = [gradients[sender] for sender in close.accepted]
+        self.current.refused = close.refused
+        return close
+
+    # --- gossip -------------------------------------------------------------------------------------------------
+
+    def post_aggregate(self) -> None:
+        """Iterate 0: this cluster's aggregated gradient (eq. 8)."""
+        work = self.current
+        mine = [gradient for gradient in work.closed if gradient.server == self.index]
+        x = partial_aggregate(mine, total_samples(work.closed), len(self.standing.model))
+        work.iterates = [to_fixed_point(x, f"server {self.index}")]
+        self._post_iterate()
+
+    @property
+    def phi(self) -> int:
+        """Consensus steps of this round."""
+        return self.current.plan.phi
+
+    def mix(self) -> None:
+        """The next iterate from the neighbours' last ones (eq. 9)."""
+        step = len(self.current.iterates) - 1
+        neighbours = self.network.graph.neighbours(self.index)
+        x = {j: self._iterate_of(j, step) for j in neighbours} | {self.index: self.current.iterates[-1]}
+        self.current.iterates.append(next_iterate(self.index, x, neighbours, self.network.weight))
+
+    def post_mixed(self) -> None:
+        """Publish what `mix` computed; apart from it, so that all servers mix the same step."""
+        self._post_iterate()
+
+    def _post_iterate(self) -> None:
+        step = len(self.current.iterates) - 1
+        self.board.post(Slot(self.round, "iterate", step), self.address, self.current.iterates[-1])
+
+    def _iterate_of(self, server: int, step: int) -> FixedPoint:
+        address, slot = self.network.servers[server], Slot(self.round, "iterate", step)
+        posts = self.board.wait_for(slot, [address], self.current.plan.deadline_s)
+        if address not in posts:
+            raise BoardError(f"server {server} did not post {slot} within {self.current.plan.deadline_s:g} s")
+        x: FixedPoint = posts[address]
+        return x
+
+    # --- model, seal --------------------------------------------------------------------------------------------
+
+    def post_model(self) -> None:
+        """The leader's model for everyone, or every server's own (eqs. 11, 12)."""
+        if self.scheme.one_model and not self.leads:
+            return
+        work = self.current
+        model = self.standing.model
+        if work.closed:  # a round in which nobody trained leaves the model as it was
+            closed_round = ClosedRound(
+                self.index, len(self.network.servers), model, work.closed, work.iterates[-1],
+                self.settings.training.learning_rate,
+            )  # fmt: skip
+            model = self.scheme.next_model(closed_round)
+        self.board.post(Slot(self.round, "model"), self.address, model)
+
+    def read_model(self) -> Vector:
+        """The model this server goes on with."""
+        model: Vector = self._wait_for("model", self.leader if self.scheme.one_model else self.address)
+        return model
+
+    def finish_round(self) -> None:
+        """Go on to the next round with the new model; its winner and hash decide who leads (L14)."""
+        posts = self.board.read(Slot(self.round, "model"))
+        winner = seal.drawn_winner(self.settings.data.seed, self.round, len(self.network.devices))
+        self.standing = Standing(
+            round=self.round,
+            model=self.read_model(),
+            block_hash=seal.round_hash(self.standing.block_hash, posts, self.network.devices[winner].address),
+            winner=winner,
+            reign=self.standing.reign.after(self.leader),
+            divergence=divergence(self._iterates_of_all(0)),
+        )
+
+    def consensus_gap(self) -> float:
+        """How far this round's consensus stayed from the exact mean."""
+        return consensus_error(self._iterates_of_all(0), self._iterates_of_all(self.current.plan.phi))
+
+    # --- what the steps share -----------------------------------------------------------------------------------
+
+    @property
+    def current(self) -> Work:
+        """The round in hand."""
+        if self.work is None:
+            raise BoardError(f"server {self.index} has read no plan for round {self.round}")
+        return self.work
+
+    def _iterates_of_all(self, step: int) -> list[FixedPoint]:
+        return list(self.board.read(Slot(self.current.plan.round, "iterate", step)).values())
+
+    def _wait_for_leader(self, kind: str) -> Any:
+        return self._wait_for(kind, self.leader)
+
+    def _wait_for(self, kind: str, sender: str) -> Any:
+        slot, deadline_s = Slot(self.round, kind), self.settings.rounds.deadline_s
+        posts = self.board.wait_for(slot, [sender], deadline_s)
+        if sender not in posts:
+            raise BoardError(f"server {self.network.server_index(sender)} did not post {slot} within {deadline_s:g} s")
+        return posts[sender]

@@ -1,0 +1,49 @@
+"""The Flower ServerApp: `flwr run .` hosts all M edge servers over sub-grids of one Grid (P19)."""
+
+from logging import INFO, WARNING
+
+from flwr.app import Context
+from flwr.serverapp import Grid, ServerApp
+from flwr.supercore.logger import log
+
+from clients.data import load_dataset
+from clients.memory import keep_freed_memory
+from clients.parameters import DataParams, TrainingParams, read_params
+from edge_servers.federation import RoundReport, WallClock, found_federation
+from edge_servers.parameters import RoundParams, Settings
+
+app = ServerApp()
+
+
+@app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Found the network from the run configuration and run its rounds."""
+    keep_freed_memory()
+    config = context.run_config
+    settings = Settings(
+        read_params(RoundParams, config), read_params(DataParams, config), read_params(TrainingParams, config)
+    )
+    data = settings.data
+    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
+    log(INFO, "Data: %s from %s", dataset.name, dataset.source)
+    federation = found_federation(grid, settings, dataset, WallClock())
+    log(INFO, "Founded: %d edge servers, %d devices", settings.rounds.edges, data.devices)
+    for report in federation.rounds():
+        log_report(report, settings.rounds.rounds)
+    log(INFO, "Finished %d rounds", settings.rounds.rounds)
+
+
+def log_report(report: RoundReport, rounds: int) -> None:
+    """One line per round, and one per node that is out."""
+    scores = report.scores
+    told = f"accuracy {scores.accuracy:.4f} loss {scores.loss:.4f}" if scores else "not evaluated"
+    log(INFO, "round %d/%d: %s, %d training nodes", report.round, rounds, told, report.training_nodes)
+    for refusal in report.refused:
+        log(
+            WARNING,
+            "round %d: %s is out (%s): %s",
+            report.round,
+            refusal.node,
+            refusal.reason,
+            refusal.detail,
+        )

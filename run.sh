@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# ./run.sh          set up, then simulate
+# ./run.sh test     set up, then the whole check: ruff, mypy --strict, pytest
+# ./run.sh ARGS     set up, then bfl ARGS
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+venv="$here/.venv"
+log="$venv/install.log"
+
+fail() {
+    printf 'run.sh: %s\n' "$@" >&2
+    exit 1
+}
+
+find_python() {
+    local candidate
+    for candidate in "${PYTHON:-}" python3.13 python3.12 python3.11 python3; do
+        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null &&
+            "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$candidate"
+            return
+        fi
+    done
+    fail "Python 3.11 or newer was not found." \
+        "Install it (Debian, Raspberry Pi OS: apt install python3 python3-venv), or name one: PYTHON=/path/to/python3 ./run.sh"
+}
+
+explain_failure() {
+    local missing
+    missing="$(grep -oE 'No matching distribution found for [^ ]+|Could not find a version that satisfies the requirement [^ ]+' "$log" |
+        awk '{print $NF}' | sort -u | tr '\n' ' ' || true)"
+    printf '\nrun.sh: the set-up failed. The last lines of %s:\n' "$log" >&2
+    grep -v WARNING "$log" | tail -n 6 | sed 's/^/    /' >&2
+    if [ -n "$missing" ]; then
+        printf 'run.sh: missing: %s\n' "$missing" >&2
+    fi
+    fail "Is this machine online? Packages come from your pip's index. Offline, fetch them elsewhere with" \
+        "  pip download -d wheels '.[$1]'   and here run   PIP_NO_INDEX=1 PIP_FIND_LINKS=wheels ./run.sh"
+}
+
+# Installed once per content of pyproject.toml and set of extras; a stamp remembers which.
+set_up() {
+    local extras="$1" python stamp
+    stamp="$venv/installed-$extras"
+    if [ -f "$stamp" ] && [ -x "$venv/bin/bfl" ] && cmp -s "$stamp" "$here/pyproject.toml"; then
+        return
+    fi
+    python="$(find_python)"
+    if [ ! -x "$venv/bin/python" ]; then
+        "$python" -m venv "$venv" 2>/dev/null ||
+            fail "$python cannot make a virtual environment." "Install its venv module (Debian: apt install python3-venv)."
+    fi
+    printf 'Setting up in %s (once, a few minutes) ...\n' "$venv" >&2
+    "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --editable "$here[$extras]" >"$log" 2>&1 ||
+        explain_failure "$extras"
+    cp "$here/pyproject.toml" "$stamp"
+}
+
+case "${1:-}" in
+test)
+    shift
+    set_up simulation,ray,dev
+    cd "$here"
+    printf '== ruff\n'
+    "$venv/bin/ruff" check .
+    "$venv/bin/ruff" format --check .
+    printf '== mypy\n'
+    "$venv/bin/mypy"
+    printf '== pytest\n'
+    exec "$venv/bin/python" -m pytest "$@"
+    ;;
+"")
+    set_up simulation
+    exec "$venv/bin/bfl" simulate
+    ;;
+*)
+    set_up simulation
+    exec "$venv/bin/bfl" "$@"
+    ;;
+esac
