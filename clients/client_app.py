@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 
+import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import nn
@@ -68,6 +69,8 @@ def device_of(context: Context) -> tuple[Device, TrainingParams]:
     training = read_params(TrainingParams, context.run_config)
     if not 0 <= number < data.devices:
         raise ClientError(f"node configuration: found device-id {number}, expected 0 to {data.devices - 1}")
+    if training.threads:
+        torch.set_num_threads(training.threads)
     consent = Consent(str(context.node_config.get("offload", "any")))
     return _device(number, consent, data, training), training
 

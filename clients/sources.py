@@ -1,9 +1,11 @@
 """Where data sets come from: folders on this machine, torchvision, Debian's package."""
 
 import shutil
+import socket
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +23,8 @@ _FILES = (
     "t10k-images-idx3-ubyte",
     "t10k-labels-idx1-ubyte",
 )
+
+_DOWNLOAD_TIMEOUT_S = 20.0
 
 Split = tuple[NDArray[np.uint8], NDArray[np.integer]]
 
@@ -105,12 +109,24 @@ def declare_torchvision_operator() -> None:
         torch.library.define("torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
+@contextmanager
+def _bounded_waits() -> Iterator[None]:
+    """torchvision's downloads set no time-out of their own; a network that swallows packets must not hang a run."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_DOWNLOAD_TIMEOUT_S)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
 def _download_with_torchvision() -> Path:
     try:
         declare_torchvision_operator()
         from torchvision.datasets import FashionMNIST
 
-        FashionMNIST(str(cache_folder()), download=True)
+        with _bounded_waits():
+            FashionMNIST(str(cache_folder()), download=True)
     except (ImportError, OSError, RuntimeError) as error:
         raise FileNotFoundError(f"{type(error).__name__}: {error}") from error
     return cache_folder() / "FashionMNIST" / "raw"
@@ -150,7 +166,8 @@ def read_svhn(folder: Path | None) -> tuple[Split, Split, str]:
         declare_torchvision_operator()
         from torchvision.datasets import SVHN
 
-        parts = [SVHN(str(root), split=split, download=folder is None) for split in ("train", "test")]
+        with _bounded_waits():
+            parts = [SVHN(str(root), split=split, download=folder is None) for split in ("train", "test")]
     except ImportError as error:
         raise DataError(f"SVHN needs torchvision and scipy ({error}): install bfl[simulation] and scipy") from error
     except (OSError, RuntimeError, ValueError) as error:

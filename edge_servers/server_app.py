@@ -2,6 +2,7 @@
 
 from logging import INFO, WARNING
 
+import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.logger import log
@@ -23,6 +24,8 @@ def main(grid: Grid, context: Context) -> None:
     settings = Settings(
         read_params(RoundParams, config), read_params(DataParams, config), read_params(TrainingParams, config)
     )
+    if settings.training.threads:
+        torch.set_num_threads(settings.training.threads)
     data = settings.data
     dataset = load_dataset(data.dataset, data.data_dir, data.seed)
     log(INFO, "Data: %s from %s", dataset.name, dataset.source)

@@ -1,0 +1,53 @@
+"""A small network on made-up data, for tests that run whole rounds."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from bfl.grid import Fault, InProcessGrid, SimulatedClock
+from clients.data import Dataset, Samples
+from clients.device import Consent, Device
+from clients.parameters import DataParams, TrainingParams
+from edge_servers.federation import Federation, found_federation, make_network
+from edge_servers.parameters import RoundParams, Settings
+
+DEVICES, SHARE = 6, 40
+
+
+def small_dataset() -> Dataset:
+    """Three classes of 1 x 16 x 16 that differ in brightness."""
+    rng = np.random.default_rng(3)
+
+    def draw(count: int) -> Samples:
+        labels = np.arange(count) % 3
+        images = rng.normal(60 + 70 * labels[:, None, None, None], 20, (count, 1, 16, 16)).clip(0, 255)
+        return Samples(torch.from_numpy(images.astype(np.uint8)), torch.from_numpy(labels), (0.5,), (0.25,))
+
+    return Dataset("small", draw(DEVICES * SHARE), draw(60), 3, "the test")
+
+
+def small_federation(
+    faults: Mapping[int, Fault] | None = None,
+    devices: Mapping[int, type[Device]] | None = None,
+    consents: Mapping[int, str] | None = None,
+    **rounds: Any,
+) -> Federation:
+    """Six devices with 40 images each over three servers; devices 0 and 4 offload unless told otherwise."""
+    settings = Settings(
+        RoundParams(**{"rounds": 2, "planner": "fixed:0,4", "deadline_s": 30.0, **rounds}),
+        DataParams(devices=DEVICES, data_per_round="all"),
+        TrainingParams(hidden="8", iterations=3, batch=10),
+    )
+    dataset = small_dataset()
+    network = make_network(settings, dataset)
+    kinds = devices or {}
+    made = [
+        kinds.get(n, Device)(
+            n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), network, Consent((consents or {}).get(n, "any"))
+        )
+        for n in range(DEVICES)
+    ]
+    grid = InProcessGrid(made, faults=faults)
+    return found_federation(grid, settings, dataset, SimulatedClock(), grid.train)

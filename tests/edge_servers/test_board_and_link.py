@@ -1,0 +1,66 @@
+"""The board's rules, and waits that end."""
+
+import pytest
+
+from bfl.grid import SimulatedClock
+from edge_servers.board import InProcessBoard, Slot
+from edge_servers.errors import BoardError
+from tests.edge_servers.small_network import small_federation
+
+
+def test_one_post_per_slot_and_sender() -> None:
+    board = InProcessBoard(SimulatedClock())
+    board.post(Slot(1, "iterate", 2), "0xa", "x")
+    board.post(Slot(1, "iterate", 3), "0xa", "y")
+    with pytest.raises(BoardError, match="0xa has already posted iterate 2 of round 1"):
+        board.post(Slot(1, "iterate", 2), "0xa", "z")
+    assert board.read(Slot(1, "iterate", 2)) == {"0xa": "x"}
+
+
+def test_posts_come_in_ascending_order_of_address() -> None:
+    board = InProcessBoard(SimulatedClock())
+    for sender in ("0xc", "0xa", "0xb"):
+        board.post(Slot(1, "gradient"), sender, sender)
+    assert list(board.read(Slot(1, "gradient"))) == ["0xa", "0xb", "0xc"]
+
+
+def test_waiting_for_a_post_that_never_comes_ends_at_the_deadline() -> None:
+    clock = SimulatedClock()
+    board = InProcessBoard(clock)
+    board.post(Slot(1, "iterate"), "0xa", 1)
+    assert board.wait_for(Slot(1, "iterate"), ["0xa", "0xb"], 5.0) == {"0xa": 1}
+    assert clock.now() == pytest.approx(5.0, abs=0.11)
+
+
+def test_old_rounds_are_forgotten() -> None:
+    board = InProcessBoard(SimulatedClock())
+    for k in (1, 2, 3):
+        board.post(Slot(k, "model"), "0xa", k)
+    assert board.read(Slot(1, "model")) == {}
+    assert board.read(Slot(2, "model")) == {"0xa": 2}
+
+
+def test_a_server_that_has_no_plan_says_so() -> None:
+    with pytest.raises(BoardError, match="server 1 has read no plan for round 1"):
+        _ = small_federation().servers[1].current
+
+
+def test_a_leader_that_stays_silent_is_named_at_the_deadline() -> None:
+    federation = small_federation()
+    follower = next(server for server in federation.servers if not server.leads)
+    leader = follower.network.server_index(follower.leader)
+    with pytest.raises(BoardError, match=f"server {leader} did not post plan of round 1 within 30 s"):
+        follower.read_plan()
+
+
+def test_a_neighbour_that_posts_no_iterate_is_named_at_the_deadline() -> None:
+    federation = small_federation()
+    for phase in ("post_plan", "read_plan", "send_orders", "collect_data", "collect_gradients", "post_refusals"):
+        for server in federation.servers:
+            getattr(server, phase)()
+    for phase in ("post_close", "read_close"):
+        for server in federation.servers:
+            getattr(server, phase)()
+    federation.servers[0].post_aggregate()
+    with pytest.raises(BoardError, match="server 1 did not post iterate of round 1"):
+        federation.servers[0].mix()

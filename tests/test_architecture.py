@@ -1,0 +1,73 @@
+"""The import arrows between our packages, and what each package may cost to import."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+OURS = ("bfl", "edge_servers", "clients", "chain", "policy")
+MAY_IMPORT = {
+    "bfl": {"edge_servers", "clients", "chain", "policy"},
+    "edge_servers": {"clients", "chain", "policy"},
+    "clients": {"chain", "policy"},
+    "chain": set(),
+    "policy": set(),
+}
+# What a device is, not what it shares with an edge server.
+DEVICE_ONLY = {"clients.client_app", "clients.partition", "clients.miner"}
+
+
+def imports_of(path: Path) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            found.add(node.module)
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def modules() -> list[Path]:
+    return [path for package in OURS for path in sorted((REPOSITORY / package).rglob("*.py"))]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_imports_follow_the_arrows(path: Path) -> None:
+    package = path.relative_to(REPOSITORY).parts[0]
+    for name in imports_of(path):
+        other = name.split(".")[0]
+        if other in OURS and other != package:
+            assert other in MAY_IMPORT[package], f"{package} must not import {name}"
+        if package == "edge_servers":
+            assert name not in DEVICE_ONLY, f"an edge server must not import {name}"
+        assert other != "tests", f"{path} imports tests"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(REPOSITORY)))
+def test_no_folder_or_file_is_called_utils(path: Path) -> None:
+    forbidden = {"utils", "common", "helpers", "manager", "base"}
+    assert not forbidden & {part.removesuffix(".py") for part in path.relative_to(REPOSITORY).parts}
+
+
+def test_only_one_place_declares_torchvisions_operator() -> None:
+    places = [path for path in modules() if "torchvision::nms" in path.read_text(encoding="utf-8")]
+    assert [path.name for path in places] == ["sources.py"]
+
+
+def test_help_is_shown_without_loading_torch() -> None:
+    code = "import sys; import bfl.cli; sys.exit('torch' in sys.modules or 'flwr' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY).returncode == 0
+
+
+def test_a_device_needs_neither_plots_nor_partitions_nor_ray() -> None:
+    code = (
+        "import sys; import clients.client_app, edge_servers.server_app;"
+        "print([m for m in ('matplotlib', 'ray', 'datasets', 'flwr_datasets', 'torchvision') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert shown.stdout.strip() == "[]", shown.stderr

@@ -1,0 +1,50 @@
+"""What the documents promise: examples run, tables name code that exists."""
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [["--model", "tiny_mlp:make", "--dataset", "synthetic"], ["--dataset", "stripes:load"]],
+    ids=["model", "dataset"],
+)
+def test_the_plug_in_examples_learn(flags: list[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bfl", "simulate", "--rounds", "15", "--out", str(tmp_path / "run"), *flags]
+    subprocess.run(command, cwd=REPOSITORY / "docs" / "examples", check=True, capture_output=True)
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1])["accuracy"] > 0.8
+
+
+def symbol_rows() -> list[list[str]]:
+    text = (REPOSITORY / "docs" / "symbols.md").read_text(encoding="utf-8")
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+@pytest.mark.parametrize("row", symbol_rows(), ids=lambda row: row[2])
+def test_every_symbol_is_in_the_file_it_is_said_to_be_in(row: list[str]) -> None:
+    _, _, name, _, file = row
+    text = (REPOSITORY / file).read_text(encoding="utf-8")
+    assert re.search(rf"\b{re.escape(name.strip('`'))}\b", text), f"{name} is not in {file}"
+
+
+def test_links_in_the_documents_lead_somewhere() -> None:
+    for document in [*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (document.parent / target).exists(), f"{document}: {target}"
+
+
+def test_the_version_is_the_newest_of_the_changelog() -> None:
+    newest = re.search(r"^## (\S+)", (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert newest is not None
+    assert newest[1] == importlib.import_module("bfl").__version__
