@@ -7,6 +7,7 @@ set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 venv="$here/.venv"
 log="$venv/install.log"
+all_extras="simulation,ray,dev"
 
 fail() {
     printf 'run.sh: %s\n' "$@" >&2
@@ -36,31 +37,34 @@ explain_failure() {
         printf 'run.sh: missing: %s\n' "$missing" >&2
     fi
     fail "Is this machine online? Packages come from your pip's index. Offline, fetch them elsewhere with" \
-        "  pip download -d wheels '.[$1]'   and here run   PIP_NO_INDEX=1 PIP_FIND_LINKS=wheels ./run.sh"
+        "  pip download -d wheels setuptools '.[$1]'   and here run   PIP_NO_INDEX=1 PIP_FIND_LINKS=wheels ./run.sh"
 }
 
-# Installed once per content of pyproject.toml and set of extras; a stamp remembers which.
+# Installed once per content of pyproject.toml and set of extras; a stamp (a copy of the file) remembers which.
 set_up() {
     local extras="$1" python stamp
-    stamp="$venv/installed-$extras"
-    if [ -f "$stamp" ] && [ -x "$venv/bin/bfl" ] && cmp -s "$stamp" "$here/pyproject.toml"; then
-        return
-    fi
+    for stamp in "$venv/installed-$extras" "$venv/installed-$all_extras"; do
+        if [ -x "$venv/bin/bfl" ] && cmp -s "$stamp" "$here/pyproject.toml"; then
+            return
+        fi
+    done
     python="$(find_python)"
     if [ ! -x "$venv/bin/python" ]; then
-        "$python" -m venv "$venv" 2>/dev/null ||
+        if ! "$python" -m venv "$venv" 2>/dev/null; then
+            rm -rf "$venv" # half of one would be taken for a whole one next time
             fail "$python cannot make a virtual environment." "Install its venv module (Debian: apt install python3-venv)."
+        fi
     fi
     printf 'Setting up in %s (once, a few minutes) ...\n' "$venv" >&2
     "$venv/bin/python" -m pip install --disable-pip-version-check --quiet --editable "$here[$extras]" >"$log" 2>&1 ||
         explain_failure "$extras"
-    cp "$here/pyproject.toml" "$stamp"
+    cp "$here/pyproject.toml" "$venv/installed-$extras"
 }
 
 case "${1:-}" in
 test)
     shift
-    set_up simulation,ray,dev
+    set_up "$all_extras"
     cd "$here"
     printf '== ruff\n'
     "$venv/bin/ruff" check .
@@ -72,10 +76,10 @@ test)
     ;;
 "")
     set_up simulation
-    exec "$venv/bin/bfl" simulate
+    RUN_SH="$0" exec "$venv/bin/bfl" simulate
     ;;
 *)
     set_up simulation
-    exec "$venv/bin/bfl" "$@"
+    RUN_SH="$0" exec "$venv/bin/bfl" "$@"
     ;;
 esac

@@ -23,7 +23,7 @@ def one(devices: int, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         settings = read_settings(flags={"devices": devices, "rounds": rounds, "evaluate-every": 0})
         ready = simulation.start(settings, Path(folder) / "run")
-        summary = simulation.run(ready, lambda report: None)
+        summary = simulation.run(ready, lambda _: None)
         nodes = ready.federation.servers[0].current.closed
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({"seconds": summary["seconds-per-round"], "nodes": len(nodes), "peak-mb": peak_mb}))

@@ -2,8 +2,8 @@
 
     python -m benchmarks.round [--devices 10 100] [--rounds 20] [--repeats 3] [--no-ray]
 
-(a) bare: a sequential torch loop over the same training nodes with torch.optim.SGD and a FedAvg mean, at its best thread
-    count, images already scaled in memory; nothing else.
+(a) bare: a sequential torch loop over the same training nodes with torch.optim.SGD and a FedAvg mean, at its best
+    thread count, images already scaled in memory; nothing else.
 (b) bfl: `bfl simulate` with everything it does but evaluation: plan, orders, replies, checks, gossip, checkpoints.
 (c) ray: our apps on Flower's Ray engine (its start included: that is the job a user waits for), one actor per core.
 

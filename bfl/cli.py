@@ -20,6 +20,9 @@ from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError
 from edge_servers.parameters import RoundParams
 
+# Read by torch when it is first imported, which no module above does: on a busy machine threads that spin while they
+# wait for each other make a round ten times slower.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
@@ -72,20 +75,24 @@ def simulate(
     Settings come from the defaults, then --config, then environment variables such as BFL_ROUNDS, then flags.
     Everything about the run is recorded in the run folder; Ctrl-C leaves it complete and resumable.
     """
-    from bfl import simulation
-    from bfl.progress import RunDisplay, summary_table
-
     given = {key_of(name): value for name, value in flags.items() if value is not None}
-    console = Console(stderr=False)
     if resume:
         _check_resume_flags(given, config, out)
+    elif allow_other_environment:
+        raise BflError("--allow-other-environment goes with --resume")
+    settings = read_settings(config, os.environ, {} if resume else given)
+
+    from bfl import simulation  # torch takes a second to load; what can be refused without it has been
+    from bfl.progress import RunDisplay, summary_table
+
+    console = Console()
+    if resume:
         ready = simulation.resume(resume, given.get("rounds"), allow_other_environment)
     else:
-        settings = read_settings(config, os.environ, given)
         simulation.check_settings(settings)
         ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
     dataset, folder = ready.dataset, ready.folder.path
-    print(f"data: {dataset.name}, {len(dataset.train):,} images, from {dataset.source}")
+    print(f"data: {dataset.name}, {len(dataset.train):,} images, {dataset.source}")
     print(f"run folder: {folder}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:
@@ -93,7 +100,7 @@ def simulate(
     console.print(summary_table(summary))
     _say_what_is_where(folder)
     if summary["status"] == "interrupted":
-        print(f"Interrupted after round {summary['rounds']}. Go on with: bfl simulate --resume {folder}")
+        print(f"Interrupted after round {summary['rounds']}. Go on with: {_me()} simulate --resume {folder}")
         raise typer.Exit(130)
 
 
@@ -104,6 +111,11 @@ def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | 
         raise BflError(
             f"--resume goes on with the run's own settings; found {', '.join(extra)} beside it, expected only --rounds"
         )
+
+
+def _me() -> str:
+    """How this program was called: by run.sh, which says so, or as bfl."""
+    return os.environ.get("RUN_SH", "bfl")
 
 
 def _default_folder(scheme: str, partition: str) -> Path:

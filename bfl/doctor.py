@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from clients.errors import ClientError
@@ -54,7 +55,8 @@ def report(checks: list[Check], console: Console) -> None:
         table.add_column(column, overflow="fold")
     colour = {"ok": "green", "warn": "yellow", "fail": "red"}
     for check in checks:
-        table.add_row(check.name, f"[{colour[check.status]}]{check.status}[/]", check.found, check.do)
+        status = f"[{colour[check.status]}]{check.status}[/]"
+        table.add_row(check.name, status, escape(check.found), escape(check.do))
     console.print(table)
 
 
@@ -71,9 +73,9 @@ def _python() -> Check:
 def _package(name: str, if_missing: str, do: str) -> Check:
     try:
         if name == "torchvision":
-            from clients.sources import declare_torchvision_operator
+            from clients.sources import import_torchvision
 
-            declare_torchvision_operator()
+            import_torchvision()
         importlib.import_module(name)
         found = version(name.replace("_", "-"))
     except (ImportError, PackageNotFoundError, RuntimeError, OSError) as error:

@@ -6,6 +6,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from edge_servers.federation import RoundReport
 
@@ -49,10 +50,8 @@ class RunDisplay:
         elif report.scores:
             print(f"round {report.round}/{self._rounds}  {self._told}  {seconds:.2f} s", flush=True)
         for refusal in report.refused:
-            self._console.print(
-                f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}",
-                style="yellow",
-            )
+            told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
+            self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
 
 
 def summary_table(summary: dict[str, Any]) -> Table:

@@ -5,6 +5,8 @@ After every round the folder is complete: whatever kills the process, `--resume`
 
 import json
 import os
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -54,7 +56,7 @@ class RunFolder:
             folder.plots.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"{path}: cannot be made ({error.strerror})") from error
-        write_toml(settings, path / "config.toml")
+        folder.write_settings(settings)
         folder.write_json("environment.json", environment)
         folder.metrics_path.touch()
         return folder
@@ -69,9 +71,15 @@ class RunFolder:
         folder.plots.mkdir(exist_ok=True)
         return folder
 
-    def settings(self) -> Settings:
-        """What the run was started with."""
-        return read_settings(self.path / "config.toml")
+    def settings(self, rounds: int | None = None) -> Settings:
+        """What the run was started with, `rounds` of it where that is given."""
+        return read_settings(self.path / "config.toml", flags={} if rounds is None else {"rounds": rounds})
+
+    def write_settings(self, settings: Settings) -> None:
+        """Replace config.toml in one step."""
+        partial = self.path / "config.partial"
+        write_toml(settings, partial)
+        partial.replace(self.path / "config.toml")
 
     def append_round(self, report: RoundReport, wall_s: float, standings: Sequence[Standing]) -> None:
         """Record a finished round: its metrics line first, then the checkpoint that makes it count."""
@@ -114,7 +122,7 @@ class RunFolder:
                 about, models = json.loads(stored["about"].tobytes()), stored["models"]
             standings = tuple(_standing_from_json(s, m) for s, m in zip(about["standings"], models, strict=True))
             checkpoint = Checkpoint(standings, about["metrics-bytes"], about["wall-s"])
-        except (OSError, ValueError, KeyError, EOFError) as error:
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise RunFolderError(f"{self._checkpoint_path}: damaged ({error}); start the run anew") from error
         if self.metrics_path.stat().st_size < checkpoint.metrics_bytes:
             raise RunFolderError(

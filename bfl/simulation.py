@@ -1,9 +1,11 @@
 """The whole system on one machine: one process, one thread of control, every round recorded."""
 
+import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -75,9 +77,7 @@ def start(settings: Settings, out: Path) -> Simulation:
 def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Simulation:
     """A recorded run, at its last finished round; `rounds` may ask for more of them."""
     folder = RunFolder.open(path)
-    settings = folder.settings()
-    if rounds is not None:
-        settings = replace(settings, rounds=replace(settings.rounds, rounds=rounds))
+    settings = folder.settings(rounds)
     dataset, shares, network = _prepare(settings)
     environment = describe_environment(settings, network)
     changed = differences(folder.read_json("environment.json"), environment)
@@ -90,6 +90,7 @@ def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Sim
     checkpoint = folder.load_checkpoint()
     if checkpoint and checkpoint.round >= settings.rounds.rounds:
         raise RunFolderError(f"{path} has finished its {checkpoint.round} rounds; ask for more with --rounds")
+    folder.write_settings(settings)  # so that the next --resume knows how many rounds were asked for
     federation = _federate(settings, dataset, shares, network)
     if checkpoint:
         restore(federation, checkpoint)
@@ -121,19 +122,18 @@ def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Let a Ctrl-C that comes while a round is being written wait until it is written."""
-    import signal
-    import threading
-
+    """Let a Ctrl-C or SIGTERM that comes while a round is being written wait until it is written."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     pending: list[int] = []
-    old = signal.signal(signal.SIGINT, lambda number, _: pending.append(number))
+    signals = (signal.SIGINT, signal.SIGTERM)
+    old = [signal.signal(number, lambda caught, _: pending.append(caught)) for number in signals]
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, old)
+        for number, handler in zip(signals, old, strict=True):
+            signal.signal(number, handler)
     if pending:
         raise KeyboardInterrupt
 

@@ -21,12 +21,19 @@ def setting(
     *,
     choices: tuple[str, ...] = (),
     minimum: float | None = None,
+    maximum: float | None = None,
     not_yet: Mapping[str, str] | None = None,
 ) -> Any:
     """A field of a `...Params`: default, help text, which values are allowed, and which will be one day."""
     return dataclasses.field(
         default=default,
-        metadata={"help": help, "choices": choices, "minimum": minimum, "not_yet": not_yet or {}},
+        metadata={
+            "help": help,
+            "choices": choices,
+            "minimum": minimum,
+            "maximum": maximum,
+            "not_yet": not_yet or {},
+        },
     )
 
 
@@ -40,7 +47,7 @@ class DataParams:
     """Which data, and who holds which part of it."""
 
     devices: int = setting(10, "N, the number of devices", minimum=1)
-    seed: int = setting(0, "everything random follows from it", minimum=0)
+    seed: int = setting(0, "everything random follows from it", minimum=0, maximum=2**63 - 1)
     dataset: str = setting("fashion-mnist", "fashion-mnist, svhn, synthetic, or your own as module:function")
     data_dir: str = setting("", "folder with the data set's files (default: look in the usual places)")
     partition: str = setting(
@@ -110,7 +117,7 @@ def checked_value(field: "dataclasses.Field[Any]", value: object) -> object:
     key = key_of(field.name)
     kind: Any = type(field.default)
     try:
-        if isinstance(value, bool) != (kind is bool) and not isinstance(value, str):
+        if not isinstance(value, (str, int, float)) or (isinstance(value, bool) and kind is not bool):
             raise ValueError
         if kind is int and isinstance(value, float) and not value.is_integer():
             raise ValueError
@@ -137,6 +144,9 @@ def _within_bounds(field: "dataclasses.Field[Any]", key: str, value: Any) -> obj
         raise ParameterError(f'{key}: found "{value}", expected one of {", ".join(choices)}{hint}')
     if minimum is not None and not value >= minimum:  # `not >=` also refuses NaN
         raise ParameterError(f"{key}: found {value}, expected at least {minimum}")
+    maximum = field.metadata.get("maximum")
+    if maximum is not None and value > maximum:
+        raise ParameterError(f"{key}: found {value}, expected at most {maximum}")
     if isinstance(value, float) and value == float("inf"):
         raise ParameterError(f"{key}: found infinity, expected a finite number")
     return value

@@ -20,6 +20,11 @@ def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: 
 
     `labels_per_device` is the data set's own setting, used where the parameters leave it open.
     """
+    if params.devices > len(labels):
+        raise PartitionError(
+            f"{params.partition} partition: found {params.devices} devices for {len(labels):,} images, "
+            "expected at least an image for each"
+        )
     table, shuffled = _index_table(labels, params.seed)
     partitioner = _partitioner(params, params.labels_per_device or labels_per_device)
     partitioner.dataset = table

@@ -1,8 +1,10 @@
 """Where data sets come from: folders on this machine, torchvision, Debian's package."""
 
+import importlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -52,7 +54,10 @@ def find_fashion_mnist(folder: Path | None) -> MnistFiles:
     torchvision's download, Debian's package fetched and unpacked without root.
     """
     if folder is not None:
-        return read_mnist_folder(folder, f"folder {folder}")
+        try:
+            return read_mnist_folder(folder, "the folder you named")
+        except FileNotFoundError as missing:
+            raise DataError(f"--data-dir: {missing}; expected the four idx files of Fashion-MNIST there") from missing
     tried: list[str] = []
     for name, place in _places():
         try:
@@ -100,13 +105,27 @@ def _plain_or_gz(folder: Path, name: str) -> Path:
     raise FileNotFoundError(f"no {name}[.gz] in {folder}")
 
 
-def declare_torchvision_operator() -> None:
-    """Let a CUDA-built torchvision import beside a CPU build of torch: it registers a fake for an operator that only
-    its compiled half declares. The one place that does this."""
+def import_torchvision() -> None:
+    """Import torchvision, also where it is a CUDA build beside a CPU build of torch.
+
+    There its compiled half does not load, and its Python half stumbles over operators that only the compiled half
+    declares: declare them and import again. Not before it has failed: where the compiled half loads, a second
+    declaration would be the error. The one place that does this.
+    """
     import torch
 
-    if not hasattr(torch.ops.torchvision, "nms"):
-        torch.library.define("torchvision::nms", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    try:
+        importlib.import_module("torchvision.datasets")
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+        for operator in ("nms", "qnms"):
+            torch.library.define(
+                f"torchvision::{operator}", "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+            )
+        for name in [name for name in sys.modules if name.split(".")[0] == "torchvision"]:
+            del sys.modules[name]
+        importlib.import_module("torchvision.datasets")
 
 
 @contextmanager
@@ -122,7 +141,7 @@ def _bounded_waits() -> Iterator[None]:
 
 def _download_with_torchvision() -> Path:
     try:
-        declare_torchvision_operator()
+        import_torchvision()
         from torchvision.datasets import FashionMNIST
 
         with _bounded_waits():
@@ -163,7 +182,7 @@ def read_svhn(folder: Path | None) -> tuple[Split, Split, str]:
     """SVHN's two .mat files through torchvision's loader, from the user's folder or torchvision's download."""
     root = folder or cache_folder() / "svhn"
     try:
-        declare_torchvision_operator()
+        import_torchvision()
         from torchvision.datasets import SVHN
 
         with _bounded_waits():

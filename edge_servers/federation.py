@@ -53,7 +53,7 @@ class RoundReport:
     samples: int
     divergence: float
     consensus_error: float
-    winner: int
+    winner: int | None
     refused: tuple[Refusal, ...]
     scores: Scores | None
     seconds: dict[str, float]
@@ -112,7 +112,7 @@ class Federation:
             samples=sum(gradient.samples for gradient in work.closed),
             divergence=server.standing.divergence,
             consensus_error=server.consensus_gap(),
-            winner=server.standing.winner or 0,
+            winner=server.standing.winner,
             refused=work.refused,
             scores=scores,
             seconds=seconds,

@@ -43,6 +43,6 @@ class DeviceLink:
                     replies[device] = reply
             if self._clock.now() >= self._end_s:
                 break
-            if len(replies) < len(waiting):
+            if any(i in self._asked for i in waiting):
                 self._clock.sleep(self._poll_s)
         return replies

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ class Plan:
     policy_digest: str
     """Names the planner and its weights."""
 
-    @property
+    @cached_property  # every order and every reply of a round names it
     def digest(self) -> str:
         """sha256 of the plan as canonical JSON."""
         return canonical_digest(asdict(self))

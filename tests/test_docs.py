@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,7 +20,8 @@ REPOSITORY = Path(__file__).parents[1]
 )
 def test_the_plug_in_examples_learn(flags: list[str], tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bfl", "simulate", "--rounds", "15", "--out", str(tmp_path / "run"), *flags]
-    subprocess.run(command, cwd=REPOSITORY / "docs" / "examples", check=True, capture_output=True)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    subprocess.run(command, cwd=REPOSITORY / "docs" / "examples", env=environment, check=True, capture_output=True)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["accuracy"] > 0.8
 

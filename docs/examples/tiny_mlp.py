@@ -9,6 +9,4 @@ def make(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] 
     """One hidden layer. `hidden` is what `--hidden` says; empty means: choose yourself."""
     channels, height, width = image_shape
     size = hidden[0] if hidden else 32
-    return nn.Sequential(
-        nn.Flatten(), nn.Linear(channels * height * width, size), nn.ReLU(), nn.Linear(size, classes)
-    )
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, size), nn.ReLU(), nn.Linear(size, classes))

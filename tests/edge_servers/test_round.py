@@ -92,6 +92,7 @@ def test_the_leader_of_the_next_round_is_the_home_of_the_winner() -> None:
     previous: RoundReport | None = None
     for report in federation.rounds():
         if previous:
+            assert previous.winner is not None
             assert report.leader == previous.winner % 3
         previous = report
 

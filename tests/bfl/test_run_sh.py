@@ -1,0 +1,176 @@
+"""run.sh without installing anything: a copy of it in a folder of its own, with stand-ins for Python and its tools."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.bfl.runs import ROOT
+
+TOOLS = (
+    "bash", "sh", "env", "dirname", "mkdir", "rm", "mv", "cat", "cp", "cmp", "chmod", "grep", "awk", "sort", "tr",
+    "tail", "sed",
+)  # fmt: skip
+
+OLD_PYTHON = "exit 1"  # what every Python before 3.11 answers to the question for its version
+NO_MATCH = "ERROR: No matching distribution found for torch==2.13.0"
+
+
+def script(path: Path, body: str) -> Path:
+    """An executable that does `body`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def new_python(path: Path, pip: str, after_venv: str = "exit 0") -> Path:
+    """A Python that is new enough; in the environments that it makes, `python -m pip` does `pip`."""
+    body = f"""
+case "$2" in
+venv)
+    mkdir -p "$3/bin"
+    cat >"$3/bin/python" <<'END'
+#!/bin/sh
+{pip}
+END
+    chmod +x "$3/bin/python"
+    {after_venv}
+    ;;
+esac
+exit 0
+"""
+    return script(path, body)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A copy of run.sh and pyproject.toml: its .venv is not ours."""
+    folder = tmp_path / "a project"
+    folder.mkdir()
+    for name in ("run.sh", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder / name)
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        assert found is not None
+        (tmp_path / "tools").mkdir(exist_ok=True)
+        (tmp_path / "tools" / tool).symlink_to(found)
+    return folder
+
+
+def run(project: Path, *arguments: str, python: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """`./run.sh ...` from another folder, on a machine that has no Python but the one given."""
+    variables = {"PATH": str(project.parent / "tools"), "HOME": str(project.parent)}
+    if python:
+        variables["PYTHON"] = str(python)
+    return subprocess.run(
+        ["bash", str(project / "run.sh"), *arguments],
+        cwd=project.parent,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def set_up(project: Path, extras: str = "simulation") -> None:
+    """An environment as a finished set-up leaves it; its commands tell how they are called."""
+    for name in ("bfl", "python", "ruff", "mypy"):
+        script(project / ".venv" / "bin" / name, f'echo {name} "$@"')
+    shutil.copy(project / "pyproject.toml", project / ".venv" / f"installed-{extras}")
+
+
+def test_it_is_a_script_that_bash_can_read_and_anybody_may_run() -> None:
+    assert subprocess.run(["bash", "-n", str(ROOT / "run.sh")], check=False).returncode == 0
+    assert (ROOT / "run.sh").stat().st_mode & 0o111 == 0o111
+
+
+def test_a_python_that_is_too_old_is_told_apart_and_the_cure_is_named(project: Path) -> None:
+    done = run(project, python=script(project.parent / "python3.9", OLD_PYTHON))
+    assert done.returncode == 1
+    assert "Python 3.11 or newer was not found" in done.stderr
+    assert "apt install python3 python3-venv" in done.stderr
+    assert "PYTHON=/path/to/python3 ./run.sh" in done.stderr
+    assert not (project / ".venv").exists()
+
+
+def test_a_machine_without_any_python_gets_the_same_advice(project: Path) -> None:
+    done = run(project)
+    assert done.returncode == 1
+    assert "Python 3.11 or newer was not found" in done.stderr
+
+
+def test_offline_it_says_what_is_missing_and_how_to_get_it(project: Path) -> None:
+    python = new_python(project.parent / "python3.12", pip=f"echo '{NO_MATCH}'; exit 1")
+    for _ in range(2):  # a failed set-up is not taken for a finished one
+        done = run(project, python=python)
+        assert done.returncode == 1
+        assert "run.sh: the set-up failed" in done.stderr
+        assert NO_MATCH in done.stderr
+        assert "run.sh: missing: torch==2.13.0" in done.stderr
+        assert re.search(r"pip download -d wheels .*'\.\[simulation\]'", done.stderr)
+        assert "PIP_NO_INDEX=1 PIP_FIND_LINKS=wheels ./run.sh" in done.stderr
+        assert done.stdout == ""
+
+
+def test_a_failure_that_names_no_package_still_shows_pips_last_words(project: Path) -> None:
+    python = new_python(project.parent / "python3.12", pip="echo 'error: No space left on device'; exit 1")
+    done = run(project, python=python)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr
+    assert "missing:" not in done.stderr
+
+
+def test_a_python_without_its_venv_module_is_told_apart_every_time(project: Path) -> None:
+    # Debian's `python3 -m venv` leaves bin/python behind before it fails for want of ensurepip
+    pip = "echo 'No module named pip'; exit 1"
+    python = new_python(project.parent / "python3.12", pip=pip, after_venv="exit 1")
+    for _ in range(2):
+        done = run(project, python=python)
+        assert done.returncode == 1
+        assert f"{python} cannot make a virtual environment" in done.stderr
+        assert "apt install python3-venv" in done.stderr
+
+
+def test_when_nothing_changed_it_goes_straight_to_bfl(project: Path) -> None:
+    set_up(project)
+    done = run(project, "audit", "check", "my run")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "bfl audit check my run\n", "")
+
+
+def test_without_arguments_it_simulates(project: Path) -> None:
+    set_up(project)
+    assert run(project).stdout == "bfl simulate\n"
+
+
+def test_a_changed_pyproject_is_installed_again_once(project: Path) -> None:
+    set_up(project)
+    with (project / "pyproject.toml").open("a", encoding="utf-8") as file:
+        file.write("# something new\n")
+    python = new_python(project.parent / "python3.12", pip="exit 1")
+    first = run(project, "doctor", python=python)
+    assert "Setting up" in first.stderr
+    assert first.stdout == "bfl doctor\n"
+    install = (project / ".venv" / "install.log").read_text(encoding="utf-8")
+    assert install.startswith("python -m pip install")
+    assert f"{project}[simulation]" in install
+    assert run(project, "doctor", python=python).stderr == ""
+
+
+def test_the_whole_check_is_ruff_then_mypy_then_pytest(project: Path) -> None:
+    set_up(project, "simulation,ray,dev")
+    done = run(project, "test", "-k", "grid")
+    assert done.stdout.splitlines() == [
+        "== ruff", "ruff check .", "ruff format --check .", "== mypy", "mypy", "== pytest", "python -m pytest -k grid",
+    ]  # fmt: skip
+
+
+def test_the_whole_check_stops_at_the_first_failure(project: Path) -> None:
+    set_up(project, "simulation,ray,dev")
+    script(project / ".venv" / "bin" / "ruff", "echo 'E501 line too long'; exit 1")
+    done = run(project, "test")
+    assert done.returncode == 1
+    assert "pytest" not in done.stdout

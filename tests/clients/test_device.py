@@ -1,0 +1,292 @@
+"""A device carries out its orders; what goes wrong on one is that one's error reply and nobody else's trouble."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import Array, ArrayRecord, Message, RecordDict
+from torch import nn
+from torch.nn import functional as F
+
+from clients.batches import NodeKey, round_subset
+from clients.data import Samples
+from clients.device import Consent, Device, answer_orders
+from clients.errors import ClientError, OrderError
+from clients.models import to_vector
+from clients.orders import DataReply, GradientReply, Order, read_reply
+from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
+from tests.clients.messages import an_order, message_with, sent
+
+NETWORK = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
+MODEL = np.linspace(-1, 1, 15, dtype=np.float32)
+
+
+@pytest.fixture(scope="module")
+def table() -> Samples:
+    """40 samples of 4 pixels and 3 classes."""
+    rng = np.random.default_rng(0)
+    images = torch.from_numpy(rng.random((40, 1, 2, 2), dtype=np.float32))
+    return Samples(images, torch.from_numpy(rng.integers(0, 3, 40)), mean=(0.5,), std=(0.25,))
+
+
+def device(table: Samples, index: int, consent: str = "any") -> Device:
+    """Device n holds the samples n, n + 4, n + 8 ..."""
+    return Device(index, table, np.arange(index, 40, 4), NETWORK, Consent(consent))
+
+
+def order(index: int, **changes: object) -> Order:
+    return an_order(MODEL, **{"device": index, **changes})
+
+
+def ask(*asked: tuple[Device, Order]) -> list[Message]:
+    return answer_orders([(device, sent(order)) for device, order in asked], engine="auto", chunk=10)
+
+
+def gradient_of(reply: Message) -> GradientReply:
+    read = read_reply(reply)
+    assert isinstance(read, GradientReply)
+    return read
+
+
+def data_of(reply: Message) -> DataReply:
+    read = read_reply(reply)
+    assert isinstance(read, DataReply)
+    return read
+
+
+def error_of(reply: Message) -> tuple[int, str]:
+    assert reply.has_error()
+    return reply.error.code, reply.error.reason or ""
+
+
+def test_an_order_to_train_is_answered_with_the_gradient_of_the_rounds_subset(table: Samples) -> None:
+    reply = gradient_of(ask((device(table, 2), order(2)))[0])
+    subset = np.arange(2, 40, 4)[round_subset(7, 4, 2, share=10, wanted=8)]
+    node = TrainingNode(NodeKey("device", 2), table, torch.from_numpy(subset), 3, MODEL)
+    expected = local_updates([node], NETWORK, Recipe(7, 4, "sgd", 0.1, 5))[0]
+    assert (reply.device, reply.round, reply.samples, reply.iterations) == (2, 4, 8, 3)
+    assert (reply.model_digest, reply.plan_digest) == (order(2).model_digest, "plan-digest")
+    np.testing.assert_array_equal(reply.values, expected.values)
+
+
+def test_an_order_for_more_samples_than_the_share_has_uses_the_share(table: Samples) -> None:
+    assert gradient_of(ask((device(table, 0), order(0, samples=2551)))[0]).samples == 10
+
+
+def test_an_order_to_offload_is_answered_with_the_rounds_subset_as_stored(table: Samples) -> None:
+    reply = data_of(ask((device(table, 2), order(2, offload_to=1)))[0])
+    subset = np.arange(2, 40, 4)[round_subset(7, 4, 2, share=10, wanted=8)]
+    assert (reply.device, reply.round) == (2, 4)
+    np.testing.assert_array_equal(reply.images, table.images[subset].numpy())
+    np.testing.assert_array_equal(reply.labels, table.labels[subset].numpy())
+
+
+@pytest.mark.parametrize("consent", ["never", "0,2"])
+def test_a_device_that_does_not_consent_trains_instead(table: Samples, consent: str) -> None:
+    offloading, training = ask((device(table, 3, consent), order(3, offload_to=1)), (device(table, 3), order(3)))
+    np.testing.assert_array_equal(gradient_of(offloading).values, gradient_of(training).values)
+
+
+def test_a_device_offloads_to_the_servers_it_lists(table: Samples) -> None:
+    assert len(data_of(ask((device(table, 3, "0,2"), order(3, offload_to=2)))[0]).labels) == 8
+
+
+def test_an_order_for_another_device_is_refused(table: Samples) -> None:
+    assert error_of(ask((device(table, 1), order(2)))[0]) == (
+        400,
+        "OrderError: order: it is for device 2, this is device 1",
+    )
+
+
+def test_an_order_with_a_model_of_another_size_is_refused(table: Samples) -> None:
+    wrong = an_order(np.zeros(14, np.float32), device=1)
+    assert error_of(ask((device(table, 1), wrong))[0]) == (
+        400,
+        "OrderError: order: the model has 14 values, expected 15",
+    )
+
+
+def test_a_malformed_order_is_answered_with_an_error_reply(table: Samples) -> None:
+    replies = answer_orders([(device(table, 1), message_with(RecordDict()))], "auto", 10)
+    code, reason = error_of(replies[0])
+    assert code == 400
+    assert reason.startswith("OrderError: expected records 'order' and 'model'")
+
+
+def test_replies_come_in_the_order_asked(table: Samples) -> None:
+    replies = ask(
+        (device(table, 3), order(3)),
+        (device(table, 1), order(2)),
+        (device(table, 2), order(2, offload_to=0)),
+        (device(table, 0), order(0, learning_rate=0.01)),
+        (device(table, 1), order(1)),
+    )
+    assert gradient_of(replies[0]).device == 3
+    assert error_of(replies[1])[0] == 400
+    assert data_of(replies[2]).device == 2
+    assert gradient_of(replies[3]).device == 0
+    assert gradient_of(replies[4]).device == 1
+
+
+def test_no_orders_have_no_replies() -> None:
+    assert answer_orders([], "auto", 10) == []
+
+
+def test_devices_asked_together_answer_as_devices_asked_alone(table: Samples) -> None:
+    asked = [(device(table, n), order(n, samples=4 + n, iterations=1 + n)) for n in range(4)]
+    for together, one in zip(ask(*asked), asked, strict=True):
+        alone = ask(one)[0]
+        np.testing.assert_allclose(gradient_of(together).values, gradient_of(alone).values, rtol=1e-4, atol=1e-6)
+
+
+def test_orders_of_different_rounds_rates_and_optimisers_are_each_trained_by_their_own(table: Samples) -> None:
+    asked = [
+        (device(table, 0), order(0)),
+        (device(table, 1), order(1, round=5)),
+        (device(table, 2), order(2, learning_rate=0.5)),
+        (device(table, 3), order(3, optimizer="adam")),
+    ]
+    for together, one in zip(ask(*asked), asked, strict=True):
+        np.testing.assert_array_equal(gradient_of(together).values, gradient_of(ask(one)[0]).values)
+
+
+def test_all_that_share_a_recipe_are_trained_in_one_call(table: Samples) -> None:
+    sizes = []
+
+    def counted(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[LocalUpdate]:
+        sizes.append(len(nodes))
+        return local_updates(nodes, network, recipe)
+
+    asked = [(device(table, n), sent(order(n, round=4 if n < 3 else 5))) for n in range(4)]
+    answer_orders(asked, "auto", 10, counted)
+    assert sorted(sizes) == [1, 3]
+
+
+class BrokenDevice(Device):
+    """A device whose disk, memory or driver fails when it should train."""
+
+    trouble: type[BaseException] = RuntimeError
+
+    def training_node(self, order: Order) -> TrainingNode:
+        raise self.trouble("the disk is gone")
+
+    def hand_over(self, order: Order, message: Message) -> Message:
+        raise self.trouble("the disk is gone")
+
+
+def broken(table: Samples, index: int, trouble: type[BaseException]) -> Device:
+    cls = type("Broken", (BrokenDevice,), {"trouble": trouble})
+    made = cls(index, table, np.arange(index, 40, 4), NETWORK)
+    assert isinstance(made, Device)
+    return made
+
+
+TROUBLES = [RuntimeError, OSError, MemoryError, ValueError, ZeroDivisionError, KeyError]
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_device_whose_training_fails_does_not_harm_the_others(table: Samples, trouble: type[BaseException]) -> None:
+    sound = [(device(table, n), order(n)) for n in (0, 2, 3)]
+    replies = ask(sound[0], (broken(table, 1, trouble), order(1)), *sound[1:])
+    code, reason = error_of(replies.pop(1))
+    assert code == 500
+    assert reason == f"ClientError: training failed: {trouble.__name__}: {trouble('the disk is gone')}"
+    for reply, one in zip(replies, sound, strict=True):
+        np.testing.assert_allclose(gradient_of(reply).values, gradient_of(ask(one)[0]).values, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+def test_a_device_whose_offloading_fails_does_not_harm_the_others(table: Samples, trouble: type[BaseException]) -> None:
+    replies = ask((broken(table, 1, trouble), order(1, offload_to=0)), (device(table, 0), order(0, offload_to=0)))
+    code, reason = error_of(replies[0])
+    assert (code, reason.startswith(f"ClientError: offloading failed: {trouble.__name__}: ")) == (500, True)
+    assert len(data_of(replies[1]).labels) == 8
+
+
+def test_a_share_that_points_outside_the_table_fails_alone(table: Samples) -> None:
+    astray = Device(1, table, np.arange(30, 50), NETWORK)
+    replies = ask((device(table, 0), order(0)), (astray, order(1, samples=20)), (device(table, 2), order(2)))
+    code, reason = error_of(replies[1])
+    assert code == 500
+    assert reason.startswith("ClientError: training failed: ")
+    assert [gradient_of(replies[i]).device for i in (0, 2)] == [0, 2]
+
+
+def test_a_label_outside_the_networks_scores_fails_alone(table: Samples) -> None:
+    mislabelled = Samples(table.images, torch.full((40,), 9), table.mean, table.std)
+    replies = ask((device(mislabelled, 0), order(0)), (device(table, 1), order(1)))
+    assert error_of(replies[0])[0] == 500
+    assert np.isfinite(gradient_of(replies[1]).values).all()
+
+
+def test_a_network_that_the_engine_refuses_is_an_error_reply(table: Samples) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Dropout(), nn.Linear(4, 3))
+    replies = answer_orders([(Device(0, table, np.arange(9), network), sent(order(0)))], "stacked", 10)
+    code, reason = error_of(replies[0])
+    assert code == 500
+    assert "training failed: ModelError: engine stacked: cannot stack Dropout" in reason
+
+
+def test_a_device_introduces_itself_with_what_it_holds_and_allows(table: Samples) -> None:
+    reply = device(table, 3, "0,2").introduce(message_with(RecordDict(), "query.introduce"))
+    assert dict(reply.content["about"]) == {"device": 3, "samples": 10, "offload": "0,2"}
+
+
+def test_a_device_evaluates_a_model_on_its_own_share(table: Samples) -> None:
+    content = RecordDict({"model": ArrayRecord({"model": Array(MODEL)})})
+    metrics = device(table, 1).evaluate(message_with(content, "evaluate")).content["metrics"]
+    images, labels = table.images[1::4].double(), table.labels[1::4]
+    weight, bias = torch.from_numpy(MODEL[:12]).double().view(3, 4), torch.from_numpy(MODEL[12:]).double()
+    scores = F.linear(((images - 0.5) / 0.25).flatten(1), weight, bias)
+    assert metrics["accuracy"] == pytest.approx(float((scores.argmax(1) == labels).double().mean()))
+    assert metrics["loss"] == pytest.approx(float(F.cross_entropy(scores, labels)), rel=1e-5)
+    assert metrics["num-examples"] == 10
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (RecordDict(), "OrderError: expected a record 'model', found: KeyError('model')"),
+        (
+            RecordDict({"model": ArrayRecord({"model": Array(MODEL[:14])})}),
+            "ModelError: found a vector of shape (14,), expected (15,)",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_evaluated_is_answered_with_an_error_reply(
+    table: Samples, content: RecordDict, reason: str
+) -> None:
+    assert error_of(device(table, 1).evaluate(message_with(content, "evaluate"))) == (400, reason)
+
+
+def test_a_device_accepts_its_own_order(table: Samples) -> None:
+    accepted = device(table, 1).accept(sent(order(1)))
+    np.testing.assert_array_equal(accepted.model, MODEL)
+    with pytest.raises(OrderError, match="it is for device 3, this is device 1"):
+        device(table, 1).accept(sent(order(3)))
+
+
+def test_orders_do_not_change_the_network_of_the_device(table: Samples) -> None:
+    before = to_vector(NETWORK)
+    ask((device(table, 0), order(0)), (device(table, 1), order(1)))
+    np.testing.assert_array_equal(to_vector(NETWORK), before)
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [("any", [0, 1, 2, 12]), ("never", []), ("0,2", [0, 2]), ("1", [1]), (" 2 , 12", [2, 12])],
+)
+def test_consent_names_the_servers_that_may_have_the_data(text: str, allowed: list[int]) -> None:
+    assert [server for server in (0, 1, 2, 12) if Consent(text).allows(server)] == allowed
+
+
+@pytest.mark.parametrize("text", ["", "always", "0;2", "0,", "one", "1.5"])
+def test_consent_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        Consent(text)
+    assert str(caught.value) == f'offload: found "{text}", expected any, never, or server numbers such as 0,2'
+
+
+def test_a_device_consents_unless_it_says_otherwise(table: Samples) -> None:
+    assert Device(0, table, np.arange(3), NETWORK).consent.allows(5)

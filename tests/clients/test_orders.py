@@ -1,0 +1,237 @@
+"""Orders through real Flower messages: sound ones arrive as they were, all others are refused."""
+
+import hashlib
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_numpy
+from numpy.typing import NDArray
+
+from clients.errors import OrderError
+from clients.models import Vector
+from clients.orders import (
+    Order,
+    order_messages,
+    read_order,
+    vector_digest,
+)
+from tests.clients.messages import an_order, message_with, over_the_wire, sent
+
+GOLDEN = "ee4ac73c2bd27756ab82780f27c73a7bc4d3f0bb6acb37e008bc27eccd7e588b"
+
+quick = settings(max_examples=60, deadline=None)
+vectors = st_numpy.arrays(np.float32, st.integers(1, 30), elements=st.floats(-100, 100, width=32))
+
+
+def test_a_digest_is_the_sha256_of_the_little_endian_bytes() -> None:
+    """1.0 is 0000803f, -2.0 is 000000c0; the golden value is from sha256sum."""
+    assert hashlib.sha256(bytes.fromhex("0000803f000000c0")).hexdigest() == GOLDEN
+    assert vector_digest(np.array([1.0, -2.0], np.float32)) == GOLDEN
+
+
+def test_a_digest_is_of_the_values_and_not_of_how_they_lie_in_memory() -> None:
+    vector = np.arange(10, dtype=np.float32)
+    assert vector_digest(vector[::2]) == vector_digest(vector[::2].copy())
+    assert vector_digest(vector.astype(">f4")) == vector_digest(vector)
+    assert vector_digest(vector[::-1]) != vector_digest(vector)
+
+
+@given(
+    model=vectors,
+    round_=st.integers(1, 10**9),
+    device=st.integers(0, 10**6),
+    samples=st.integers(1, 10**6),
+    learning_rate=st.floats(1e-9, 10),
+    optimizer=st.sampled_from(["sgd", "adam"]),
+    seed=st.integers(0, 2**62),
+    offload_to=st.integers(-1, 100),
+)
+@quick
+def test_an_order_arrives_as_it_was_sent(model: Vector, round_: int, **changes: Any) -> None:
+    order = an_order(model, round=round_, **changes)
+    assert_same_order(read_order(over_the_wire(sent(order))), order)
+
+
+def assert_same_order(found: Order, expected: Order) -> None:
+    np.testing.assert_array_equal(found.model, expected.model)
+    plain = {key: value for key, value in vars(expected).items() if key != "model"}
+    assert {key: value for key, value in vars(found).items() if key != "model"} == plain
+
+
+def test_an_order_goes_to_its_node_in_its_round_by_its_type() -> None:
+    messages = order_messages([(an_order(), 1_002), (an_order(offload_to=0), 1_003)])
+    assert [m.metadata.dst_node_id for m in messages] == [1_002, 1_003]
+    assert [m.metadata.message_type for m in messages] == ["train", "query.offload"]
+    assert {m.metadata.group_id for m in messages} == {"4"}
+
+
+def test_orders_on_the_same_model_share_its_record_and_others_do_not() -> None:
+    other = an_order(np.array([3.0], np.float32))
+    first, second, third = order_messages([(an_order(), 1), (an_order(device=3), 2), (other, 3)])
+    assert first.content["model"] is second.content["model"]
+    assert first.content["model"] is not third.content["model"]
+    assert_same_order(read_order(third), other)
+
+
+def spoiled(key: str, value: Any) -> Message:
+    """An order with one field changed; None leaves it out."""
+    message = sent(an_order())
+    fields: dict[str, Any] = dict(message.content["order"])
+    fields[key] = value
+    kept = {k: v for k, v in fields.items() if v is not None}
+    return message_with(RecordDict({"order": ConfigRecord(kept), "model": message.content["model"]}))
+
+
+def refusal(message: Message) -> str:
+    with pytest.raises(OrderError) as caught:
+        read_order(message)
+    return str(caught.value)
+
+
+KINDS = {
+    "round": "int",
+    "device": "int",
+    "model-digest": "str",
+    "plan-digest": "str",
+    "samples": "int",
+    "iterations": "int",
+    "batch": "int",
+    "learning-rate": "float",
+    "optimizer": "str",
+    "seed": "int",
+    "deadline-s": "float",
+    "offload-to": "int",
+}
+
+
+@pytest.mark.parametrize("key", list(KINDS))
+def test_an_order_without_a_field_is_refused_by_its_name(key: str) -> None:
+    assert refusal(spoiled(key, None)) == f"order: {key} is None, expected {KINDS[key]}"
+
+
+@pytest.mark.parametrize("key", list(KINDS))
+@pytest.mark.parametrize("value", [True, b"bytes", [1, 2]])
+def test_a_field_of_the_wrong_type_is_refused_with_found_and_expected(key: str, value: Any) -> None:
+    assert refusal(spoiled(key, value)) == f"order: {key} is {value!r}, expected {KINDS[key]}"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("round", "4"), ("samples", 8.0), ("learning-rate", 1), ("optimizer", 1), ("deadline-s", "60")]
+)
+def test_a_field_of_a_similar_type_is_refused_too(key: str, value: Any) -> None:
+    assert refusal(spoiled(key, value)) == f"order: {key} is {value!r}, expected {KINDS[key]}"
+
+
+@pytest.mark.parametrize("key", ["round", "samples", "iterations", "batch"])
+@pytest.mark.parametrize("value", [0, -1, -(2**62)])
+def test_a_count_that_is_not_positive_is_refused(key: str, value: int) -> None:
+    assert refusal(spoiled(key, value)) == f"order: {key} is {value}, expected more than 0"
+
+
+@pytest.mark.parametrize("key", ["learning-rate", "deadline-s"])
+@pytest.mark.parametrize("value", [0.0, -0.1, float("nan"), float("inf"), float("-inf")])
+def test_a_rate_or_deadline_that_is_no_positive_number_is_refused(key: str, value: float) -> None:
+    assert refusal(spoiled(key, value)) == f"order: {key} is {value}, expected more than 0"
+
+
+def test_an_unknown_optimiser_is_refused() -> None:
+    assert refusal(spoiled("optimizer", "lbfgs")) == "order: optimizer is 'lbfgs', expected sgd or adam"
+
+
+def test_a_negative_seed_is_refused() -> None:
+    assert refusal(spoiled("seed", -1)) == "order: seed is -1, expected 0 or more"
+
+
+def test_a_model_that_is_not_the_one_of_the_digest_is_refused_with_both() -> None:
+    found, expected = vector_digest(an_order().model), "0" * 64
+    assert refusal(spoiled("model-digest", expected)) == f"order: model has digest {found[:12]}, expected {'0' * 12}"
+
+
+@pytest.mark.parametrize("missing", ["order", "model"])
+def test_an_order_without_a_record_is_refused_by_its_name(missing: str) -> None:
+    content = sent(an_order()).content
+    kept = RecordDict({key: record for key, record in content.items() if key != missing})
+    assert refusal(message_with(kept)) == (
+        f"expected records 'order' and 'model', found a message without: KeyError('{missing}')"
+    )
+
+
+def with_model(record: Any) -> Message:
+    return message_with(RecordDict({"order": sent(an_order()).content["order"], "model": record}))
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        ConfigRecord({"model": "weights"}),
+        MetricRecord({"model": [1.0, -2.0, 0.5]}),
+        ArrayRecord({"weights": Array(an_order().model)}),
+        ArrayRecord({}),
+        ArrayRecord({"model": Array("float32", (3,), "a pickle", b"bytes")}),
+    ],
+    ids=["configuration", "metrics", "another name", "no array", "another serialisation"],
+)
+def test_a_model_that_is_no_array_is_refused(record: Any) -> None:
+    assert refusal(with_model(record)).startswith("expected records 'order' and 'model', found a message without: ")
+
+
+@pytest.mark.parametrize(
+    ("model", "found"),
+    [
+        (np.zeros((3, 1), np.float32), "float32 of shape (3, 1)"),
+        (np.zeros(3, np.float64), "float64 of shape (3,)"),
+        (np.zeros(3, np.int32), "int32 of shape (3,)"),
+        (np.zeros((), np.float32), "float32 of shape ()"),
+    ],
+)
+def test_a_model_that_is_no_flat_float32_vector_is_refused(model: NDArray[Any], found: str) -> None:
+    assert refusal(with_model(ArrayRecord({"model": Array(model)}))) == (
+        f"order: model is {found}, expected a flat float32 vector"
+    )
+
+
+def test_fields_in_the_wrong_kind_of_record_are_refused() -> None:
+    content = RecordDict({"order": MetricRecord({"round": 4}), "model": sent(an_order()).content["model"]})
+    assert refusal(message_with(content)) == "order: device is None, expected int"
+
+
+def test_a_message_that_is_an_error_is_no_order() -> None:
+    reply = Message(Error(1, "lost"), reply_to=sent(an_order()))
+    assert refusal(reply).startswith("expected records 'order' and 'model'")
+
+
+def test_fields_nobody_knows_are_left_alone() -> None:
+    assert_same_order(read_order(spoiled("colour", "blue")), an_order())
+
+
+@given(data=st.binary(max_size=300))
+@settings(max_examples=150, deadline=None)
+def test_random_bytes_in_the_place_of_the_model_are_refused(data: bytes) -> None:
+    refusal(with_model(ArrayRecord({"model": Array("float32", (3,), "numpy.ndarray", data)})))
+
+
+def serialised(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+@given(position=st.integers(0, 11), bit=st.integers(0, 7))
+@quick
+def test_one_flipped_bit_of_the_model_is_refused(position: int, bit: int) -> None:
+    data = bytearray(serialised(an_order().model))
+    data[len(data) - 12 + position] ^= 1 << bit
+    message = refusal(with_model(ArrayRecord({"model": Array("float32", (3,), "numpy.ndarray", bytes(data))})))
+    assert message.startswith("order: model has digest ")
+
+
+@given(kept=st.integers(0, len(serialised(an_order().model)) - 1))
+@quick
+def test_a_model_cut_off_anywhere_is_refused(kept: int) -> None:
+    data = serialised(an_order().model)[:kept]
+    refusal(with_model(ArrayRecord({"model": Array("float32", (3,), "numpy.ndarray", data)})))

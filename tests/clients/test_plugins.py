@@ -1,0 +1,74 @@
+"""The door for code of others."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from clients.errors import DataError, ModelError
+from clients.plugins import load_plugin
+
+KNOWN = {"dumps": "json:dumps", "loads": "json:loads"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, for modules of the user."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_known_name_is_its_function() -> None:
+    assert load_plugin("dumps", KNOWN, "writer", DataError)([1]) == "[1]"
+
+
+def test_module_and_function_are_found_in_installed_packages() -> None:
+    assert load_plugin("math:gcd", KNOWN, "writer", DataError)(12, 18) == 6
+
+
+def test_a_module_of_the_current_folder_is_found_and_the_search_path_stays_as_it_was(folder: Path) -> None:
+    (folder / "my_plugin_a.py").write_text("def seven():\n    return 7\n")
+    before = list(sys.path)
+    assert load_plugin("my_plugin_a:seven", KNOWN, "writer", DataError)() == 7
+    assert sys.path == before
+
+
+def test_the_search_path_stays_as_it_was_where_the_import_fails(folder: Path) -> None:
+    before = list(sys.path)
+    with pytest.raises(DataError):
+        load_plugin("no_such_module_here:f", KNOWN, "writer", DataError)
+    assert sys.path == before
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones_and_the_nearest() -> None:
+    with pytest.raises(ModelError) as caught:
+        load_plugin("dump", KNOWN, "writer", ModelError)
+    assert str(caught.value) == (
+        'writer: found "dump", expected dumps, loads or your own as module:function (did you mean "dumps"?)'
+    )
+
+
+def test_a_missing_module_is_refused_with_its_name_and_advice(folder: Path) -> None:
+    with pytest.raises(DataError) as caught:
+        load_plugin("no_such_module_here:f", KNOWN, "writer", DataError)
+    assert str(caught.value) == (
+        'writer "no_such_module_here:f": cannot import no_such_module_here '
+        "(No module named 'no_such_module_here'); is its folder the current one?"
+    )
+
+
+def test_a_module_that_lacks_a_package_is_refused_with_the_package(folder: Path) -> None:
+    (folder / "my_plugin_b.py").write_text("import no_such_package_there\n")
+    with pytest.raises(DataError, match=r"cannot import my_plugin_b .*no_such_package_there"):
+        load_plugin("my_plugin_b:f", KNOWN, "writer", DataError)
+
+
+def test_a_missing_function_is_refused_with_the_nearest() -> None:
+    with pytest.raises(DataError) as caught:
+        load_plugin("json:laods", KNOWN, "writer", DataError)
+    assert str(caught.value) == 'writer: json has no function "laods" (did you mean "loads"?)'
+
+
+def test_something_that_cannot_be_called_is_no_function() -> None:
+    with pytest.raises(DataError, match='writer: math has no function "pi"'):
+        load_plugin("math:pi", KNOWN, "writer", DataError)

@@ -1,0 +1,147 @@
+"""Replies through real Flower messages: sound ones arrive as they were, all others are refused."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Array, Message, RecordDict
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_numpy
+
+from clients.errors import OrderError, ReplyError
+from clients.models import Vector
+from clients.orders import (
+    FAILED,
+    DataReply,
+    GradientReply,
+    data_message,
+    error_message,
+    gradient_message,
+    read_reply,
+)
+from tests.clients.messages import NODE_ID, an_order, over_the_wire, sent
+
+quick = settings(max_examples=60, deadline=None)
+vectors = st_numpy.arrays(np.float32, st.integers(1, 30), elements=st.floats(-100, 100, width=32))
+
+
+@given(values=vectors, samples=st.integers(1, 10**6), iterations=st.integers(1, 100))
+@quick
+def test_a_gradient_arrives_with_its_weight_and_what_it_was_made_from(
+    values: Vector, samples: int, iterations: int
+) -> None:
+    order = an_order()
+    reply = read_reply(over_the_wire(gradient_message(order, samples, iterations, values, sent(order))))
+    assert isinstance(reply, GradientReply)
+    assert (reply.device, reply.round, reply.samples, reply.iterations) == (2, 4, samples, iterations)
+    assert (reply.model_digest, reply.plan_digest) == (order.model_digest, "plan-digest")
+    assert reply.values.dtype == np.float32
+    np.testing.assert_array_equal(reply.values, values)
+
+
+@given(count=st.integers(1, 5), as_bytes=st.booleans())
+@quick
+def test_offloaded_data_arrives_as_it_was_sent(count: int, as_bytes: bool) -> None:
+    images = np.arange(count * 6).reshape(count, 1, 2, 3).astype(np.uint8 if as_bytes else np.float32)
+    labels = np.arange(count)
+    reply = read_reply(over_the_wire(data_message(an_order(offload_to=1), images, labels, sent(an_order()))))
+    assert isinstance(reply, DataReply)
+    assert (reply.device, reply.round) == (2, 4)
+    assert reply.images.dtype == images.dtype
+    np.testing.assert_array_equal(reply.images, images)
+    np.testing.assert_array_equal(reply.labels, labels)
+
+
+def test_a_reply_goes_back_to_the_sender_of_the_order() -> None:
+    order = sent(an_order())
+    reply = gradient_message(an_order(), 1, 1, np.zeros(3, np.float32), order)
+    assert reply.metadata.src_node_id == NODE_ID
+    assert reply.metadata.dst_node_id == order.metadata.src_node_id
+
+
+def test_an_error_reply_carries_the_code_and_the_reason_for_people() -> None:
+    reply = over_the_wire(error_message(OrderError("order: round is 0"), sent(an_order()), FAILED))
+    assert reply.has_error()
+    assert (reply.error.code, reply.error.reason) == (500, "OrderError: order: round is 0")
+
+
+def spoiled_reply(kind: str, record: str, key: str = "", value: Any = None) -> Message:
+    """A reply without a record, or with one entry of it changed (None: left out)."""
+    order = an_order()
+    if kind == "data":
+        sound = data_message(order, np.zeros((2, 1, 1, 1), np.uint8), np.zeros(2, np.int64), sent(order))
+    else:
+        sound = gradient_message(order, 8, 3, np.zeros(3, np.float32), sent(order))
+    records: dict[str, Any] = dict(sound.content.items())
+    if key:
+        entries = {k: v for k, v in {**records[record], key: value}.items() if v is not None}
+        records[record] = type(records[record])(entries)
+    else:
+        del records[record]
+    return Message(RecordDict(records), reply_to=sent(order))
+
+
+def reply_refusal(message: Message) -> str:
+    with pytest.raises(ReplyError) as caught:
+        read_reply(message)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "record"),
+    [("gradient", "about"), ("gradient", "weight"), ("gradient", "arrays"), ("data", "about"), ("data", "arrays")],
+)
+def test_a_reply_without_a_record_is_refused_by_its_name(kind: str, record: str) -> None:
+    assert reply_refusal(spoiled_reply(kind, record)) == (
+        f"expected a gradient with its weight, or data; found a reply without: KeyError('{record}')"
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "record", "key"),
+    [
+        ("gradient", "about", "kind"),
+        ("gradient", "about", "device"),
+        ("gradient", "about", "round"),
+        ("gradient", "about", "model-digest"),
+        ("gradient", "about", "plan-digest"),
+        ("gradient", "weight", "samples"),
+        ("gradient", "weight", "iterations"),
+        ("gradient", "arrays", "gradient"),
+        ("data", "about", "device"),
+        ("data", "about", "round"),
+        ("data", "arrays", "images"),
+        ("data", "arrays", "labels"),
+    ],
+)
+def test_a_reply_without_an_entry_is_refused_by_its_name(kind: str, record: str, key: str) -> None:
+    assert reply_refusal(spoiled_reply(kind, record, key)).endswith(f"found a reply without: KeyError('{key}')")
+
+
+@pytest.mark.parametrize(
+    ("record", "key", "value"),
+    [
+        ("about", "device", "two"),
+        ("about", "device", [1, 2]),
+        ("about", "round", float("nan")),
+        ("weight", "samples", [8, 8]),
+        ("weight", "iterations", float("nan")),
+        ("arrays", "gradient", Array("float32", (3,), "a pickle", b"bytes")),
+    ],
+)
+def test_a_reply_with_an_entry_of_the_wrong_form_is_refused(record: str, key: str, value: Any) -> None:
+    assert reply_refusal(spoiled_reply("gradient", record, key, value)).startswith(
+        "expected a gradient with its weight, or data; found a reply without: "
+    )
+
+
+def test_an_error_is_no_reply() -> None:
+    assert "found a reply without" in reply_refusal(error_message(OrderError("no"), sent(an_order()), FAILED))
+
+
+@given(kind=st.sampled_from([("gradient", "gradient"), ("data", "images"), ("data", "labels")]), data=st.binary())
+@settings(max_examples=150, deadline=None)
+def test_random_bytes_in_the_place_of_an_array_are_refused(kind: tuple[str, str], data: bytes) -> None:
+    array = Array("float32", (3,), "numpy.ndarray", data)
+    assert "found a reply without" in reply_refusal(spoiled_reply(kind[0], "arrays", kind[1], array))

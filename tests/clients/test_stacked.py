@@ -1,0 +1,158 @@
+"""Many networks as one: every layer that stacks gives each node its own network's numbers."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from clients.errors import ModelError
+from clients.models import fashion_mnist_cnn, to_vector, with_parameters
+from clients.stacked import StackedNetwork, check_stackable, is_stackable
+
+NODES, BATCH = 3, 4
+SHAPE = (2, 6, 6)
+
+STACKABLE = {
+    "plain convolution": nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)),
+    "padding": nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.Flatten(), nn.Linear(144, 3)),
+    "same padding": nn.Sequential(nn.Conv2d(2, 4, 3, padding="same"), nn.Flatten(), nn.Linear(144, 3)),
+    "stride": nn.Sequential(nn.Conv2d(2, 4, 3, stride=2, padding=1), nn.Flatten(), nn.Linear(36, 3)),
+    "dilation": nn.Sequential(nn.Conv2d(2, 4, 3, dilation=2), nn.Flatten(), nn.Linear(16, 3)),
+    "groups": nn.Sequential(nn.Conv2d(2, 4, 3, groups=2), nn.Flatten(), nn.Linear(64, 3)),
+    "no bias": nn.Sequential(nn.Conv2d(2, 4, 3, bias=False), nn.Flatten(), nn.Linear(64, 3, bias=False)),
+    "group norm": nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(64, 3)),
+    "plain group norm": nn.Sequential(nn.GroupNorm(1, 2, affine=False), nn.Flatten(), nn.Linear(72, 3)),
+    "max pooling": nn.Sequential(nn.MaxPool2d(2), nn.Flatten(), nn.Linear(18, 3)),
+    "average pooling": nn.Sequential(nn.AvgPool2d(3, stride=1), nn.Flatten(), nn.Linear(32, 3)),
+    "adaptive pooling": nn.Sequential(
+        nn.Conv2d(2, 3, 3), nn.AdaptiveAvgPool2d(2), nn.AdaptiveMaxPool2d(1), nn.Flatten()
+    ),
+    "several linear layers": nn.Sequential(nn.Flatten(), nn.Linear(72, 5), nn.Tanh(), nn.Linear(5, 3)),
+    "activations": nn.Sequential(
+        nn.LeakyReLU(), nn.ELU(), nn.GELU(), nn.SiLU(), nn.Sigmoid(), nn.Identity(), nn.Flatten(), nn.Linear(72, 3)
+    ),
+    "activations in place": nn.Sequential(
+        nn.Conv2d(2, 4, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(64, 3)
+    ),
+}  # fmt: skip
+
+
+def random_problem(network: nn.Module, nodes: int, batch: int, seed: int) -> tuple[torch.Tensor, ...]:
+    """Weights (nodes, P), images (B, nodes, C, H, W), labels (nodes, B)."""
+    rng = np.random.default_rng(seed)
+    weights = torch.from_numpy(rng.normal(0, 0.3, (nodes, len(to_vector(network)))).astype(np.float32))
+    images = torch.from_numpy(rng.normal(0, 1, (batch, nodes, *SHAPE)).astype(np.float32))
+    return weights, images, torch.from_numpy(rng.integers(0, 3, (nodes, batch)))
+
+
+@pytest.mark.parametrize("name", list(STACKABLE))
+def test_each_node_has_the_scores_of_its_own_network(name: str) -> None:
+    network = STACKABLE[name]
+    weights, images, _ = random_problem(network, NODES, BATCH, seed=0)
+    scores = StackedNetwork(network, weights.numpy()).scores(images)
+    assert scores.shape == (NODES, BATCH, 3)
+    for node in range(NODES):
+        alone = with_parameters(network, weights[node].numpy())
+        torch.testing.assert_close(scores[node], alone(images[:, node]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", list(STACKABLE))
+def test_the_gradient_of_the_loss_is_every_nodes_own(name: str) -> None:
+    network = STACKABLE[name]
+    weights, images, labels = random_problem(network, NODES, BATCH, seed=1)
+    many = StackedNetwork(network, weights.numpy())
+    loss = many.loss(images, labels)
+    for parameter, gradient in zip(many.parameters, torch.autograd.grad(loss, many.parameters), strict=True):
+        parameter.data = gradient  # so that `vectors` lists the gradients per node
+    total = 0.0
+    for node, found in enumerate(many.vectors()):
+        alone = with_parameters(network, weights[node].numpy())
+        own = F.cross_entropy(alone(images[:, node]), labels[node])
+        expected = torch.cat([g.flatten() for g in torch.autograd.grad(own, list(alone.parameters()))])
+        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-5)
+        total += own.item()
+    assert loss.item() == pytest.approx(total, rel=1e-5)
+
+
+@given(nodes=st.integers(1, 7), batch=st.integers(1, 5), seed=st.integers(0, 10**6))
+@settings(max_examples=15, deadline=None)
+def test_any_number_of_nodes_and_any_batch_stack(nodes: int, batch: int, seed: int) -> None:
+    network = STACKABLE["group norm"]
+    weights, images, _ = random_problem(network, nodes, batch, seed)
+    scores = StackedNetwork(network, weights.numpy()).scores(images)
+    for node in range(nodes):
+        alone = with_parameters(network, weights[node].numpy())
+        torch.testing.assert_close(scores[node], alone(images[:, node]), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", list(STACKABLE))
+def test_vectors_come_back_as_they_went_in(name: str) -> None:
+    weights, _, _ = random_problem(STACKABLE[name], NODES, BATCH, seed=2)
+    many = StackedNetwork(STACKABLE[name], weights.numpy())
+    np.testing.assert_array_equal(np.stack(many.vectors()), weights.numpy())
+
+
+def test_a_stacked_network_has_its_own_memory() -> None:
+    network = STACKABLE["plain convolution"]
+    weights, _, _ = random_problem(network, NODES, BATCH, seed=3)
+    before, own = weights.clone(), to_vector(network)
+    many = StackedNetwork(network, weights.numpy())
+    with torch.no_grad():
+        for parameter in many.parameters:
+            parameter.add_(1)
+    assert torch.equal(weights, before)
+    np.testing.assert_array_equal(to_vector(network), own)
+
+
+def test_our_networks_can_be_stacked() -> None:
+    check_stackable(fashion_mnist_cnn((1, 28, 28), 10))
+    assert is_stackable(fashion_mnist_cnn((1, 28, 28), 10))
+
+
+class OwnModule(nn.Module):
+    """A network that is no chain of layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(72, 3)
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = self.linear(images.flatten(1))
+        return scores
+
+
+class OwnConvolution(nn.Conv2d):
+    """A layer whose forward may be anything."""
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Dropout(0.5),
+        nn.Softmax(dim=1),
+        nn.LayerNorm(6),
+        nn.BatchNorm2d(2),
+        nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect"),
+        nn.ConvTranspose2d(2, 4, 3),
+        nn.PReLU(),
+        nn.Sequential(nn.ReLU()),
+        OwnConvolution(2, 4, 3),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_layer_that_does_not_stack_is_refused_by_name(layer: nn.Module) -> None:
+    network = nn.Sequential(layer, nn.Flatten(), nn.Linear(72, 3))
+    with pytest.raises(ModelError) as caught:
+        check_stackable(network)
+    assert str(caught.value) == f"engine stacked: cannot stack {layer}; use engine sequential"
+    assert not is_stackable(network)
+
+
+def test_a_network_that_is_no_chain_is_refused() -> None:
+    with pytest.raises(ModelError) as caught:
+        StackedNetwork(OwnModule(), np.zeros((1, 219), np.float32))
+    assert str(caught.value) == "engine stacked: found OwnModule, expected an nn.Sequential; use sequential"
+    assert not is_stackable(OwnModule())

@@ -1,0 +1,292 @@
+"""The local update (L4-L6), against hand-worked numbers and against double precision."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from clients.batches import NodeKey, mini_batches
+from clients.data import Dataset, Samples
+from clients.errors import ModelError
+from clients.models import Vector, build_network, to_vector
+from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates, make_step, uses_stacked
+from tests.clients.fp64 import exact_update, gradient_errors, weight_errors
+
+ENGINES = ("sequential", "stacked")
+SIZES = (600, 3, 25, 24, 26, 100, 7, 1, 50, 300)
+ITERATIONS = (10, 10, 5, 3, 10, 1, 10, 4, 2, 10)
+
+
+@pytest.fixture(scope="module")
+def network() -> nn.Module:
+    """The network of L2."""
+    return build_network("fashion-mnist-cnn", (1, 28, 28), 10, (), seed=0)
+
+
+@pytest.fixture(scope="module")
+def nodes(synthetic: Dataset, network: nn.Module) -> list[TrainingNode]:
+    """Twenty nodes that differ in data, in its size (some below a batch) and in iterations; two are servers."""
+    rng = np.random.default_rng(0)
+    made = []
+    for i, (size, iterations) in enumerate(zip(SIZES * 2, ITERATIONS * 2, strict=True)):
+        indices = torch.from_numpy(rng.choice(len(synthetic.train), size, replace=False))
+        key = NodeKey("server", i) if i in (4, 9) else NodeKey("device", i)
+        made.append(TrainingNode(key, synthetic.train, indices, iterations, to_vector(network)))
+    return made
+
+
+def sgd(engine: str, chunk: int = 10) -> Recipe:
+    return Recipe(seed=0, round=3, optimizer="sgd", learning_rate=0.1, batch=25, engine=engine, chunk=chunk)
+
+
+def adam(engine: str, chunk: int = 10) -> Recipe:
+    return replace(sgd(engine, chunk), optimizer="adam", learning_rate=0.001)
+
+
+@pytest.fixture(scope="module")
+def exact_sgd(nodes: list[TrainingNode], network: nn.Module) -> list[NDArray[np.float64]]:
+    return [exact_update(node, network, sgd("auto")) for node in nodes]
+
+
+@pytest.fixture(scope="module")
+def exact_adam(nodes: list[TrainingNode], network: nn.Module) -> list[NDArray[np.float64]]:
+    return [exact_update(node, network, adam("auto")) for node in nodes]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sgd_agrees_with_double_precision(
+    nodes: list[TrainingNode], network: nn.Module, exact_sgd: list[NDArray[np.float64]], engine: str
+) -> None:
+    """The tolerance of the specification; a tie in max-pooling may send one node another way."""
+    errors = weight_errors(local_updates(nodes, network, sgd(engine)), exact_sgd, nodes, eta=0.1)
+    assert np.median(errors) <= 1e-6
+    assert (errors > 1e-5).mean() <= 0.1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_cumulative_gradient_has_the_rounding_of_the_weights_over_eta(
+    nodes: list[TrainingNode], network: nn.Module, exact_sgd: list[NDArray[np.float64]], engine: str
+) -> None:
+    """C is a difference of float32 weights: |w| eps / (eta |C|) is its floor, about 1e-6 here; five times that."""
+    errors = gradient_errors(local_updates(nodes, network, sgd(engine)), exact_sgd)
+    assert np.median(errors) <= 5e-6
+    assert (errors > 1e-4).mean() <= 0.1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_adam_agrees_with_double_precision(
+    nodes: list[TrainingNode], network: nn.Module, exact_adam: list[NDArray[np.float64]], engine: str
+) -> None:
+    """A step of Adam is about eta * sign(gradient): where a gradient is nearly 0, its rounding decides a whole step.
+
+    So twice as many nodes as under SGD may be off; the median holds all the same.
+    """
+    errors = weight_errors(local_updates(nodes, network, adam(engine)), exact_adam, nodes, eta=0.001)
+    assert np.median(errors) <= 1e-6
+    assert (errors > 1e-5).mean() <= 0.2
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_update_carries_its_samples_and_iterations(
+    nodes: list[TrainingNode], network: nn.Module, engine: str
+) -> None:
+    updates = local_updates(nodes[:8], network, sgd(engine))
+    assert [update.samples for update in updates] == list(SIZES[:8])
+    assert [update.iterations for update in updates] == list(ITERATIONS[:8])
+    assert {update.values.shape for update in updates} == {(21_840,)}
+    assert {update.values.dtype for update in updates} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_order_of_the_nodes_does_not_matter(nodes: list[TrainingNode], network: nn.Module, engine: str) -> None:
+    order = np.random.default_rng(1).permutation(10).tolist()
+    straight = local_updates(nodes[:10], network, sgd(engine))
+    shuffled = local_updates([nodes[i] for i in order], network, sgd(engine))
+    for i, update in zip(order, shuffled, strict=True):
+        assert_close(update, straight[i])
+
+
+def test_chunks_of_one_three_and_ten_nodes_agree(nodes: list[TrainingNode], network: nn.Module) -> None:
+    few = [replace(node, iterations=2) for node in nodes if len(node) >= 25]  # one group of equal shapes
+    assert len(few) > 10
+    by_chunk = [local_updates(few, network, sgd("stacked", chunk)) for chunk in (1, 3, 10)]
+    for one, three, ten in zip(*by_chunk, strict=True):
+        assert_close(three, one)
+        assert_close(ten, one)
+
+
+def test_the_engines_agree_and_so_use_the_same_mini_batches(nodes: list[TrainingNode], network: nn.Module) -> None:
+    few = [replace(node, iterations=2) for node in nodes[:8]]
+    sequential, stacked = (local_updates(few, network, sgd(engine)) for engine in ENGINES)
+    for one, other in zip(sequential, stacked, strict=True):
+        assert_close(one, other)
+
+
+def assert_close(found: LocalUpdate, expected: LocalUpdate) -> None:
+    """Equal but for rounding and the odd tie in max-pooling (below 1e-2); another mini-batch differs by about 1."""
+    assert (found.samples, found.iterations) == (expected.samples, expected.iterations)
+    difference = np.linalg.norm(found.values - expected.values) / np.linalg.norm(expected.values)
+    assert difference < 0.05
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_node_trains_alone_as_it_trains_among_others(
+    nodes: list[TrainingNode], network: nn.Module, engine: str
+) -> None:
+    among = local_updates(nodes[:6], network, sgd(engine))
+    assert_close(local_updates([nodes[4]], network, sgd(engine))[0], among[4])
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_same_call_gives_the_same_bits(nodes: list[TrainingNode], network: nn.Module, engine: str) -> None:
+    """P11: reproducible on the same machine with the same engine, chunk and threads."""
+    first, second = (local_updates(nodes[:5], network, sgd(engine)) for _ in range(2))
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one.values, other.values)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_training_changes_neither_the_network_nor_the_nodes(
+    nodes: list[TrainingNode], network: nn.Module, engine: str
+) -> None:
+    vector, images = to_vector(network), nodes[0].samples.images.clone()
+    for recipe in (sgd(engine), adam(engine)):
+        local_updates(nodes[1:4], network, recipe)
+    np.testing.assert_array_equal(to_vector(network), vector)
+    np.testing.assert_array_equal(nodes[1].model, vector)
+    assert torch.equal(nodes[0].samples.images, images)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_nodes_have_no_updates(network: nn.Module, engine: str) -> None:
+    assert local_updates([], network, sgd(engine)) == []
+
+
+# One SGD iteration worked by hand: two pixels, two classes, all weights 0.
+LINEAR = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+IMAGES = torch.tensor([[1.0, 2.0], [3.0, -1.0]]).reshape(2, 1, 1, 2)
+HAND = Samples(IMAGES, torch.tensor([0, 1]))
+
+
+def by_hand(iterations: int, model: Vector, index: int = 0) -> TrainingNode:
+    return TrainingNode(NodeKey("device", index), HAND, None, iterations, model)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_iteration_of_sgd_worked_by_hand(engine: str) -> None:
+    """With all weights 0 both classes have probability 1/2, so d loss / d score = (p - y) / 2 per image:
+
+    image 0: (-1/4, 1/4) * (1, 2); image 1: (1/4, -1/4) * (3, -1); the bias's parts cancel.
+    Row 0: -1/4 (1, 2) + 1/4 (3, -1) = (1/2, -3/4); row 1 is its negative. After one iteration C is that gradient.
+    """
+    updates = local_updates([by_hand(1, np.zeros(6, np.float32))], LINEAR, sgd(engine))
+    np.testing.assert_allclose(updates[0].values, [0.5, -0.75, -0.5, 0.75, 0, 0], atol=1e-6)
+    assert (updates[0].samples, updates[0].iterations) == (2, 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_two_iterations_of_sgd_against_numpy(engine: str) -> None:
+    """Softmax regression in numpy, float64: the batch is both images every time, as there are no more."""
+    images, onehot = IMAGES.numpy().reshape(2, 2).astype(np.float64), np.eye(2)
+    weight, bias, cumulative = np.zeros((2, 2)), np.zeros(2), np.zeros(6)
+    for _ in range(2):
+        scores = images @ weight.T + bias
+        p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        to_weight, to_bias = (p - onehot).T @ images / 2, (p - onehot).mean(axis=0)
+        weight, bias = weight - 0.1 * to_weight, bias - 0.1 * to_bias
+        cumulative += np.concatenate([to_weight.ravel(), to_bias])
+    updates = local_updates([by_hand(2, np.zeros(6, np.float32))], LINEAR, sgd(engine))
+    np.testing.assert_allclose(updates[0].values, cumulative, atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_cumulative_gradient_is_what_the_weights_lost_over_eta(engine: str) -> None:
+    """L6 with Adam, whose first step is eta * sign(gradient): C = sign(gradient), 0 where the gradient is 0."""
+    model = np.array([1.0, 2.0, 1.0, 2.0, 0.5, 0.5], np.float32)  # equal rows: again probability 1/2
+    updates = local_updates([by_hand(1, model)], LINEAR, adam(engine))
+    np.testing.assert_allclose(updates[0].values, [1, -1, -1, 1, 0, 0], atol=1e-3)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_node_starts_from_its_own_model(engine: str) -> None:
+    """`traditional` has one model per server. The second is certain of class 1 for both images:
+
+    scores of image 0 are (-20, 20), wrong, so its (p - y) / 2 is (-1/2, 1/2); those of image 1 (-340, 340), right.
+    """
+    certain = np.array([-100.0, 40.0, 100.0, -40.0, 0, 0], np.float32)
+    both = [by_hand(1, np.zeros(6, np.float32), 0), by_hand(1, certain, 1)]
+    zero, sure = local_updates(both, LINEAR, sgd(engine))
+    np.testing.assert_allclose(zero.values, [0.5, -0.75, -0.5, 0.75, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(sure.values, [-0.5, -1, 0.5, 1, -0.5, 0.5], atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(("samples", "batch"), [(60, 25), (25, 25), (24, 25), (1, 25)])
+def test_a_mini_batch_is_the_one_of_the_stream_and_has_no_repetition(engine: str, samples: int, batch: int) -> None:
+    """Image i lights pixel i alone, so with weights 0 the first gradient's column i is not 0 where i was drawn."""
+    images = torch.eye(samples).reshape(samples, 1, 1, samples)
+    table = Samples(images, torch.zeros(samples, dtype=torch.int64))
+    network = nn.Sequential(nn.Flatten(), nn.Linear(samples, 2, bias=False))
+    node = TrainingNode(NodeKey("device", 5), table, None, 1, np.zeros(2 * samples, np.float32))
+    update = local_updates([node], network, replace(sgd(engine), batch=batch))[0]
+    column = update.values.reshape(2, samples)[0]
+    drawn = mini_batches(0, 3, node.key, samples, 1, batch)[0]
+    used = np.flatnonzero(column)
+    assert used.tolist() == sorted(drawn.tolist())
+    assert len(used) == min(batch, samples)
+    np.testing.assert_allclose(column[used], -0.5 / len(used), rtol=1e-5)  # none counted twice
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_indices_choose_the_nodes_own_samples(engine: str) -> None:
+    images = torch.eye(6).reshape(6, 1, 1, 6)
+    table = Samples(images, torch.zeros(6, dtype=torch.int64))
+    network = nn.Sequential(nn.Flatten(), nn.Linear(6, 2, bias=False))
+    node = TrainingNode(NodeKey("device", 0), table, torch.tensor([1, 4]), 1, np.zeros(12, np.float32))
+    update = local_updates([node], network, sgd(engine))[0]
+    assert len(node) == update.samples == 2
+    assert np.flatnonzero(update.values[:6]).tolist() == [1, 4]
+
+
+def test_the_optimiser_is_fresh_for_every_call() -> None:
+    """L5: a second Adam of the same weights steps as the first did, with no momentum of it."""
+    steps = []
+    for _ in range(2):
+        weight = torch.tensor([1.0], requires_grad=True)
+        step = make_step("adam", [weight], 0.01)
+        for _ in range(3):
+            step((weight**2).sum())
+        steps.append(weight.detach().clone())
+    assert torch.equal(steps[0], steps[1])
+
+
+def test_one_sgd_step_goes_eta_down_the_gradient() -> None:
+    weight = torch.tensor([3.0, -1.0], requires_grad=True)
+    make_step("sgd", [weight], 0.25)((weight**2).sum())  # gradient (6, -2)
+    assert weight.tolist() == [1.5, -0.5]
+
+
+DROPOUT = nn.Sequential(nn.Flatten(), nn.Dropout(0.0), nn.Linear(2, 2))
+
+
+def test_auto_takes_the_stacked_engine_where_the_network_allows_and_falls_back_where_not() -> None:
+    assert uses_stacked(LINEAR, "auto")
+    assert uses_stacked(LINEAR, "stacked")
+    assert not uses_stacked(LINEAR, "sequential")
+    assert not uses_stacked(DROPOUT, "auto")
+    assert not uses_stacked(DROPOUT, "sequential")
+
+
+def test_a_network_that_cannot_be_stacked_is_trained_by_auto_as_by_sequential() -> None:
+    node = by_hand(2, np.zeros(6, np.float32))
+    auto, sequential = (local_updates([node], DROPOUT, sgd(engine))[0] for engine in ("auto", "sequential"))
+    np.testing.assert_array_equal(auto.values, sequential.values)
+
+
+def test_the_stacked_engine_refuses_a_network_that_it_cannot_stack() -> None:
+    with pytest.raises(ModelError) as caught:
+        local_updates([by_hand(1, np.zeros(6, np.float32))], DROPOUT, sgd("stacked"))
+    assert str(caught.value) == "engine stacked: cannot stack Dropout(p=0.0, inplace=False); use engine sequential"
