@@ -34,7 +34,7 @@ REFERENCE = {
 
 def run(scheme: str, partition: str, seed: int, rounds: int, out: Path) -> float:
     """Accuracy of one run in percent, from its summary."""
-    folder = out / f"{scheme}-{partition}-{seed}"
+    folder = out / f"{scheme}-{partition}-{rounds}-rounds-seed-{seed}"
     summary = folder / "summary.json"
     if not (summary.exists() and json.loads(summary.read_text())["status"] == "finished"):
         flags = ["--resume", str(folder)]

@@ -1,6 +1,6 @@
 """Cost of growth: seconds per device and peak memory of a round, from 10 to 1,000 devices.
 
-    python -m benchmarks.growth [--devices 10 30 100 300 1000] [--rounds 3]
+    python -m benchmarks.growth [--devices 10 30 100 300 1000] [--rounds 5]
 
 Each size is a process of its own, so that its peak memory is its own. Seconds are the middle of the rounds, without
 evaluation; the ratio is to the first row.
@@ -43,7 +43,7 @@ def main() -> None:
     first = None
     for devices in options.devices:
         command = [sys.executable, "-m", "benchmarks.growth", "--one", str(devices), "--rounds", str(options.rounds)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         row = json.loads(done.stdout.splitlines()[-1])
         each = 1000 * row["seconds"] / devices
         first = first or each

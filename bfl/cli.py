@@ -20,9 +20,9 @@ from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError
 from edge_servers.parameters import RoundParams
 
-# Read by torch when it is first imported, which no module above does: on a busy machine threads that spin while they
-# wait for each other make a round ten times slower.
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Read by torch when it is first imported, which no module above does. Threads that wait for each other spin for
+# milliseconds by default, which on a busy machine makes a round ten times slower; this is microseconds.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
@@ -186,5 +186,11 @@ def main() -> None:
     except (BflError, ClientError, EdgeError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
+    except OSError as error:  # a full disk, a folder that went away
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -3,11 +3,12 @@
 import importlib
 import os
 import platform
+import re
 import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 
 from rich.console import Console
@@ -16,7 +17,6 @@ from rich.table import Table
 
 from clients.errors import ClientError
 
-_PINNED = {"flwr": "1.41.0", "torch": "2.13.0", "torchvision": "0.28.0"}
 _FREE_GB = 2
 
 
@@ -80,16 +80,20 @@ def _package(name: str, if_missing: str, do: str) -> Check:
         found = version(name.replace("_", "-"))
     except (ImportError, PackageNotFoundError, RuntimeError, OSError) as error:
         return Check(name, if_missing, f"cannot be imported: {error}", do)
-    pinned = _PINNED.get(name)
+    pinned = _pinned().get(name)
     if pinned and found.split("+")[0] != pinned:
         return Check(name, "warn", f"{found}, tested with {pinned}", f"install {name}=={pinned}")
     return Check(name, "ok", found)
 
 
-def _cores() -> Check:
-    import torch
+def _pinned() -> dict[str, str]:
+    """The exact versions that bfl's own metadata asks for."""
+    wanted = [re.match(r"([\w-]+)==([\w.]+)", requirement) for requirement in requires("bfl") or []]
+    return {match[1]: match[2] for match in wanted if match}
 
-    return Check("cores", "ok", f"{os.cpu_count()}, torch uses {torch.get_num_threads()} threads")
+
+def _cores() -> Check:
+    return Check("cores", "ok", f"{os.cpu_count()}")
 
 
 def _memory() -> Check:
@@ -117,6 +121,11 @@ def _data() -> Check:
     from clients.sources import find_fashion_mnist
 
     try:
-        return Check("Fashion-MNIST", "ok", find_fashion_mnist(None).source)
+        return Check("Fashion-MNIST", "ok", find_fashion_mnist(None, fetch=False).source)
     except ClientError as error:
-        return Check("Fashion-MNIST", "warn", str(error).splitlines()[0], "see bfl simulate, or --dataset synthetic")
+        return Check(
+            "Fashion-MNIST",
+            "warn",
+            str(error).splitlines()[0],
+            "bfl simulate tries to fetch it; or --dataset synthetic",
+        )

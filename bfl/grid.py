@@ -91,8 +91,9 @@ class InProcessGrid(Grid):
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
         """Answer the messages that are asked for; if any of them is to train, all that wait, of all servers."""
-        wanted = set(message_ids)
-        asked = [m for m in self._waiting if m.metadata.message_id in wanted]
+        wanted = list(message_ids)
+        asked_for = set(wanted)
+        asked = [m for m in self._waiting if m.metadata.message_id in asked_for]
         self._answer_all(self._waiting if any(_is_training(m) for m in asked) else asked, local_updates)
         return [self._replies.pop(i) for i in wanted if i in self._replies]
 

@@ -17,13 +17,14 @@ def plot_curves(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> 
     accuracy = [100 * line["accuracy"] for line in evaluated]
     return [
         _curve(rounds, accuracy, "test accuracy (%)", title, folder / "accuracy.png"),
-        _curve(rounds, [line["loss"] for line in evaluated], "test loss", title, folder / "loss.png"),
+        _curve(rounds, [line["loss"] or float("nan") for line in evaluated], "test loss", title, folder / "loss.png"),
     ]
 
 
 def _curve(x: Sequence[int], y: Sequence[float], label: str, title: str, path: Path) -> Path:
     plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axes = plt.subplots(figsize=(7, 4.2))
+    figure.subplots_adjust(left=0.1, right=0.97, bottom=0.12, top=0.92)  # a layout engine would draw everything twice
     axes.plot(x, y, color="#1f5fa8", linewidth=1.6, marker="o" if len(x) < 25 else None, markersize=3.5)
     if len(y):
         axes.annotate(f"{y[-1]:.4g}", (x[-1], y[-1]), xytext=(0, 6), textcoords="offset points", ha="right", fontsize=9)

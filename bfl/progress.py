@@ -47,8 +47,9 @@ class RunDisplay:
         seconds = sum(s for phase, s in report.seconds.items() if phase != "evaluate")
         if self._live:
             self._live.update(self._task, completed=report.round, description=f"{self._told}  {seconds:.2f} s/round")
-        elif report.scores:
-            print(f"round {report.round}/{self._rounds}  {self._told}  {seconds:.2f} s", flush=True)
+        else:
+            told = self._told if report.scores else "not evaluated"
+            print(f"round {report.round}/{self._rounds}  {told}  {seconds:.2f} s", flush=True)
         for refusal in report.refused:
             told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it

@@ -3,14 +3,16 @@
 After every round the folder is complete: whatever kills the process, `--resume` goes on from the last finished round.
 """
 
+import fcntl
 import json
+import math
 import os
 import zipfile
 import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -45,6 +47,21 @@ class RunFolder:
         self.metrics_path = path / "metrics.jsonl"
         self.plots = path / "plots"
         self._checkpoint_path = path / "checkpoint.npz"
+        self._lock: IO[bytes] | None = None
+
+    def _lock_for_writing(self) -> None:
+        """Only one process at a time may write a run; the lock goes with the process, however it ends."""
+        self._lock = (self.path / ".lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RunFolderError(f"{self.path} is in use by another process; wait for it, or stop it") from error
+
+    def release(self) -> None:
+        """Let others write the run."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
 
     @classmethod
     def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunFolder":
@@ -56,6 +73,7 @@ class RunFolder:
             folder.plots.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise RunFolderError(f"{path}: cannot be made ({error.strerror})") from error
+        folder._lock_for_writing()
         folder.write_settings(settings)
         folder.write_json("environment.json", environment)
         folder.metrics_path.touch()
@@ -69,6 +87,7 @@ class RunFolder:
                 raise RunFolderError(f"{path} is not a run folder: it has no {name}")
         folder = cls(path)
         folder.plots.mkdir(exist_ok=True)
+        folder._lock_for_writing()
         return folder
 
     def settings(self, rounds: int | None = None) -> Settings:
@@ -134,7 +153,9 @@ class RunFolder:
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """One of the folder's JSON files, for people and programs."""
-        (self.path / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        partial = self.path / f"{name}.partial"
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        partial.replace(self.path / name)
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The content of one of them; empty where it does not exist."""
@@ -153,7 +174,7 @@ def metrics_of(report: RoundReport) -> dict[str, Any]:
     return {
         "round": report.round,
         "accuracy": report.scores.accuracy if report.scores else None,
-        "loss": report.scores.loss if report.scores else None,
+        "loss": report.scores.loss if report.scores and math.isfinite(report.scores.loss) else None,  # JSON has no NaN
         "leader": report.leader,
         "winner": report.winner,
         "phi": report.phi,

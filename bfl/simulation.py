@@ -21,12 +21,13 @@ from bfl.run_folder import Checkpoint, RunFolder
 from clients.data import Dataset, load_dataset
 from clients.device import Device
 from clients.memory import keep_freed_memory
-from clients.models import with_parameters
+from clients.models import network_for, with_parameters
 from clients.partition import Share, partition
-from edge_servers.federation import Federation, RoundReport, found_federation, make_network
+from edge_servers.federation import Federation, RoundReport, found_federation
 from edge_servers.graph import make_graph
 from edge_servers.parameters import Settings
 from edge_servers.planning import make_planner
+from edge_servers.standing import Standing
 
 LAST_EVALUATIONS = 5
 
@@ -88,13 +89,22 @@ def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Sim
             + "\nResume it there, or add --allow-other-environment."
         )
     checkpoint = folder.load_checkpoint()
-    if checkpoint and checkpoint.round >= settings.rounds.rounds:
-        raise RunFolderError(f"{path} has finished its {checkpoint.round} rounds; ask for more with --rounds")
+    if checkpoint:
+        _check_rounds_left(folder, checkpoint.round, settings.rounds.rounds)
     folder.write_settings(settings)  # so that the next --resume knows how many rounds were asked for
     federation = _federate(settings, dataset, shares, network)
     if checkpoint:
         restore(federation, checkpoint)
     return Simulation(federation, folder, shares, network, environment, checkpoint.wall_s if checkpoint else 0.0)
+
+
+def _check_rounds_left(folder: RunFolder, done: int, wanted: int) -> None:
+    """Refuse to resume what has ended. A run killed between its last round and its summary has not: write its end."""
+    ended = folder.read_json("summary.json").get("status") == "finished"
+    if done > wanted or (done == wanted and ended):
+        raise RunFolderError(
+            f"{folder.path} has finished {done} rounds, {wanted} are asked for; ask for more with --rounds"
+        )
 
 
 def restore(federation: Federation, checkpoint: Checkpoint) -> None:
@@ -107,17 +117,26 @@ def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict
     """Run the rounds that are left and record each; the summary. Ctrl-C ends it after the last finished round."""
     federation, folder = simulation.federation, simulation.folder
     began = time.perf_counter() - simulation.wall_s
+    recorded = recorded_standings(federation)
     status = "finished"
     try:
         for report in federation.rounds():
             with _undisturbed():
-                standings = [server.standing for server in federation.servers]
-                distinct = standings[:1] if federation.servers[0].scheme.one_model else standings
-                folder.append_round(report, time.perf_counter() - began, distinct)
+                recorded = recorded_standings(federation)
+                folder.append_round(report, time.perf_counter() - began, recorded)
             on_round(report)
     except KeyboardInterrupt:
         status = "interrupted"
-    return finish(simulation, status, time.perf_counter() - began)
+    try:
+        return finish(simulation, recorded, status, time.perf_counter() - began)
+    finally:
+        folder.release()
+
+
+def recorded_standings(federation: Federation) -> list[Standing]:
+    """One standing per model: of every server, or of one where they share it."""
+    standings = [server.standing for server in federation.servers]
+    return standings[:1] if federation.servers[0].scheme.one_model else standings
 
 
 @contextmanager
@@ -138,18 +157,18 @@ def _undisturbed() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def finish(simulation: Simulation, status: str, wall_s: float) -> dict[str, Any]:
-    """Write summary, model and plots for what has been done so far."""
-    federation, folder = simulation.federation, simulation.folder
+def finish(simulation: Simulation, recorded: list[Standing], status: str, wall_s: float) -> dict[str, Any]:
+    """Write model, summary and plots of the last recorded round (a round that was cut short does not count)."""
+    folder = simulation.folder
     metrics = folder.metrics()
-    for server in federation.servers if not federation.servers[0].scheme.one_model else federation.servers[:1]:
-        name = "model.pt" if server.index == 0 else f"model-server-{server.index}.pt"
-        torch.save(with_parameters(simulation.network, server.standing.model).state_dict(), folder.path / name)
-    summary = summarise(simulation, metrics, status, wall_s)
-    folder.write_json("summary.json", summary)
+    for m, standing in enumerate(recorded):
+        name = "model.pt" if m == 0 else f"model-server-{m}.pt"
+        torch.save(with_parameters(simulation.network, standing.model).state_dict(), folder.path / name)
     if can_plot():
         scheme, dataset = simulation.settings.rounds.scheme, simulation.dataset.name
         plot_curves(metrics, folder.plots, f"{dataset}, {simulation.settings.data.partition}, {scheme}")
+    summary = summarise(simulation, metrics, status, wall_s)
+    folder.write_json("summary.json", summary)  # last: where it says finished, everything is there
     return summary
 
 
@@ -157,6 +176,7 @@ def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str
     """The numbers of a run. Accuracy and loss are means of the last five evaluations."""
     settings = simulation.settings
     evaluated = [line for line in metrics if line["accuracy"] is not None][-LAST_EVALUATIONS:]
+    losses = [line["loss"] for line in evaluated if line["loss"] is not None]
     training = [sum(s for phase, s in line["seconds"].items() if phase != "evaluate") for line in metrics]
     return {
         "status": status,
@@ -165,7 +185,7 @@ def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str
         "rounds": len(metrics),
         "rounds-planned": settings.rounds.rounds,
         "accuracy": float(np.mean([line["accuracy"] for line in evaluated])) if evaluated else None,
-        "loss": float(np.mean([line["loss"] for line in evaluated])) if evaluated else None,
+        "loss": float(np.mean(losses)) if losses else None,
         "wall-seconds": round(wall_s, 3),
         "seconds-per-round": round(float(np.median(training)), 4) if training else None,
         "dataset": simulation.dataset.name,
@@ -173,7 +193,7 @@ def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str
         "partition": settings.data.partition,
         "devices": settings.data.devices,
         "edges": settings.rounds.edges,
-        "parameters": len(simulation.federation.servers[0].standing.model),
+        "parameters": sum(p.numel() for p in simulation.network.parameters()),
         "refused": sum(len(line["refused"]) for line in metrics),
         "environment": simulation.environment,
     }
@@ -185,10 +205,10 @@ def _prepare(settings: Settings) -> tuple[Dataset, list[Share], nn.Module]:
     data = settings.data
     dataset = load_dataset(data.dataset, data.data_dir, data.seed)
     shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)
-    return dataset, shares, make_network(settings, dataset)
+    return dataset, shares, network_for(dataset, settings.training, data.seed)
 
 
 def _federate(settings: Settings, dataset: Dataset, shares: list[Share], network: nn.Module) -> Federation:
     devices = [Device(n, dataset.train, share, network) for n, share in enumerate(shares)]
     grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk)
-    return found_federation(grid, settings, dataset, SimulatedClock(), grid.train)
+    return found_federation(grid, settings, dataset, network, SimulatedClock(), grid.train)

@@ -2,16 +2,18 @@
 
 from functools import lru_cache
 
+import numpy as np
 import torch
 from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 from torch import nn
 
+from clients.consent import Consent
 from clients.data import Samples, load_dataset
-from clients.device import Consent, Device, answer_orders
+from clients.device import Device, answer_orders
 from clients.errors import ClientError
 from clients.memory import keep_freed_memory
-from clients.models import build_network
+from clients.models import network_for
 from clients.orders import MALFORMED, error_message
 from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import Share, partition
@@ -72,11 +74,17 @@ def device_of(context: Context) -> tuple[Device, TrainingParams]:
     if training.threads:
         torch.set_num_threads(training.threads)
     consent = Consent(str(context.node_config.get("offload", "any")))
-    return _device(number, consent, data, training), training
+    own_data = str(context.node_config.get("data-dir", ""))
+    return _device(number, consent, own_data, data, training), training
 
 
 @lru_cache(maxsize=256)
-def _device(number: int, consent: Consent, data: DataParams, training: TrainingParams) -> Device:
+def _device(number: int, consent: Consent, own_data: str, data: DataParams, training: TrainingParams) -> Device:
+    """With a data folder of its own (a real device) all of it is its share; otherwise its part of the partition."""
+    if own_data:
+        dataset = load_dataset(data.dataset, own_data, data.seed)
+        network = network_for(dataset, training, data.seed)
+        return Device(number, dataset.train, np.arange(len(dataset.train)), network, consent)
     table, shares, network = _shared(data, training)
     return Device(number, table, shares[number], network, consent)
 
@@ -86,6 +94,4 @@ def _shared(data: DataParams, training: TrainingParams) -> tuple[Samples, list[S
     """What all devices of one process have in common."""
     dataset = load_dataset(data.dataset, data.data_dir, data.seed)
     shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)
-    name = dataset.model if training.model == "auto" else training.model
-    network = build_network(name, dataset.image_shape, dataset.classes, training.hidden_sizes, data.seed)
-    return dataset.train, shares, network
+    return dataset.train, shares, network_for(dataset, training, data.seed)

@@ -44,13 +44,15 @@ class Samples:
         """The samples at `indices`, copied."""
         return replace(self, images=self.images.index_select(0, indices), labels=self.labels[indices])
 
-    def scaled(self, images: Tensor) -> Tensor:
-        """Images as the network sees them: in [0, 1] where they are bytes, then (x - mean) / std per channel."""
+    def scaled(self, images: Tensor, channels_last: bool = False) -> Tensor:
+        """Images as the network sees them: in [0, 1] where they are bytes, then (x - mean) / std per channel.
+
+        Channels are the third dimension from the end, or the last one.
+        """
+        shape = (-1,) if channels_last else (-1, 1, 1)
+        std, mean = torch.tensor(self.std).view(shape), torch.tensor(self.mean).view(shape)
         unit = 255.0 if images.dtype == torch.uint8 else 1.0
-        std = torch.tensor(self.std).mul_(unit)
-        mean = torch.tensor(self.mean).mul_(unit)
-        shape = (-1, 1, 1)
-        return images.to(torch.float32, copy=True).sub_(mean.view(shape)).div_(std.view(shape))
+        return torch.mul(images, 1 / (std * unit)).sub_(mean / std)
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,14 @@ def check_dataset(dataset: Dataset) -> None:
                 f"{where}: found {len(samples.labels)} labels of {samples.labels.dtype} for {len(samples.images)} "
                 "images, expected one int64 label per image and at least one image"
             )
+        channels = samples.images.shape[1]
+        if {len(samples.mean), len(samples.std)} - {1, channels} or not all(std > 0 for std in samples.std):
+            raise DataError(
+                f"{where}: found mean {samples.mean} and std {samples.std}, "
+                f"expected 1 or {channels} numbers each, std above 0"
+            )
+        if samples.images.is_floating_point() and not samples.images.isfinite().all():
+            raise DataError(f"{where}: found NaN or infinity among the images, expected finite numbers")
         low, high = int(samples.labels.min()), int(samples.labels.max())
         if low < 0 or high >= dataset.classes:
             raise DataError(f"{where}: found labels {low} to {high}, expected 0 to {dataset.classes - 1}")

@@ -8,7 +8,9 @@ import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
 from torch import nn
 
+from clients.arrays import read_array
 from clients.batches import NodeKey, round_subset
+from clients.consent import Consent
 from clients.data import Samples
 from clients.errors import ClientError, OrderError
 from clients.evaluation import evaluate_model
@@ -37,31 +39,6 @@ TROUBLE = (
 )
 """What a device's data, disk or memory may throw at training; answered with an error reply."""
 
-ANY_SERVER = "any"
-NEVER = "never"
-
-
-@dataclass(frozen=True)
-class Consent:
-    """To whom a device hands its data (P25): `any` server, `never`, or the listed ones, as in "0,2"."""
-
-    text: str = ANY_SERVER
-
-    def __post_init__(self) -> None:
-        if self.text not in (ANY_SERVER, NEVER):
-            try:
-                _ = [int(part) for part in self.text.split(",")]
-            except ValueError:
-                raise ClientError(
-                    f'offload: found "{self.text}", expected any, never, or server numbers such as 0,2'
-                ) from None
-
-    def allows(self, server: int) -> bool:
-        """Whether data may go to this server."""
-        if self.text in (ANY_SERVER, NEVER):
-            return self.text == ANY_SERVER
-        return str(server) in [part.strip() for part in self.text.split(",")]
-
 
 @dataclass(frozen=True)
 class Device:
@@ -81,12 +58,12 @@ class Device:
     def evaluate(self, message: Message) -> Message:
         """Accuracy and loss of a model on this device's own share."""
         try:
-            vector = message.content["model"]["model"].numpy()  # type: ignore[union-attr]
+            vector = read_array(message.content["model"], "model")
             scores = evaluate_model(self.network, vector, self.table.select(torch.from_numpy(self.share)))
         except ClientError as error:
             return error_message(error, message, MALFORMED)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return error_message(OrderError(f"expected a record 'model', found: {error!r}"), message, MALFORMED)
+        except (KeyError, ValueError) as error:
+            return error_message(OrderError(f"expected a record 'model': {error}"), message, MALFORMED)
         metrics: dict[str, Any] = {"accuracy": scores.accuracy, "loss": scores.loss, "num-examples": len(self.share)}
         return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 

@@ -1,6 +1,7 @@
 """The idx files in which MNIST and its kin come, plain or gzipped."""
 
 import gzip
+import math
 import zlib
 from pathlib import Path
 
@@ -21,9 +22,11 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
             "the file is damaged or not an idx file: fetch it again"
         )
     dimensions = raw[3]
+    if len(raw) < 4 + 4 * dimensions:
+        raise DataError(f"{path}: found {len(raw)} bytes, expected a header of {4 + 4 * dimensions}; fetch it again")
     shape = tuple(int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(dimensions))
     body = raw[4 + 4 * dimensions :]
-    expected = int(np.prod(shape, dtype=np.int64))
+    expected = math.prod(shape)
     if len(body) != expected:
         raise DataError(
             f"{path}: found {len(body):,} bytes of data, expected {expected:,} for shape {shape}; "

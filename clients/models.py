@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
+from clients.data import Dataset
 from clients.errors import ModelError
+from clients.parameters import TrainingParams
 from clients.plugins import load_plugin
 
 Vector = NDArray[np.float32]
@@ -71,6 +73,12 @@ def build_network(
     return network
 
 
+def network_for(dataset: Dataset, training: TrainingParams, seed: int) -> nn.Module:
+    """The network that a run trains, initialised from the seed: model 0."""
+    name = dataset.model if training.model == "auto" else training.model
+    return build_network(name, dataset.image_shape, dataset.classes, training.hidden_sizes, seed)
+
+
 def check_network(network: nn.Module, image_shape: tuple[int, int, int], classes: int) -> None:
     """Raise `ModelError` unless the network maps images to `classes` scores and is its parameters alone."""
     buffers = [name for name, _ in network.named_buffers()]
@@ -79,15 +87,17 @@ def check_network(network: nn.Module, image_shape: tuple[int, int, int], classes
             f"the model keeps state outside its parameters ({', '.join(buffers)}), which no gradient carries to the "
             "others; use GroupNorm in place of BatchNorm"
         )
-    if any(p.dtype != torch.float32 for p in network.parameters()) or not list(network.parameters()):
-        raise ModelError("the model's parameters must exist and be float32")
+    parameters = list(network.parameters())
+    if not parameters or any(p.dtype != torch.float32 or not p.requires_grad for p in parameters):
+        raise ModelError("the model's parameters must exist, be float32 and be trainable, all of them")
     with torch.no_grad():
         try:
             scores = network(torch.zeros(2, *image_shape))
         except RuntimeError as error:
             raise ModelError(f"the model does not take images of shape {image_shape}: {error}") from error
-    if tuple(scores.shape) != (2, classes):
-        raise ModelError(f"the model answers with shape {tuple(scores.shape)} for 2 images, expected (2, {classes})")
+    found = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+    if found != (2, classes):
+        raise ModelError(f"the model answers with {found} for 2 images, expected scores of shape (2, {classes})")
 
 
 def to_vector(network: nn.Module) -> Vector:
@@ -99,8 +109,10 @@ def to_vector(network: nn.Module) -> Vector:
 def with_parameters(network: nn.Module, vector: Vector) -> nn.Module:
     """A copy of `network` that has the parameters of `vector`."""
     expected = sum(p.numel() for p in network.parameters())
-    if vector.shape != (expected,):
-        raise ModelError(f"found a vector of shape {vector.shape}, expected ({expected},)")
+    if vector.shape != (expected,) or vector.dtype != np.float32:
+        raise ModelError(
+            f"found a vector of {vector.dtype} and shape {vector.shape}, expected float32 of ({expected},)"
+        )
     filled = copy.deepcopy(network)
     values: Tensor = torch.from_numpy(vector.copy())
     vector_to_parameters(values, filled.parameters())

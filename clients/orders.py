@@ -13,12 +13,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
 
+from clients.arrays import one_array, read_array
 from clients.errors import ClientError, OrderError, ReplyError
 from clients.models import Vector
 
 TRAIN = "train"
 OFFLOAD = "query.offload"
 INTRODUCE = "query.introduce"
+_SHORTEST_LIFETIME_S = 60.0
 
 MALFORMED = 400
 """Error code of a reply to an order that cannot be read."""
@@ -69,29 +71,30 @@ def order_messages(orders: Iterable[tuple[Order, int]]) -> list[Message]:
     messages = []
     for order, node_id in orders:
         if order.model_digest not in records:
-            records[order.model_digest] = ArrayRecord({"model": Array(order.model)})
+            records[order.model_digest] = one_array("model", order.model)
         fields = {key: getattr(order, key.replace("-", "_")) for key in _FIELDS}
         content = RecordDict({"order": ConfigRecord(fields), "model": records[order.model_digest]})
-        messages.append(Message(content, node_id, order.message_type, group_id=str(order.round)))
+        # It lives as long as its deadline: a device that was away must not work through the orders of dead rounds.
+        lifetime_s = max(order.deadline_s, _SHORTEST_LIFETIME_S)
+        messages.append(Message(content, node_id, order.message_type, group_id=str(order.round), ttl=lifetime_s))
     return messages
 
 
 def read_order(message: Message) -> Order:
     """The order in a message, or an `OrderError` that says what is wrong with it."""
     try:
-        fields = dict(message.content["order"])
-        record = message.content["model"]
-        model = record["model"].numpy()  # type: ignore[union-attr]
-    except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
-        raise OrderError(f"expected records 'order' and 'model', found a message without: {error!r}") from error
+        fields = dict(_record(message, "order"))
+        model = read_array(_record(message, "model"), "model")
+    except (KeyError, TypeError, ValueError) as error:
+        raise OrderError(f"expected records 'order' and 'model' with a model: {error}") from error
     for key, kind in _FIELDS.items():
         if type(fields.get(key)) is not kind:
             raise OrderError(f"order: {key} is {fields.get(key)!r}, expected {kind.__name__}")
-        if key in _POSITIVE and not 0 < fields[key] < float("inf"):  # type: ignore[operator]
+        if key in _POSITIVE and not 0 < fields[key] < float("inf"):
             raise OrderError(f"order: {key} is {fields[key]!r}, expected more than 0")
     if fields["optimizer"] not in ("sgd", "adam"):
         raise OrderError(f"order: optimizer is {fields['optimizer']!r}, expected sgd or adam")
-    if fields["seed"] < 0:  # type: ignore[operator]
+    if fields["seed"] < 0:
         raise OrderError(f"order: seed is {fields['seed']!r}, expected 0 or more")
     _check_model(model, str(fields["model-digest"]))
     values: dict[str, Any] = {key.replace("-", "_"): value for key, value in fields.items() if key in _FIELDS}
@@ -137,7 +140,7 @@ def gradient_message(order: Order, samples: int, iterations: int, values: Vector
         {
             "about": ConfigRecord({**about, **made_from}),
             "weight": MetricRecord({"samples": samples, "iterations": iterations}),
-            "arrays": ArrayRecord({"gradient": Array(values)}),
+            "arrays": one_array("gradient", values),
         }
     )
     return Message(content, reply_to=reply_to)
@@ -158,21 +161,33 @@ def error_message(error: ClientError, reply_to: Message, code: int) -> Message:
 def read_reply(message: Message) -> GradientReply | DataReply:
     """The reply in a message, or a `ReplyError`: its form is checked here, its meaning by the edge server."""
     try:
-        about: Any = message.content["about"]
-        arrays: Any = message.content["arrays"]
+        about, arrays = _record(message, "about"), _record(message, "arrays")
+        device, round_ = _whole(about, "device"), _whole(about, "round")
         if about["kind"] == "data":
-            return DataReply(
-                int(about["device"]), int(about["round"]), arrays["images"].numpy(), arrays["labels"].numpy()
-            )
-        weight: Any = message.content["weight"]
+            return DataReply(device, round_, read_array(arrays, "images"), read_array(arrays, "labels"))
+        weight = _record(message, "weight")
         return GradientReply(
-            device=int(about["device"]),
-            round=int(about["round"]),
+            device=device,
+            round=round_,
             model_digest=str(about["model-digest"]),
             plan_digest=str(about["plan-digest"]),
-            samples=int(weight["samples"]),
-            iterations=int(weight["iterations"]),
-            values=arrays["gradient"].numpy(),
+            samples=_whole(weight, "samples"),
+            iterations=_whole(weight, "iterations"),
+            values=read_array(arrays, "gradient"),
         )
-    except (KeyError, TypeError, ValueError, AttributeError, EOFError) as error:
-        raise ReplyError(f"expected a gradient with its weight, or data; found a reply without: {error!r}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise ReplyError(f"expected a gradient with its weight, or data: {error}") from error
+
+
+def _record(message: Message, name: str) -> Any:
+    if not message.has_content() or name not in message.content:
+        raise KeyError(f"found no record '{name}'")
+    return message.content[name]
+
+
+def _whole(record: Any, key: str) -> int:
+    """A whole number as it is: neither 2.7 nor "8" nor True is one."""
+    value = record[key]
+    if type(value) is not int:
+        raise ValueError(f"{key} is {value!r}, expected a whole number")
+    return value

@@ -117,23 +117,14 @@ def checked_value(field: "dataclasses.Field[Any]", value: object) -> object:
     key = key_of(field.name)
     kind: Any = type(field.default)
     try:
-        if not isinstance(value, (str, int, float)) or (isinstance(value, bool) and kind is not bool):
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise ValueError
         if kind is int and isinstance(value, float) and not value.is_integer():
             raise ValueError
-        converted = _as_bool(value) if kind is bool else kind(value)
-    except (TypeError, ValueError):
+        converted = kind(value)
+    except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{key}: found {value!r}, expected a value of type {kind.__name__}") from None
     return _within_bounds(field, key, converted)
-
-
-def _as_bool(value: object) -> bool:
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if isinstance(value, bool):
-        return value
-    if str(value).lower() not in words:
-        raise ValueError
-    return words[str(value).lower()]
 
 
 def _within_bounds(field: "dataclasses.Field[Any]", key: str, value: Any) -> object:

@@ -49,6 +49,10 @@ def check_shares(shares: list[Share], labels: NDArray[np.int64], params: DataPar
             "use fewer devices, a larger alpha or another seed"
         )
     held = np.bincount(np.concatenate(shares), minlength=len(labels))
+    if (held > 1).any():
+        raise PartitionError(
+            f"{params.partition} partition: {int((held > 1).sum()):,} images have more than one device"
+        )
     if not (held == 1).all():
         lost = sorted({int(label) for label in labels[held == 0]})
         raise PartitionError(

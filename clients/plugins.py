@@ -14,7 +14,7 @@ def load_plugin(name: str, known: Mapping[str, str], kind: str, error: type[Clie
     """The function behind a known name or behind `module:function`; modules of the current folder count too."""
     target = known.get(name, name)
     module_name, colon, function_name = target.partition(":")
-    if not colon:
+    if not colon or not all(part.isidentifier() for part in (*module_name.split("."), function_name)):
         raise error(
             f'{kind}: found "{name}", expected {", ".join(known)} or your own as module:function{nearest(name, known)}'
         )
@@ -33,7 +33,7 @@ def _import(module_name: str, kind: str, name: str, error: type[ClientError]) ->
         sys.path.insert(0, here)
     try:
         return importlib.import_module(module_name)
-    except ImportError as cause:
+    except (ImportError, SyntaxError) as cause:
         raise error(
             f'{kind} "{name}": cannot import {module_name} ({cause}); is its folder the current one?'
         ) from cause

@@ -47,11 +47,11 @@ class MnistFiles:
     source: str
 
 
-def find_fashion_mnist(folder: Path | None) -> MnistFiles:
+def find_fashion_mnist(folder: Path | None, fetch: bool = True) -> MnistFiles:
     """Fashion-MNIST from the first place that has it; damaged files are refused, not passed over.
 
-    Order: the folder the user names (then only that one), Debian's folder, torchvision's cache, our own cache,
-    torchvision's download, Debian's package fetched and unpacked without root.
+    Order: the folder the user names (then only that one), Debian's folder, torchvision's cache, our own cache, and,
+    where `fetch` allows it, torchvision's download and Debian's package fetched and unpacked without root.
     """
     if folder is not None:
         try:
@@ -59,7 +59,7 @@ def find_fashion_mnist(folder: Path | None) -> MnistFiles:
         except FileNotFoundError as missing:
             raise DataError(f"--data-dir: {missing}; expected the four idx files of Fashion-MNIST there") from missing
     tried: list[str] = []
-    for name, place in _places():
+    for name, place in _places(fetch):
         try:
             return read_mnist_folder(place(), name)
         except FileNotFoundError as missing:
@@ -72,15 +72,18 @@ def find_fashion_mnist(folder: Path | None) -> MnistFiles:
     )
 
 
-def _places() -> list[tuple[str, Callable[[], Path]]]:
-    return [
+def _places(fetch: bool) -> list[tuple[str, Callable[[], Path]]]:
+    here: list[tuple[str, Callable[[], Path]]] = [
         ("Debian's folder", lambda: DEBIAN_FOLDER),
-        ("torchvision's cache", lambda: Path("data/FashionMNIST/raw")),
+        ("torchvision's cache in this folder", lambda: Path("data/FashionMNIST/raw")),
         ("our cache of torchvision's download", lambda: cache_folder() / "FashionMNIST" / "raw"),
         ("our cache of Debian's package", lambda: cache_folder() / "debian" / "fashion-mnist"),
+    ]
+    elsewhere: list[tuple[str, Callable[[], Path]]] = [
         ("torchvision's download", _download_with_torchvision),
         ("Debian's package, fetched", _fetch_debian_package),
     ]
+    return here + elsewhere if fetch else here
 
 
 def read_mnist_folder(folder: Path, source: str) -> MnistFiles:
@@ -156,15 +159,18 @@ def _fetch_debian_package() -> Path:
     target = cache_folder() / "debian" / "fashion-mnist"
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         raise FileNotFoundError("this machine has no apt-get and dpkg-deb")
-    with tempfile.TemporaryDirectory() as scratch:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FileNotFoundError(f"{target.parent} cannot be made ({error.strerror})") from error
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         _run(["apt-get", "download", DEBIAN_PACKAGE], scratch)
         packages = list(Path(scratch).glob("*.deb"))
         if not packages:
             raise FileNotFoundError(f"apt-get download {DEBIAN_PACKAGE} brought no package")
         _run(["dpkg-deb", "-x", str(packages[0]), "unpacked"], scratch)
         unpacked = Path(scratch) / "unpacked" / DEBIAN_FOLDER.relative_to("/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(unpacked, target, dirs_exist_ok=True)
+        unpacked.rename(target)  # in one step: a killed process leaves no half of it
     return target
 
 

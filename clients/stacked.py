@@ -15,18 +15,28 @@ from torch.nn import functional as F
 from clients.errors import ModelError
 from clients.models import Vector
 
-_POINTWISE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
-_PER_CHANNEL = (nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
-_STACKABLE = (nn.Conv2d, nn.Linear, nn.GroupNorm, nn.Flatten, *_PER_CHANNEL, *_POINTWISE)
+_ON_IMAGES = (nn.Conv2d, nn.GroupNorm, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool2d)
+_ANYWHERE = (nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Identity)
 
 
 def check_stackable(network: nn.Module) -> None:
-    """Raise `ModelError` unless the network is a chain of layers that can be computed side by side."""
-    if not isinstance(network, nn.Sequential):
+    """Raise `ModelError` unless the network is a plain chain: layers on images, one Flatten, layers on vectors."""
+    if type(network) is not nn.Sequential:  # a subclass may do anything in its forward()
         raise ModelError(f"engine stacked: found {type(network).__name__}, expected an nn.Sequential; use sequential")
+    flat = False
+    seen: set[int] = set()
     for layer in network:
-        if type(layer) not in _STACKABLE or (isinstance(layer, nn.Conv2d) and layer.padding_mode != "zeros"):
+        if id(layer) in seen and list(layer.parameters()):
+            raise ModelError(f"engine stacked: {layer} is used twice with the same parameters; use engine sequential")
+        seen.add(id(layer))
+        if type(layer) is nn.Flatten and not flat and (layer.start_dim, layer.end_dim) == (1, -1):
+            flat = True
+        elif not (type(layer) in _ANYWHERE or (type(layer) is nn.Linear if flat else type(layer) in _ON_IMAGES)):
+            raise ModelError(f"engine stacked: cannot stack {layer} at its place; use engine sequential")
+        if isinstance(layer, nn.Conv2d) and layer.padding_mode != "zeros":
             raise ModelError(f"engine stacked: cannot stack {layer}; use engine sequential")
+    if not flat:
+        raise ModelError("engine stacked: found no Flatten in the chain; use engine sequential")
 
 
 def is_stackable(network: nn.Module) -> bool:
@@ -44,7 +54,7 @@ class StackedNetwork:
     def __init__(self, network: nn.Module, vectors: NDArray[np.float32]) -> None:
         check_stackable(network)
         self.nodes = len(vectors)
-        self._layers = list(network.children())
+        self._layers = list(network)  # type: ignore[call-overload]
         self._shapes = [parameter.shape for parameter in network.parameters()]
         self.parameters = self._split(torch.from_numpy(vectors), network)
 
@@ -70,14 +80,14 @@ class StackedNetwork:
     def loss(self, images: Tensor, labels: Tensor) -> Tensor:
         """Sum over the nodes of each node's mean cross-entropy: its gradient is every node's own.
 
-        images (B, nodes, C, H, W), labels (nodes, B).
+        images (B, H, W, nodes, C), labels (nodes, B).
         """
         scores = self.scores(images)
         return F.cross_entropy(scores.flatten(0, 1), labels.reshape(-1), reduction="sum") / labels.shape[1]
 
     def scores(self, images: Tensor) -> Tensor:
-        """Scores (nodes, B, classes) of images (B, nodes, C, H, W)."""
-        h = images.flatten(1, 2).contiguous(memory_format=torch.channels_last)  # (B, nodes * C, H, W)
+        """Scores (nodes, B, classes) of images (B, H, W, nodes, C)."""
+        h = images.flatten(3, 4).permute(0, 3, 1, 2)  # (B, nodes * C, H, W), channels_last without a copy
         parameters = iter(self.parameters)
         for layer in self._layers:
             h = self._apply(layer, h, parameters)

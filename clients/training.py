@@ -15,6 +15,7 @@ from clients import stacked
 from clients.batches import NodeKey, mini_batches
 from clients.data import Samples
 from clients.models import Vector, to_vector, with_parameters
+from policy.streams import Purpose, stream
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,10 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
 
     Both engines use the same mini-batches and agree to rounding.
     """
-    batches = [_mini_batches(node, recipe) for node in nodes]
     if uses_stacked(network, recipe.engine):
-        trained = _train_stacked(nodes, batches, network, recipe)
+        trained = _train_stacked(nodes, network, recipe)
     else:
-        trained = [_train_one(node, batch, network, recipe) for node, batch in zip(nodes, batches, strict=True)]
+        trained = [_train_one(node, network, recipe) for node in nodes]
     eta = np.float32(recipe.learning_rate)
     return [
         LocalUpdate(len(node), node.iterations, (node.model - after) / eta)
@@ -124,39 +124,40 @@ def _mini_batches(node: TrainingNode, recipe: Recipe) -> Batches:
     return Batches(images.view(*positions.shape, *images.shape[1:]), labels.view(positions.shape))
 
 
-def _train_one(node: TrainingNode, batches: Batches, network: nn.Module, recipe: Recipe) -> Vector:
+def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector:
     """The plain torch loop over one node: w_y^{e_y}."""
     mine = with_parameters(network, node.model)
+    batches = _mini_batches(node, recipe)
     step = make_step(recipe.optimizer, list(mine.parameters()), recipe.learning_rate)
-    for images, labels in zip(batches.images, batches.labels, strict=True):
-        step(F.cross_entropy(mine(node.samples.scaled(images)), labels))
+    with torch.random.fork_rng(devices=[]):  # for networks that draw, as Dropout does
+        torch.manual_seed(int(stream(recipe.seed, Purpose.DROPOUT, recipe.round, node.key.counter).integers(2**62)))
+        for images, labels in zip(batches.images, batches.labels, strict=True):
+            step(F.cross_entropy(mine(node.samples.scaled(images)), labels))
     return to_vector(mine)
 
 
-def _train_stacked(
-    nodes: Sequence[TrainingNode], batches: Sequence[Batches], network: nn.Module, recipe: Recipe
-) -> list[Vector]:
-    """Nodes of equal iterations and batch size as one grouped network, `chunk` of them at a time."""
-    groups: dict[torch.Size, list[int]] = {}
-    for i, batch in enumerate(batches):
-        groups.setdefault(batch.images.shape, []).append(i)
+def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[Vector]:
+    """Nodes with batches of one form as one grouped network, `chunk` of them at a time."""
+    groups: dict[object, list[int]] = {}
+    for i, node in enumerate(nodes):
+        images = node.samples.images
+        form = (node.iterations, min(recipe.batch, len(node)), images.shape[1:], images.dtype)
+        groups.setdefault((form, node.samples.mean, node.samples.std), []).append(i)
     trained: dict[int, Vector] = {}
     for members in groups.values():
         for part in np.array_split(members, -(-len(members) // recipe.chunk)):
-            trained |= zip(
-                part.tolist(),
-                _train_chunk([(nodes[i], batches[i]) for i in part], network, recipe),
-                strict=True,
-            )
+            vectors = _train_chunk([nodes[i] for i in part], network, recipe)
+            trained |= zip(part.tolist(), vectors, strict=True)
     return [trained[i] for i in range(len(nodes))]
 
 
-def _train_chunk(chunk: Sequence[tuple[TrainingNode, Batches]], network: nn.Module, recipe: Recipe) -> list[Vector]:
-    many = stacked.StackedNetwork(network, np.stack([node.model for node, _ in chunk]))
+def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[Vector]:
+    many = stacked.StackedNetwork(network, np.stack([node.model for node in nodes]))
     step = make_step(recipe.optimizer, many.parameters, recipe.learning_rate)
-    images = torch.stack([batches.images for _, batches in chunk], dim=2)  # (iterations, B, nodes, C, H, W)
-    labels = torch.stack([batches.labels for _, batches in chunk], dim=1)  # (iterations, nodes, B)
-    scaled = chunk[0][0].samples.scaled
+    batches = [_mini_batches(node, recipe) for node in nodes]
+    # Interleave the nodes while the images are still bytes: (iterations, B, H, W, nodes, C)
+    images = torch.stack([b.images for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
+    labels = torch.stack([b.labels for b in batches], dim=1)  # (iterations, nodes, B)
     for step_images, step_labels in zip(images, labels, strict=True):
-        step(many.loss(scaled(step_images), step_labels))
+        step(many.loss(nodes[0].samples.scaled(step_images, channels_last=True), step_labels))
     return many.vectors()

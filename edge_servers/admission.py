@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from flwr.app import Message
 
-from clients.data import Samples
 from clients.errors import ReplyError
 from clients.orders import DataReply, GradientReply, read_reply
 from edge_servers.aggregation import norm
 from edge_servers.errors import GradientRefusedError
 from edge_servers.network import DeviceRecord, Task
+from edge_servers.parameters import RoundParams
 from edge_servers.planning import LOCAL
 from edge_servers.posts import Gradient, Plan
 
@@ -20,41 +19,51 @@ from edge_servers.posts import Gradient, Plan
 class Expected:
     """What a device's reply is measured against."""
 
-    round: int
     plan: Plan
+    device: DeviceRecord
     model_digest: str
-    samples: int
-    size: int
-    value_bound: float
-    norm_bound: float
     task: Task
+    bounds: RoundParams
+
+    @property
+    def samples(self) -> int:
+        """D_n of the plan."""
+        return self.plan.samples[self.device.index]
+
+    @property
+    def iterations(self) -> int:
+        """e_n of the plan."""
+        return self.plan.iterations[self.device.index]
 
 
-def admitted_reply(message: Message | None, device: DeviceRecord, expected: Expected) -> Gradient | Samples:
+def admitted_reply(message: Message | None, expected: Expected) -> Gradient | DataReply:
     """A device's reply as a gradient or as data, or a `GradientRefusedError` with the reason it is not in the list."""
+    device, plan = expected.device, expected.plan
     if message is None:
-        raise GradientRefusedError("late", f"no answer within {expected.plan.deadline_s:g} s")
+        raise GradientRefusedError("late", f"no answer within {plan.deadline_s:g} s")
     if message.has_error():
         raise GradientRefusedError("failed", message.error.reason or f"error code {message.error.code}")
     try:
         reply = read_reply(message)
     except ReplyError as error:
         raise GradientRefusedError("malformed", str(error)) from error
-    if (reply.device, reply.round) != (device.index, expected.round):
+    if (reply.device, reply.round) != (device.index, plan.round):
         raise GradientRefusedError(
             "stale",
             f"found an answer of device {reply.device} for round {reply.round}, "
-            f"expected device {device.index}, round {expected.round}",
+            f"expected device {device.index}, round {plan.round}",
         )
     if isinstance(reply, GradientReply):
-        return _admitted_gradient(reply, device, expected)
-    if expected.plan.assignment[device.index] == LOCAL:
+        return _admitted_gradient(reply, expected)
+    if plan.assignment[device.index] == LOCAL:
         raise GradientRefusedError("malformed", "found data, expected a gradient: the plan says train")
-    return checked_data(reply, expected.task.like, expected.task.classes, expected.samples)
+    check_data(reply, expected.task, expected.samples)
+    return reply
 
 
-def _admitted_gradient(reply: GradientReply, device: DeviceRecord, expected: Expected) -> Gradient:
+def _admitted_gradient(reply: GradientReply, expected: Expected) -> Gradient:
     check_origin(reply, expected)
+    device = expected.device
     gradient = Gradient(
         sender=device.address,
         node=f"device {device.index}",
@@ -65,15 +74,16 @@ def _admitted_gradient(reply: GradientReply, device: DeviceRecord, expected: Exp
         plan_digest=reply.plan_digest,
         values=reply.values,
     )
-    check_gradient(gradient, expected.size, expected.value_bound, expected.norm_bound)
+    size = sum(p.numel() for p in expected.task.architecture.parameters())
+    check_gradient(gradient, size, expected.bounds)
     return gradient
 
 
-def check_gradient(gradient: Gradient, size: int, value_bound: float, norm_bound: float) -> None:
+def check_gradient(gradient: Gradient, size: int, bounds: RoundParams) -> None:
     """Raise `GradientRefusedError` unless the values are well-formed, finite and within bounds (P6).
 
-    Bounds are per iteration: since D_y / (D e_y) sums to at most 1 over all nodes, no honest server's sum can then
-    leave the fixed-point range.
+    Bounds are per iteration: with |C_y| <= bound * e_y, eq. 8 gives |x_m| <= bound * sum_y D_y / D <= bound, so no
+    honest server's sum can leave the fixed-point range.
     """
     values = gradient.values
     if values.dtype != np.float32 or values.shape != (size,):
@@ -83,15 +93,15 @@ def check_gradient(gradient: Gradient, size: int, value_bound: float, norm_bound
     largest = float(np.abs(values).max())  # NaN and infinity show here too
     if not np.isfinite(largest):
         raise GradientRefusedError("not-finite", f"found {largest} among the values, expected finite numbers")
-    if largest > value_bound * gradient.iterations:
+    if largest > bounds.gradient_bound * gradient.iterations:
         raise GradientRefusedError(
             "out-of-bounds",
-            f"found |value| {largest:g}, expected at most {value_bound * gradient.iterations:g}",
+            f"found |value| {largest:g}, expected at most {bounds.gradient_bound * gradient.iterations:g}",
         )
     length = norm(values)
-    if length > norm_bound * gradient.iterations:
+    if length > bounds.norm_bound * gradient.iterations:
         raise GradientRefusedError(
-            "out-of-bounds", f"found norm {length:g}, expected at most {norm_bound * gradient.iterations:g}"
+            "out-of-bounds", f"found norm {length:g}, expected at most {bounds.norm_bound * gradient.iterations:g}"
         )
 
 
@@ -101,32 +111,30 @@ def check_origin(reply: GradientReply, expected: Expected) -> None:
     for what, found, right in zip(("base model", "plan"), (reply.model_digest, reply.plan_digest), wanted, strict=True):
         if found != right:
             raise GradientRefusedError("stale", f"found {what} {found[:12]}, expected {right[:12]}")
-    if (reply.samples, reply.iterations) != (expected.samples, expected.plan.iterations):
+    if (reply.samples, reply.iterations) != (expected.samples, expected.iterations):
         raise GradientRefusedError(
             "wrong-weight",
             f"found {reply.samples} samples and {reply.iterations} iterations, "
-            f"expected {expected.samples} and {expected.plan.iterations}",
+            f"expected {expected.samples} and {expected.iterations}",
         )
 
 
-def checked_data(reply: DataReply, like: Samples, classes: int, samples: int) -> Samples:
-    """Offloaded data as samples, or a `GradientRefusedError` that says what is wrong with it."""
+def check_data(reply: DataReply, task: Task, samples: int) -> None:
+    """Raise `GradientRefusedError` unless handed-over data is what the plan and the task say."""
     images, labels = reply.images, reply.labels
-    shape = (samples, *like.images.shape[1:])
-    if images.shape != shape or images.dtype != like.images.numpy().dtype:
+    like = task.like.images.numpy()
+    shape = (samples, *like.shape[1:])
+    if images.shape != shape or images.dtype != like.dtype:
         raise GradientRefusedError(
-            "malformed",
-            f"found images {images.dtype} of shape {images.shape}, expected {like.images.numpy().dtype} of {shape}",
+            "malformed", f"found images {images.dtype} of shape {images.shape}, expected {like.dtype} of {shape}"
         )
     if labels.shape != (samples,) or labels.dtype != np.int64:
         raise GradientRefusedError(
-            "malformed",
-            f"found labels {labels.dtype} of shape {labels.shape}, expected int64 of ({samples},)",
+            "malformed", f"found labels {labels.dtype} of shape {labels.shape}, expected int64 of ({samples},)"
         )
-    if labels.min() < 0 or labels.max() >= classes:
+    if labels.min() < 0 or labels.max() >= task.classes:
         raise GradientRefusedError(
-            "malformed", f"found labels {labels.min()} to {labels.max()}, expected 0 to {classes - 1}"
+            "malformed", f"found labels {labels.min()} to {labels.max()}, expected 0 to {task.classes - 1}"
         )
     if images.dtype.kind == "f" and not np.isfinite(images).all():
         raise GradientRefusedError("not-finite", "found NaN or infinity in the images, expected finite numbers")
-    return Samples(torch.from_numpy(images), torch.from_numpy(labels), like.mean, like.std)

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from edge_servers.errors import BoardError
 
-_KEPT_ROUNDS = 2
+_KEPT_ROUNDS = 1
 
 
 class Slot(tuple[int, str, int]):
@@ -44,7 +44,7 @@ class Clock(Protocol):
 
 
 class InProcessBoard:
-    """A dictionary with the ledger's rules. Only the current and the last round are kept."""
+    """A dictionary with the ledger's rules. Only the current round is kept."""
 
     def __init__(self, clock: Clock, poll_s: float = 0.1) -> None:
         self._clock = clock

@@ -9,11 +9,11 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from torch import nn
 
+from clients.consent import Consent
 from clients.data import Dataset
-from clients.device import Consent
 from clients.errors import ClientError
 from clients.evaluation import Scores, evaluate_model, mean_scores
-from clients.models import build_network, to_vector
+from clients.models import to_vector
 from clients.orders import INTRODUCE
 from clients.training import Trainer, local_updates
 from edge_servers import seal
@@ -120,12 +120,16 @@ class Federation:
 
 
 def found_federation(
-    grid: Grid, settings: Settings, dataset: Dataset, clock: Clock, trainer: Trainer = local_updates
+    grid: Grid,
+    settings: Settings,
+    dataset: Dataset,
+    architecture: nn.Module,
+    clock: Clock,
+    trainer: Trainer = local_updates,
 ) -> Federation:
-    """Ask every device who it is, then host all M servers over sub-grids of `grid`."""
-    architecture = make_network(settings, dataset)
+    """Ask every device who it is, then host all M servers over sub-grids of `grid`. `architecture` is model 0."""
     nodes, introduced = introduce_devices(grid, settings, clock)
-    network = make_network_of(introduced, settings)
+    network = make_network(introduced, settings)
     task = Task(architecture, dataset.train, dataset.classes)
     standing = Standing(0, to_vector(architecture), seal.founding_hash(settings.data.seed))
     board = InProcessBoard(clock)
@@ -137,14 +141,7 @@ def found_federation(
     return Federation(servers, dataset, settings)
 
 
-def make_network(settings: Settings, dataset: Dataset) -> nn.Module:
-    """The network all train, initialised from the seed: model 0."""
-    training = settings.training
-    name = dataset.model if training.model == "auto" else training.model
-    return build_network(name, dataset.image_shape, dataset.classes, training.hidden_sizes, settings.data.seed)
-
-
-def make_network_of(introduced: Sequence[tuple[int, Consent]], settings: Settings) -> Network:
+def make_network(introduced: Sequence[tuple[int, Consent]], settings: Settings) -> Network:
     """The participants (P2) from what the devices said: samples and consent, by device."""
     rounds, seed = settings.rounds, settings.data.seed
     graph = make_graph(rounds.graph, rounds.edges)
@@ -184,7 +181,7 @@ def _read_introduction(reply: Message) -> tuple[int, int, Consent]:
     try:
         about: Any = reply.content["about"]
         device, samples, consent = int(about["device"]), int(about["samples"]), Consent(str(about["offload"]))
-    except (KeyError, TypeError, ValueError, ClientError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, ClientError) as error:
         raise FederationError(f"a device introduced itself wrongly: {error!r}") from error
     if samples < 1:
         raise FederationError(f"device {device} has {samples} samples, expected at least 1")

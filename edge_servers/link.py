@@ -14,7 +14,7 @@ class DeviceLink:
 
     def __init__(self, grid: Grid, nodes: Mapping[int, int], clock: Clock, poll_s: float = 0.1) -> None:
         self._grid = grid
-        self._nodes = nodes  # device -> Flower node
+        self.nodes = nodes  # device -> Flower node
         self._clock = clock
         self._poll_s = poll_s
         self._asked: dict[str, int] = {}  # message -> device
@@ -22,7 +22,7 @@ class DeviceLink:
 
     def messages(self, orders: list[Order]) -> list[Message]:
         """The orders as Flower messages to the right nodes."""
-        return order_messages((order, self._nodes[order.device]) for order in orders)
+        return order_messages((order, self.nodes[order.device]) for order in orders)
 
     def send(self, orders: list[Order], deadline_s: float) -> None:
         """Hand the orders to Flower; the deadline runs from here. What is still owed from last round is forgotten."""

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from clients.consent import Consent
 from clients.data import Samples
-from clients.device import Consent
 from edge_servers.graph import Graph
 
 

@@ -28,7 +28,7 @@ class RoundParams:
         "consensus weight d: optimal = 2/(mu_2 + mu_M), or paper (the largest 0 < d < 1/M the grid of 1/4096 has)",
         choices=("optimal", "paper"),
     )
-    phi: str = setting("5", "consensus steps per round: a number, or auto (Corollary 1)")
+    phi: str = setting("5", "consensus steps per round: a number, or auto (Corollary 1); auto:7 starts with 7")
     xi: float = setting(1.0, "the constant xi of Corollary 1, for phi auto: smaller means more steps", minimum=1e-12)
     max_phi: int = setting(50, "most consensus steps that auto may ask for", minimum=1)
     planner: str = setting(
@@ -47,7 +47,7 @@ class RoundParams:
     evaluate_every: int = setting(1, "rounds between evaluations on the test set (0: only at the end)", minimum=0)
 
     def __post_init__(self) -> None:
-        _ = self.fixed_phi
+        _ = self.first_phi
         if self.gradient_bound >= 128:
             raise ParameterError(
                 f"gradient-bound: found {self.gradient_bound}, expected less than 128: "
@@ -55,13 +55,18 @@ class RoundParams:
             )
 
     @property
-    def fixed_phi(self) -> int | None:
-        """phi as a number; None means auto."""
-        if self.phi == "auto":
-            return None
-        if not self.phi.isdecimal():
+    def is_auto_phi(self) -> bool:
+        """Whether phi follows the divergence measured in the round before (L16)."""
+        return self.phi.partition(":")[0] == "auto"
+
+    @property
+    def first_phi(self) -> int:
+        """phi of round 1, and of every round where it is not auto."""
+        default = str(RoundParams.__dataclass_fields__["phi"].default)
+        number = (self.phi.partition(":")[2] or default) if self.is_auto_phi else self.phi
+        if not number.isdecimal():
             raise ParameterError(f'phi: found "{self.phi}", expected a whole number or auto')
-        return int(self.phi)
+        return int(number)
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,20 @@
 """Who offloads where: the planner's decision and its projection onto what devices allow."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
 import numpy as np
 
+from clients.models import Vector
+from clients.orders import Order
 from clients.parameters import DataParams, nearest
+from clients.training import Recipe
 from edge_servers.errors import PlanError
 from edge_servers.graph import needed_steps, spectral_radius
 from edge_servers.network import Network
 from edge_servers.parameters import RoundParams
-from edge_servers.posts import canonical_digest
+from edge_servers.posts import Plan, canonical_digest
 from edge_servers.schemes import SCHEMES
 from policy.parameters import StateParams
 from policy.state import data_bits, data_samples
@@ -18,7 +22,6 @@ from policy.streams import Purpose, stream
 
 LOCAL = -1
 _OFFLOADERS_OF_TEN = (0, 4, 5)
-_FIRST_PHI = 5
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,32 @@ def planned_phi(rounds: RoundParams, network: Network, round_: int, divergence: 
     """Consensus steps of a round: 0 where the scheme has none, as configured, or by Corollary 1 (L16)."""
     if not SCHEMES[rounds.scheme].gossips:
         return 0
-    if rounds.fixed_phi is not None:
-        return rounds.fixed_phi
-    if round_ == 1:  # no divergence has been measured yet
-        return min(_FIRST_PHI, rounds.max_phi)
+    if not rounds.is_auto_phi or round_ == 1:  # in round 1 no divergence has been measured yet
+        return rounds.first_phi
     radius = spectral_radius(network.graph, network.weight)
     return needed_steps(radius, divergence, len(network.servers), rounds.rounds, rounds.xi, rounds.max_phi)
+
+
+def planned_orders(plan: Plan, devices: Sequence[int], model: Vector, model_digest: str, recipe: Recipe) -> list[Order]:
+    """The plan as orders to some of the devices: "offload, else train by the deadline", or "train" (P25)."""
+    return [
+        Order(
+            round=plan.round,
+            device=n,
+            model=model,
+            model_digest=model_digest,
+            plan_digest=plan.digest,
+            samples=plan.samples[n],
+            iterations=plan.iterations[n],
+            batch=recipe.batch,
+            learning_rate=recipe.learning_rate,
+            optimizer=recipe.optimizer,
+            seed=recipe.seed,
+            deadline_s=plan.deadline_s,
+            offload_to=plan.assignment[n],
+        )
+        for n in devices
+    ]
 
 
 class Planner(Protocol):

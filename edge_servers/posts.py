@@ -8,8 +8,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-PHASES = ("plan", "train", "close", "gossip", "verify", "model", "seal")
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -21,7 +19,10 @@ class Plan:
     """Server each device offloads to, by device; -1 trains itself."""
     samples: tuple[int, ...]
     """D_n of the round, by device."""
-    iterations: int
+    iterations: tuple[int, ...]
+    """e_n, by device."""
+    server_iterations: tuple[int, ...]
+    """e_m, by server."""
     phi: int
     deadline_s: float
     divergence: float

@@ -29,7 +29,6 @@ def train(servers: Servers) -> None:
     train_on_offloaded(servers)
     for server in servers:
         server.collect_gradients()
-    for server in servers:
         server.post_refusals()
 
 
@@ -61,7 +60,7 @@ def gossip(servers: Servers) -> None:
         for server in servers:
             server.mix()
         for server in servers:
-            server.post_mixed()
+            server.post_iterate()
 
 
 def verify(servers: Servers) -> None:
@@ -78,8 +77,9 @@ def model(servers: Servers) -> None:
 
 def seal(servers: Servers) -> None:
     """The round ends (lines 36-40). Until there is a chain no block is mined; the winner is drawn from the seed."""
+    divergence = servers[0].measured_divergence()
     for server in servers:
-        server.finish_round()
+        server.finish_round(divergence)
 
 
 ALGORITHM_1: tuple[Callable[[Servers], None], ...] = (plan, train, close, gossip, verify, model, seal)

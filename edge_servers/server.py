@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
 from flwr.app import Message
 
 from clients.batches import NodeKey
-from clients.data import Samples
 from clients.models import Vector
-from clients.orders import Order, vector_digest
+from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
 from edge_servers import seal
 from edge_servers.admission import Expected, admitted_reply, check_gradient
@@ -27,8 +25,9 @@ from edge_servers.gossip import next_iterate
 from edge_servers.leader import ranked_leaders
 from edge_servers.link import DeviceLink
 from edge_servers.network import DeviceRecord, Network, Task
+from edge_servers.offloading import union_of
 from edge_servers.parameters import Settings
-from edge_servers.planning import LOCAL, Planner, planned_phi, project, round_state
+from edge_servers.planning import LOCAL, Planner, planned_orders, planned_phi, project, round_state
 from edge_servers.posts import Close, Gradient, Plan, Refusal
 from edge_servers.schemes import SCHEMES, ClosedRound
 from edge_servers.standing import Standing, Work
@@ -92,7 +91,8 @@ class EdgeServer:
             state_digest=state.digest,
             assignment=project(self.planner.offload(state), state, self.network),
             samples=state.samples,
-            iterations=self.settings.training.iterations,
+            iterations=(self.settings.training.iterations,) * len(self.network.devices),
+            server_iterations=(self.settings.training.iterations,) * len(self.network.servers),
             phi=planned_phi(self.settings.rounds, self.network, self.round, self.standing.divergence),
             deadline_s=self.settings.rounds.deadline_s,
             divergence=self.standing.divergence,
@@ -102,7 +102,7 @@ class EdgeServer:
 
     def read_plan(self) -> Plan:
         """Take over the leader's plan."""
-        plan: Plan = self._wait_for_leader("plan")
+        plan: Plan = self._wait_for(Slot(self.round, "plan"), self.leader)
         self.work = Work(plan, vector_digest(self.standing.model))
         return plan
 
@@ -110,25 +110,8 @@ class EdgeServer:
 
     def orders(self) -> list[Order]:
         """One order per device of this cluster (P25)."""
-        work, training = self.current, self.settings.training
-        return [
-            Order(
-                round=self.round,
-                device=device.index,
-                model=self.standing.model,
-                model_digest=work.model_digest,
-                plan_digest=work.plan.digest,
-                samples=work.plan.samples[device.index],
-                iterations=work.plan.iterations,
-                batch=training.batch,
-                learning_rate=training.learning_rate,
-                optimizer=training.optimizer,
-                seed=self.settings.data.seed,
-                deadline_s=work.plan.deadline_s,
-                offload_to=work.plan.assignment[device.index],
-            )
-            for device in self._cluster
-        ]
+        devices = [device.index for device in self.cluster]
+        return planned_orders(self.current.plan, devices, self.standing.model, self.current.model_digest, self.recipe)
 
     def send_orders(self) -> None:
         """Hand every device of this cluster its order."""
@@ -136,17 +119,18 @@ class EdgeServer:
 
     def collect_data(self) -> None:
         """Wait for the devices that offload, at most until the deadline: they answer first, the others still train."""
-        self._collect([device for device in self._cluster if self._offloads(device)])
+        self._collect([device for device in self.cluster if self._offloads(device)])
 
     def collect_gradients(self) -> None:
         """Wait for the devices that train, at most until the same deadline."""
-        self._collect([device for device in self._cluster if not self._offloads(device)])
+        self._collect([device for device in self.cluster if not self._offloads(device)])
 
     def _collect(self, devices: list[DeviceRecord]) -> None:
         self.admit_replies(devices, self.link.collect({device.index for device in devices}))
 
     @property
-    def _cluster(self) -> list[DeviceRecord]:
+    def cluster(self) -> list[DeviceRecord]:
+        """The devices whose home this server is."""
         return self.network.cluster(self.index)
 
     def _offloads(self, device: DeviceRecord) -> bool:
@@ -162,38 +146,21 @@ class EdgeServer:
 
     def _admit(self, device: DeviceRecord, message: Message | None) -> None:
         """One device's reply: its gradient goes to the board, its data to the server that the plan names."""
-        admitted = admitted_reply(message, device, self._expected(device.index))
-        if isinstance(admitted, Samples):
-            self.current.outgoing[device.index] = admitted
+        work = self.current
+        expected = Expected(work.plan, device, work.model_digest, self.task, self.settings.rounds)
+        admitted = admitted_reply(message, expected)
+        if isinstance(admitted, DataReply):
+            work.outgoing[device.index] = admitted
         else:
             self.board.post(Slot(self.round, "gradient"), device.address, admitted)
 
-    def _expected(self, device: int) -> Expected:
-        work, rounds = self.current, self.settings.rounds
-        return Expected(
-            round=self.round,
-            plan=work.plan,
-            model_digest=work.model_digest,
-            samples=work.plan.samples[device],
-            size=len(self.standing.model),
-            value_bound=rounds.gradient_bound,
-            norm_bound=rounds.norm_bound,
-            task=self.task,
-        )
-
     def training_node(self) -> TrainingNode | None:
         """This server as a training node: the union of what was offloaded to it; None without offloaders (L3)."""
-        parts = [self.current.data[device] for device in sorted(self.current.data)]
-        if not parts:
+        if not self.current.data:
             return None
-        union = Samples(
-            torch.cat([part.images for part in parts]),
-            torch.cat([part.labels for part in parts]),
-            self.task.like.mean,
-            self.task.like.std,
-        )
-        key = NodeKey("server", self.index)
-        return TrainingNode(key, union, None, self.current.plan.iterations, self.standing.model)
+        iterations = self.current.plan.server_iterations[self.index]
+        key, union = NodeKey("server", self.index), union_of(self.current.data, self.task.like)
+        return TrainingNode(key, union, None, iterations, self.standing.model)
 
     @property
     def recipe(self) -> Recipe:
@@ -211,9 +178,8 @@ class EdgeServer:
             self.address, f"server {self.index}", self.index, update.samples, update.iterations,
             work.model_digest, work.plan.digest, update.values,
         )  # fmt: skip
-        rounds = self.settings.rounds
         try:
-            check_gradient(gradient, len(self.standing.model), rounds.gradient_bound, rounds.norm_bound)
+            check_gradient(gradient, len(self.standing.model), self.settings.rounds)
         except GradientRefusedError as refused:
             work.refusals.append(Refusal(gradient.node, refused.reason, str(refused)))
         else:
@@ -229,14 +195,15 @@ class EdgeServer:
         """The leader closes the list: D, b, eqs. 8 and 11 are computed from it alone (P4)."""
         if not self.leads:
             return
-        gradients = self.board.read(Slot(self.round, "gradient"))
+        # A server tells who is out after its last gradient: only then is everything here that will be.
         told = self.board.wait_for(Slot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s)
+        gradients = self.board.read(Slot(self.round, "gradient"))
         refused = sorted((r for refusals in told.values() for r in refusals), key=lambda r: r.node)
         self.board.post(Slot(self.round, "close"), self.address, Close(tuple(gradients), tuple(refused)))
 
     def read_close(self) -> Close:
         """Take over the closed list."""
-        close: Close = self._wait_for_leader("close")
+        close: Close = self._wait_for(Slot(self.round, "close"), self.leader)
         gradients = self.board.read(Slot(self.round, "gradient"))
         self.current.closed = [gradients[sender] for sender in close.accepted]
         self.current.refused = close.refused
@@ -250,7 +217,7 @@ class EdgeServer:
         mine = [gradient for gradient in work.closed if gradient.server == self.index]
         x = partial_aggregate(mine, total_samples(work.closed), len(self.standing.model))
         work.iterates = [to_fixed_point(x, f"server {self.index}")]
-        self._post_iterate()
+        self.post_iterate()
 
     @property
     def phi(self) -> int:
@@ -264,20 +231,13 @@ class EdgeServer:
         x = {j: self._iterate_of(j, step) for j in neighbours} | {self.index: self.current.iterates[-1]}
         self.current.iterates.append(next_iterate(self.index, x, neighbours, self.network.weight))
 
-    def post_mixed(self) -> None:
-        """Publish what `mix` computed; apart from it, so that all servers mix the same step."""
-        self._post_iterate()
-
-    def _post_iterate(self) -> None:
+    def post_iterate(self) -> None:
+        """Publish the newest iterate; apart from `mix`, so that all servers mix the same step."""
         step = len(self.current.iterates) - 1
         self.board.post(Slot(self.round, "iterate", step), self.address, self.current.iterates[-1])
 
     def _iterate_of(self, server: int, step: int) -> FixedPoint:
-        address, slot = self.network.servers[server], Slot(self.round, "iterate", step)
-        posts = self.board.wait_for(slot, [address], self.current.plan.deadline_s)
-        if address not in posts:
-            raise BoardError(f"server {server} did not post {slot} within {self.current.plan.deadline_s:g} s")
-        x: FixedPoint = posts[address]
+        x: FixedPoint = self._wait_for(Slot(self.round, "iterate", step), self.network.servers[server])
         return x
 
     # --- model, seal --------------------------------------------------------------------------------------------
@@ -298,10 +258,15 @@ class EdgeServer:
 
     def read_model(self) -> Vector:
         """The model this server goes on with."""
-        model: Vector = self._wait_for("model", self.leader if self.scheme.one_model else self.address)
+        sender = self.leader if self.scheme.one_model else self.address
+        model: Vector = self._wait_for(Slot(self.round, "model"), sender)
         return model
 
-    def finish_round(self) -> None:
+    def measured_divergence(self) -> float:
+        """Xi of this round (Definition 1), which the next plan carries."""
+        return divergence(self._iterates_of_all(0))
+
+    def finish_round(self, measured_divergence: float) -> None:
         """Go on to the next round with the new model; its winner and hash decide who leads (L14)."""
         posts = self.board.read(Slot(self.round, "model"))
         winner = seal.drawn_winner(self.settings.data.seed, self.round, len(self.network.devices))
@@ -311,7 +276,7 @@ class EdgeServer:
             block_hash=seal.round_hash(self.standing.block_hash, posts, self.network.devices[winner].address),
             winner=winner,
             reign=self.standing.reign.after(self.leader),
-            divergence=divergence(self._iterates_of_all(0)),
+            divergence=measured_divergence,
         )
 
     def consensus_gap(self) -> float:
@@ -330,11 +295,9 @@ class EdgeServer:
     def _iterates_of_all(self, step: int) -> list[FixedPoint]:
         return list(self.board.read(Slot(self.current.plan.round, "iterate", step)).values())
 
-    def _wait_for_leader(self, kind: str) -> Any:
-        return self._wait_for(kind, self.leader)
-
-    def _wait_for(self, kind: str, sender: str) -> Any:
-        slot, deadline_s = Slot(self.round, kind), self.settings.rounds.deadline_s
+    def _wait_for(self, slot: Slot, sender: str) -> Any:
+        """One server's post, or a `BoardError` at the deadline that names it."""
+        deadline_s = self.settings.rounds.deadline_s
         posts = self.board.wait_for(slot, [sender], deadline_s)
         if sender not in posts:
             raise BoardError(f"server {self.network.server_index(sender)} did not post {slot} within {deadline_s:g} s")

@@ -7,8 +7,10 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 from flwr.supercore.logger import log
 
+from clients.arrays import one_array
 from clients.data import load_dataset
 from clients.memory import keep_freed_memory
+from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams, read_params
 from edge_servers.federation import RoundReport, WallClock, found_federation
 from edge_servers.parameters import RoundParams, Settings
@@ -29,10 +31,12 @@ def main(grid: Grid, context: Context) -> None:
     data = settings.data
     dataset = load_dataset(data.dataset, data.data_dir, data.seed)
     log(INFO, "Data: %s from %s", dataset.name, dataset.source)
-    federation = found_federation(grid, settings, dataset, WallClock())
+    network = network_for(dataset, settings.training, data.seed)
+    federation = found_federation(grid, settings, dataset, network, WallClock())
     log(INFO, "Founded: %d edge servers, %d devices", settings.rounds.edges, data.devices)
     for report in federation.rounds():
         log_report(report, settings.rounds.rounds)
+    context.state["model"] = one_array("model", federation.servers[0].standing.model)
     log(INFO, "Finished %d rounds", settings.rounds.rounds)
 
 

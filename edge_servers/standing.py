@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from clients.data import Samples
 from clients.models import Vector
+from clients.orders import DataReply
 from edge_servers.aggregation import FixedPoint
 from edge_servers.leader import Reign
 from edge_servers.posts import Gradient, Plan, Refusal
@@ -28,9 +28,9 @@ class Work:
 
     plan: Plan
     model_digest: str
-    data: dict[int, Samples] = field(default_factory=dict)
+    data: dict[int, DataReply] = field(default_factory=dict)
     """Offloaded to this server, by device."""
-    outgoing: dict[int, Samples] = field(default_factory=dict)
+    outgoing: dict[int, DataReply] = field(default_factory=dict)
     """Collected from its own devices, by device, for the server that the plan names."""
     refusals: list[Refusal] = field(default_factory=list)
     """Of this server's own cluster."""

@@ -1,6 +1,6 @@
 """One edge server as a Flower strategy: for an edge PC with its own SuperLink, or a network of one server."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from logging import INFO
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import Result, Strategy
 from flwr.supercore.logger import log
 
 from edge_servers import round as round_
@@ -22,11 +22,24 @@ class EdgeStrategy(Strategy):
     `start()` counts from round 1; a resumed server goes on from its own standing, whatever number Flower gives.
     """
 
-    def __init__(self, server: EdgeServer, nodes: dict[int, int], evaluate_on_devices: bool = False) -> None:
+    def __init__(self, server: EdgeServer, evaluate_on_devices: bool = False) -> None:
         self.server = server
-        self._nodes = nodes  # device -> Flower node
         self._evaluates = evaluate_on_devices
         self._sent: list[tuple[int, Message]] = []
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float | None = None,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Flower's loop; the wait for a round's devices is the plan's deadline, not Flower's hour."""
+        wait_s = self.server.settings.rounds.deadline_s if timeout is None else timeout
+        return super().start(grid, initial_arrays, num_rounds, wait_s, train_config, evaluate_config, evaluate_fn)
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -47,7 +60,7 @@ class EdgeStrategy(Strategy):
         answered = {
             asked[r.metadata.reply_to_message_id]: r for r in replies if r.metadata.reply_to_message_id in asked
         }
-        self.server.admit_replies(self.server.network.cluster(self.server.index), answered)
+        self.server.admit_replies(self.server.cluster, answered)
         round_.train_on_offloaded([self.server])
         self.server.post_refusals()
         for phase in (round_.close, round_.gossip, round_.verify, round_.model, round_.seal):
@@ -77,11 +90,12 @@ class EdgeStrategy(Strategy):
         if not self._evaluates:
             return []
         content = RecordDict({"model": arrays})
-        return [Message(content, node, "evaluate") for node in self._nodes.values()]
+        return [Message(content, node, "evaluate") for node in self.server.link.nodes.values()]
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Mean accuracy and loss over the devices that answered, weighted by their samples."""
-        good = [r.content["metrics"] for r in replies if r.has_content()]
+        whole = [r for r in replies if r.has_content() and "metrics" in r.content]
+        good = [r.content["metrics"] for r in sorted(whole, key=lambda r: r.metadata.src_node_id)]
         weights = np.array([float(m["num-examples"]) for m in good])  # type: ignore[arg-type]
         if not len(good):
             return None

@@ -16,6 +16,7 @@ class Purpose(IntEnum):
     PLAN = 6
     WINNER = 7
     SYNTHETIC = 8
+    DROPOUT = 9
 
 
 def stream(seed: int, purpose: Purpose, round_: int = 0, who: int = 0) -> np.random.Generator:

@@ -14,8 +14,7 @@ import torch
 from bfl.config import all_fields, read_settings
 from clients.data import load_dataset
 from clients.evaluation import evaluate_model
-from clients.models import to_vector
-from edge_servers.federation import make_network
+from clients.models import network_for, to_vector
 from tests.bfl.conftest import Command
 from tests.bfl.runs import ROOT, SMALL, bfl, flags_of, png_size
 
@@ -262,7 +261,7 @@ def test_the_model_loads_without_pickle_and_has_the_recorded_accuracy(finished: 
     run, _ = finished
     settings = read_settings(run / "config.toml")
     dataset = load_dataset("synthetic", "", 3)
-    network = make_network(settings, dataset)
+    network = network_for(dataset, settings.training, settings.data.seed)
     network.load_state_dict(torch.load(run / "model.pt", weights_only=True))
     scores = evaluate_model(network, to_vector(network), dataset.test)
     last = metrics_of(run)[-1]

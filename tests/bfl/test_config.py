@@ -55,6 +55,14 @@ def test_a_number_in_toml_may_stand_for_a_setting_that_is_text(tmp_path: Path) -
     assert read_settings(toml(tmp_path, "phi = 7")).rounds.phi == "7"
 
 
+@pytest.mark.parametrize(
+    ("phi", "is_auto", "first"), [("5", False, 5), ("0", False, 0), ("auto", True, 5), ("auto:7", True, 7)]
+)
+def test_phi_is_a_number_or_auto_which_may_start_with_one(phi: str, is_auto: bool, first: int) -> None:
+    rounds = read_settings(flags={"phi": phi}).rounds
+    assert (rounds.is_auto_phi, rounds.first_phi) == (is_auto, first)
+
+
 def test_an_unknown_key_of_a_toml_file_names_the_file_and_the_nearest_key(tmp_path: Path) -> None:
     file = toml(tmp_path, "roudns = 3")
     message = f'{file}: unknown key "roudns" (did you mean "rounds"?)'
@@ -121,6 +129,9 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
         ("optimizer = false", "optimizer: found False, expected a value of type str"),
         ('phi = "five"', 'phi: found "five", expected a whole number or auto'),
         ("phi = -1", 'phi: found "-1", expected a whole number or auto'),
+        ('phi = "auto:many"', 'phi: found "auto:many", expected a whole number or auto'),
+        ('phi = "automatic"', 'phi: found "automatic", expected a whole number or auto'),
+        (f"learning-rate = {10**400}", "expected a value of type float"),
         ('partition = "noniid"', 'expected one of iid, non-iid, dirichlet (did you mean "non-iid"?)'),
         ("data-dir = ['a', 'b']", "data-dir: found ['a', 'b'], expected a value of type str"),
     ],
@@ -149,7 +160,7 @@ def test_every_setting_has_a_key_of_its_own_and_a_help_text() -> None:
     xi=positive,
     alpha=positive,
     learning_rate=positive,
-    phi=st.just("auto") | st.integers(0, 1000).map(str),
+    phi=st.sampled_from(["auto", "auto:7"]) | st.integers(0, 1000).map(str),
     partition=st.sampled_from(["iid", "non-iid", "dirichlet"]),
     data_dir=any_text,
     model=any_text,

@@ -5,6 +5,8 @@ import io
 import platform
 import struct
 import sys
+import tomllib
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from bfl import doctor
 from bfl.doctor import Check, examine, report
 from clients import sources
 from tests.bfl.conftest import Command
+from tests.bfl.runs import ROOT
 
 
 def shown(checks: list[Check], width: int = 200) -> str:
@@ -29,7 +32,7 @@ def no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> Path:
         raise FileNotFoundError("offline")
 
-    monkeypatch.setattr(sources, "_places", lambda: [("the moon", nothing)])
+    monkeypatch.setattr(sources, "_places", lambda fetch: [("the moon", nothing)])
 
 
 def with_data(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -38,7 +41,7 @@ def with_data(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         for name, shape, data in (("images-idx3", (1, 28, 28), bytes(784)), ("labels-idx1", (1,), b"\x07")):
             header = struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape)
             (folder / f"{part}-{name}-ubyte.gz").write_bytes(gzip.compress(header + data))
-    monkeypatch.setattr(sources, "_places", lambda: [("the attic", lambda: folder)])
+    monkeypatch.setattr(sources, "_places", lambda fetch: [("the attic", lambda: folder)])
 
 
 def test_the_table_names_this_python_and_where_fashion_mnist_is(
@@ -61,6 +64,66 @@ def test_missing_data_is_a_warning_with_a_way_out(monkeypatch: pytest.MonkeyPatc
     assert check.status == "warn"
     assert "was not found" in check.found
     assert "--dataset synthetic" in check.do
+
+
+def test_data_is_looked_for_but_never_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fetched: list[str] = []
+
+    def fetch() -> Path:
+        fetched.append("something")
+        raise FileNotFoundError("offline")
+
+    for name in ("_download_with_torchvision", "_fetch_debian_package"):
+        monkeypatch.setattr(sources, name, fetch)
+    monkeypatch.setattr(sources, "DEBIAN_FOLDER", tmp_path / "usr")
+    monkeypatch.setattr(sources, "cache_folder", lambda: tmp_path / "cache")
+    monkeypatch.chdir(tmp_path)
+    assert found_by_doctor("Fashion-MNIST").status == "warn"
+    assert fetched == []
+
+
+def found_by_doctor(name: str) -> Check:
+    """What the doctor says of one thing."""
+    (check,) = [check for check in examine() if check.name == name]
+    return check
+
+
+@pytest.mark.parametrize(
+    ("name", "package"), [("torch", "torch"), ("flwr", "flwr"), ("flwr_datasets", "flwr-datasets")]
+)
+def test_a_version_other_than_the_one_bfl_asks_for_is_a_warning_with_both(
+    monkeypatch: pytest.MonkeyPatch, name: str, package: str
+) -> None:
+    no_place(monkeypatch)
+    wanted = [f"{package}==99.0.1", "numpy>=2.0,<3", 'ruff==0.1; extra == "dev"']
+    monkeypatch.setattr(doctor, "requires", lambda distribution: wanted)
+    here = version(package)
+    assert found_by_doctor(name) == Check(name, "warn", f"{here}, tested with 99.0.1", f"install {name}==99.0.1")
+
+
+@pytest.mark.parametrize("local", ["", "+cpu"])
+def test_the_version_that_bfl_asks_for_is_fine_in_any_build(monkeypatch: pytest.MonkeyPatch, local: str) -> None:
+    no_place(monkeypatch)
+    monkeypatch.setattr(doctor, "requires", lambda distribution: ["torch==99.0.1"])
+    monkeypatch.setattr(doctor, "version", lambda distribution: f"99.0.1{local}")
+    assert found_by_doctor("torch") == Check("torch", "ok", f"99.0.1{local}")
+
+
+def test_the_versions_that_bfl_asks_for_are_those_of_its_own_pyproject() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["simulation"]]
+    exact = dict(text.split("==") for text in wanted if "==" in text)
+    assert exact.items() <= doctor._pinned().items()
+
+
+def test_a_folder_that_was_never_installed_is_examined_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_place(monkeypatch)
+
+    def unknown(distribution: str) -> list[str]:
+        raise PackageNotFoundError(distribution)
+
+    monkeypatch.setattr(doctor, "requires", unknown)
+    assert found_by_doctor("torch") == Check("torch", "ok", version("torch"))
 
 
 def test_a_missing_extra_is_a_warning_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from bfl.grid import Fault, InProcessGrid, SimulatedClock
 from clients.batches import NodeKey
+from clients.consent import Consent
 from clients.data import Dataset, Samples, load_dataset
-from clients.device import Consent, Device, answer_orders
+from clients.device import Device, answer_orders
 from clients.models import build_network, to_vector
 from clients.orders import DataReply, GradientReply, Order, order_messages, read_reply, vector_digest
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
@@ -149,7 +150,7 @@ def test_a_round_names_the_device_that_never_answers_and_goes_on(dataset: Datase
     shares = [np.arange(100 * n, 100 * n + 100) for n in range(5)]
     devices = [Device(n, dataset.train, share, network) for n, share in enumerate(shares)]
     grid, clock = WatchedGrid(devices, faults={1: lost_after_founding}), SimulatedClock()
-    federation = found_federation(grid, small(devices=5, planner="fixed:none"), dataset, clock, grid.train)
+    federation = found_federation(grid, small(devices=5, planner="fixed:none"), dataset, network, clock, grid.train)
     report = federation.run_round()
     assert [(refusal.node, refusal.reason) for refusal in report.refused] == [("device 1", "late")]
     assert report.refused[0].detail == "no answer within 600 s"

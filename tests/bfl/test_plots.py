@@ -54,5 +54,18 @@ def test_rounds_that_were_not_evaluated_leave_no_mark(tmp_path: Path) -> None:
     assert np.array_equal(imread(some / "accuracy.png"), imread(all_ / "accuracy.png"))
 
 
+def test_a_loss_that_was_no_number_leaves_a_gap_and_not_a_crash(tmp_path: Path) -> None:
+    paths = plot_curves([line(1, 0.5, 2.0), line(2, 0.1, None), line(3, 0.1, None)], tmp_path, "a run")
+    assert [png_size(path) for path in paths] == [(910, 546)] * 2
+
+
+def test_a_loss_of_zero_is_a_point_of_the_curve(tmp_path: Path) -> None:
+    falling, missing = tmp_path / "falling", tmp_path / "missing"
+    for folder, loss in ((falling, 0.0), (missing, None)):
+        folder.mkdir()
+        plot_curves([line(1, 0.5, 2.0), line(2, 1.0, loss)], folder, "a run")
+    assert not np.array_equal(imread(falling / "loss.png"), imread(missing / "loss.png"))
+
+
 def test_a_run_without_any_round_still_has_its_pictures(tmp_path: Path) -> None:
     assert [png_size(path) for path in plot_curves([], tmp_path, "nothing yet")] == [(910, 546)] * 2

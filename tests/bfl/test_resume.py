@@ -1,5 +1,6 @@
 """Nothing that was finished is lost: Ctrl-C, kill -9, half-written files, and what may not be resumed."""
 
+import gc
 import json
 import os
 import re
@@ -7,12 +8,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from bfl import simulation
+from bfl.config import read_settings
 from bfl.errors import RunFolderError
 from bfl.run_folder import Checkpoint, RunFolder
+from clients.evaluation import Scores
+from edge_servers.federation import Federation
 from tests.bfl.conftest import Command
 from tests.bfl.runs import (
     SMALL,
@@ -33,6 +38,16 @@ pytestmark = pytest.mark.usefixtures("without_plots")
 def files_of(folder: Path) -> dict[str, bytes]:
     """Everything in a folder, to see that a refusal leaves it as it was."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+def refusal_to_resume(folder: Path) -> str:
+    """Why a run is not resumed. The lock of its folder is free again, as it is when a process has ended."""
+    with pytest.raises(RunFolderError) as refused:
+        simulation.resume(folder, None, False)
+    told = str(refused.value)
+    del refused  # with its traceback it would keep what `resume` had opened
+    gc.collect()
+    return told
 
 
 # --- Ctrl-C and kill -9 -----------------------------------------------------------------------------------------
@@ -64,6 +79,27 @@ def test_a_run_that_was_stopped_before_its_first_round_starts_from_the_beginning
     settings = small(rounds=2)
     simulation.start(settings, tmp_path / "run")
     assert go_on(tmp_path / "run") == run_through(settings, tmp_path / "whole")
+
+
+def test_ctrl_c_in_the_middle_of_a_round_leaves_the_model_of_the_last_recorded_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = small(rounds=3)
+    interrupt(settings, tmp_path / "between", after=1)
+    evaluate = Federation.evaluate
+
+    def evaluate_disturbed(federation: Federation) -> Scores:
+        if federation.round == 2:  # sealed by all servers, but not recorded
+            raise KeyboardInterrupt
+        return evaluate(federation)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Federation, "evaluate", evaluate_disturbed)
+        summary = simulation.run(simulation.start(settings, tmp_path / "within"), ignore)
+    assert (summary["status"], summary["rounds"]) == ("interrupted", 1)
+    assert (tmp_path / "within" / "model.pt").read_bytes() == (tmp_path / "between" / "model.pt").read_bytes()
+    assert go_on(tmp_path / "within") == go_on(tmp_path / "between")
+    assert (tmp_path / "within" / "model.pt").read_bytes() == (tmp_path / "between" / "model.pt").read_bytes()
 
 
 def test_the_summary_of_a_resumed_run_counts_all_its_rounds_and_all_its_time(tmp_path: Path) -> None:
@@ -182,15 +218,52 @@ def test_a_finished_run_is_not_resumed_unless_more_rounds_are_asked_for(tmp_path
     assert go_on(out, rounds=4) == run_through(small(rounds=4), tmp_path / "whole")
 
 
+@pytest.mark.parametrize("scheme", ["consensus-no-chain", "traditional"])
+def test_a_run_killed_after_its_last_round_but_before_its_end_only_writes_its_end(tmp_path: Path, scheme: str) -> None:
+    out = tmp_path / "run"
+    whole = run_through(small(rounds=2, scheme=scheme), out)
+    summary, model = RunFolder(out).read_json("summary.json"), (out / "model.pt").read_bytes()
+    for name in ("summary.json", "model.pt"):
+        (out / name).unlink()
+    assert go_on(out) == whole
+    assert (out / "model.pt").read_bytes() == model
+    written = RunFolder(out).read_json("summary.json")
+    assert {**written, "wall-seconds": 0} == {**summary, "wall-seconds": 0}
+    assert refusal_to_resume(out) == f"{out} has finished its 2 rounds; ask for more with --rounds"
+
+
+def test_a_run_killed_before_the_end_of_the_rounds_it_was_asked_for_later_writes_that_end_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder still has the summary of the first end, which says `finished`."""
+    run_through(small(rounds=2), tmp_path / "run")
+    with monkeypatch.context() as patched:
+        patched.setattr(simulation, "finish", killed)
+        with pytest.raises(SystemExit):
+            go_on(tmp_path / "run", rounds=3)
+    gc.collect()
+    assert go_on(tmp_path / "run") == run_through(small(rounds=3), tmp_path / "whole")
+    assert RunFolder(tmp_path / "run").read_json("summary.json")["rounds"] == 3
+    assert (tmp_path / "run" / "model.pt").read_bytes() == (tmp_path / "whole" / "model.pt").read_bytes()
+
+
+def killed(*arguments: object) -> NoReturn:
+    """The end of a process, as far as one can have it in a test."""
+    raise SystemExit
+
+
 def test_fewer_rounds_than_are_done_are_refused(tmp_path: Path) -> None:
     interrupt(small(rounds=4), tmp_path / "run", after=2)
-    with pytest.raises(RunFolderError, match="has finished its 2 rounds; ask for more with --rounds"):
+    before = files_of(tmp_path / "run")
+    with pytest.raises(RunFolderError, match="2 rounds; ask for more with --rounds"):
         simulation.resume(tmp_path / "run", 1, False)
+    assert files_of(tmp_path / "run") == before
 
 
 def test_rounds_that_were_asked_for_at_a_resume_are_remembered_by_the_next(tmp_path: Path) -> None:
     run_through(small(rounds=2), tmp_path / "run")
     simulation.run(simulation.resume(tmp_path / "run", 4, False), ctrl_c_after(3))
+    assert read_settings(tmp_path / "run" / "config.toml") == small(rounds=4)
     assert go_on(tmp_path / "run") == run_through(small(rounds=4), tmp_path / "whole")
 
 
@@ -279,12 +352,11 @@ def test_another_environment_is_refused_by_name_and_accepted_with_the_flag(inter
     path = interrupted / "environment.json"
     recorded = json.loads(path.read_text(encoding="utf-8"))
     path.write_text(json.dumps(recorded | {"threads": 64, "torch": "1.0"}), encoding="utf-8")
-    with pytest.raises(RunFolderError) as refused:
-        simulation.resume(interrupted, None, False)
-    assert "threads: the run has 64, this process 1" in str(refused.value)
-    assert f"torch: the run has 1.0, this process {recorded['torch']}" in str(refused.value)
-    assert "chunk" not in str(refused.value)
-    assert "--allow-other-environment" in str(refused.value)
+    refused = refusal_to_resume(interrupted)
+    assert "threads: the run has 64, this process 1" in refused
+    assert f"torch: the run has 1.0, this process {recorded['torch']}" in refused
+    assert "chunk" not in refused
+    assert "--allow-other-environment" in refused
     assert [line["round"] for line in go_on(interrupted, allow_other_environment=True)] == [1, 2, 3]
 
 

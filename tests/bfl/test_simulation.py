@@ -97,6 +97,11 @@ def test_phi_auto_needs_one_step_where_everybody_talks_to_everybody(tmp_path: Pa
     assert [line["phi"] for line in metrics] == [5, 1, 1]
 
 
+def test_phi_auto_may_be_told_what_to_start_with(tmp_path: Path) -> None:
+    metrics = run_through(small(rounds=2, phi="auto:7", graph="complete"), tmp_path / "run")
+    assert [line["phi"] for line in metrics] == [7, 1]
+
+
 def test_phi_auto_takes_more_steps_for_a_smaller_xi_but_never_more_than_allowed(tmp_path: Path) -> None:
     few = run_through(small(rounds=2, phi="auto"), tmp_path / "few")
     many = run_through(small(rounds=2, phi="auto", xi=1e-12, max_phi=4), tmp_path / "many")

@@ -1,5 +1,7 @@
 """The ClientApp as Flower calls it: a message and a context in, a message out, whatever comes."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,6 +138,65 @@ def test_an_order_for_another_device_is_answered_with_an_error_reply(model: Vect
     assert error_of(ask(sent(an_order(model, device=3)), context({"partition-id": 0}))) == (
         400,
         "OrderError: order: it is for device 3, this is device 0",
+    )
+
+
+OWN_DATA = """
+import torch
+from clients.data import Dataset, Samples
+
+def make(folder, seed):
+    images = int((folder / "how-many").read_text())
+    samples = Samples(torch.full((images, 1, 28, 28), 0.5), torch.arange(images) % 10)
+    return Dataset("own", samples, samples, 10, str(folder))
+"""
+
+
+@pytest.fixture
+def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folders of two real devices and the module that reads them; flwr-datasets is not installed."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("datasets", "flwr_datasets"):
+        monkeypatch.setitem(sys.modules, name, None)
+    (tmp_path / "own_data_of_devices.py").write_text(OWN_DATA)
+    for name, images in (("attic", 30), ("cellar", 12)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "how-many").write_text(str(images))
+    return tmp_path
+
+
+def real_device(number: int, folder: Path) -> Context:
+    return context({"device-id": number, "data-dir": str(folder)}, dataset="own_data_of_devices:make")
+
+
+def test_a_device_with_a_data_folder_of_its_own_holds_all_of_it_and_needs_no_partition(own_data: Path) -> None:
+    message = message_with(RecordDict(), "query.introduce")
+    attic, cellar = real_device(0, own_data / "attic"), real_device(3, own_data / "cellar")
+    assert dict(ask(message, attic).content["about"]) == {"device": 0, "samples": 30, "offload": "any"}
+    assert dict(ask(message, cellar).content["about"]) == {"device": 3, "samples": 12, "offload": "any"}
+    without_folder = context({"device-id": 0}, dataset="own_data_of_devices:make", data_dir=str(own_data / "attic"))
+    code, reason = error_of(ask(message, without_folder))
+    assert code == 400
+    assert reason.startswith("PartitionError: dividing a data set needs flwr-datasets")
+
+
+def test_a_device_trains_on_and_offloads_from_its_own_data_folder(own_data: Path, model: Vector) -> None:
+    where = real_device(3, own_data / "cellar")
+    gradient = read_reply(ask(sent(an_order(model, device=3, samples=100)), where))
+    assert isinstance(gradient, GradientReply)
+    assert gradient.samples == 12
+    data = read_reply(ask(sent(an_order(model, device=3, samples=5, offload_to=0)), where))
+    assert isinstance(data, DataReply)
+    assert data.images.shape == (5, 1, 28, 28)
+    assert set(data.images.ravel().tolist()) == {0.5}
+
+
+def test_a_data_folder_of_its_own_without_the_files_is_answered_with_an_error_reply(tmp_path: Path) -> None:
+    where = context({"device-id": 0, "data-dir": str(tmp_path)}, dataset="fashion-mnist")
+    assert error_of(ask(message_with(RecordDict(), "query.introduce"), where)) == (
+        400,
+        f"DataError: --data-dir: no train-images-idx3-ubyte[.gz] in {tmp_path}; expected the four idx files of "
+        "Fashion-MNIST there",
     )
 
 

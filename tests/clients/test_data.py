@@ -69,6 +69,23 @@ def test_images_of_many_nodes_side_by_side_are_scaled_by_channel_too() -> None:
     assert torch.equal(scaled[:, 1], samples.scaled(samples.images.flip(0)))
 
 
+def test_images_with_their_channels_last_are_scaled_by_channel_too() -> None:
+    samples = two_images()
+    channels_last = samples.images.permute(0, 2, 3, 1)  # (B, H, W, C)
+    scaled = samples.scaled(channels_last, channels_last=True)
+    assert torch.equal(scaled.permute(0, 3, 1, 2), samples.scaled(samples.images))
+    nodes = torch.stack([channels_last, channels_last.flip(0)], dim=3)  # (B, H, W, nodes, C)
+    assert torch.equal(samples.scaled(nodes, channels_last=True)[:, :, :, 0], scaled)
+    assert torch.equal(samples.scaled(nodes, channels_last=True)[:, :, :, 1], scaled.flip(0))
+
+
+def test_one_mean_and_std_are_those_of_every_channel() -> None:
+    images = two_images().images
+    one = Samples(images, torch.tensor([0, 1]), mean=(0.5,), std=(0.25,))
+    each = Samples(images, torch.tensor([0, 1]), mean=(0.5, 0.5), std=(0.25, 0.25))
+    assert torch.equal(one.scaled(images), each.scaled(images))
+
+
 def test_selected_samples_keep_their_labels_order_and_scale() -> None:
     samples = two_images()
     chosen = samples.select(torch.tensor([1, 0, 1]))
@@ -139,6 +156,38 @@ def test_a_label_that_is_no_class_is_refused(labels: list[int], span: str) -> No
     wrong = replace(two_images(), labels=torch.tensor(labels))
     assert refusal(replace(small_dataset(), test=wrong)) == (
         f"dataset small, test: found labels {span}, expected 0 to 1"
+    )
+
+
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [
+        ((0.5, 0.5, 0.5), (0.25, 0.25)),
+        ((0.5, 0.5), (0.25, 0.25, 0.25)),
+        ((), (0.25,)),
+        ((0.5,), ()),
+        ((0.5,), (0.0,)),
+        ((0.5, 0.5), (0.25, -0.25)),
+        ((0.5,), (float("nan"),)),
+    ],
+)
+def test_a_scale_that_does_not_fit_the_channels_is_refused(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    assert refusal(replace(small_dataset(), train=replace(two_images(), mean=mean, std=std))) == (
+        f"dataset small, train: found mean {mean} and std {std}, expected 1 or 2 numbers each, std above 0"
+    )
+
+
+@pytest.mark.parametrize(("mean", "std"), [(float("nan"), 1.0), (float("inf"), 1.0), (0.0, float("inf"))])
+def test_a_scale_that_is_not_finite_is_refused(mean: float, std: float) -> None:
+    refusal(replace(small_dataset(), train=replace(two_images(), mean=(mean,), std=(std,))))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_images_that_are_not_finite_are_refused(value: float) -> None:
+    images = torch.zeros(2, 2, 1, 2)
+    images[1, 0, 0, 1] = value
+    assert refusal(replace(small_dataset(), test=replace(two_images(), images=images))) == (
+        "dataset small, test: found NaN or infinity among the images, expected finite numbers"
     )
 
 

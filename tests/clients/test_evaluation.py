@@ -65,7 +65,9 @@ def test_dropout_is_off_in_evaluation() -> None:
 
 def test_a_model_of_another_size_is_refused(synthetic: Dataset) -> None:
     network = build_network("fashion-mnist-cnn", (1, 28, 28), 10, (), seed=1)
-    with pytest.raises(ModelError, match=r"found a vector of shape \(10,\), expected \(21840,\)"):
+    with pytest.raises(
+        ModelError, match=r"found a vector of float32 and shape \(10,\), expected float32 of \(21840,\)"
+    ):
         evaluate_model(network, np.zeros(10, np.float32), synthetic.test)
 
 

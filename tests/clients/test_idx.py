@@ -62,6 +62,27 @@ def test_a_truncated_idx_file_is_refused_with_its_name(tmp_path: Path, missing: 
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "found", "expected"),
+    [("00000801", 4, 8), ("0000080180", 5, 8), ("000008030000", 6, 16), ("0000080300000002000000030000", 14, 16)],
+)
+def test_an_idx_file_cut_off_inside_its_header_is_refused_with_its_name(
+    tmp_path: Path, content: str, found: int, expected: int
+) -> None:
+    path = tmp_path / "images"
+    assert refusal(path, bytes.fromhex(content)) == (
+        f"{path}: found {found} bytes, expected a header of {expected}; fetch it again"
+    )
+
+
+def test_a_header_that_claims_more_than_any_memory_holds_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "images"
+    assert refusal(path, bytes.fromhex("00000803800000008000000000000004")) == (
+        f"{path}: found 0 bytes of data, expected {2**64:,} for shape (2147483648, 2147483648, 4); "
+        "the file is truncated or damaged: fetch it again"
+    )
+
+
 def test_bytes_after_the_end_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "images"
     assert "found 25 bytes of data, expected 24" in refusal(path, idx_bytes(CUBE) + b"x")

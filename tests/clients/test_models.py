@@ -1,5 +1,7 @@
 """The networks of L2, networks of others, and networks as vectors."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -8,18 +10,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
+from clients.data import Dataset
 from clients.errors import ModelError
 from clients.models import (
     build_network,
     check_network,
     cnn,
     fashion_mnist_cnn,
+    network_for,
     svhn_cnn,
     to_vector,
     with_parameters,
 )
+from clients.parameters import TrainingParams
 
 FASHION, SVHN = (1, 28, 28), (3, 32, 32)
 
@@ -67,6 +72,28 @@ def test_hidden_sizes_reach_the_network_by_its_name() -> None:
     assert linear_sizes(network) == [(320, 8), (8, 4), (4, 10)]
 
 
+@pytest.mark.parametrize(
+    ("model", "hidden", "sizes"),
+    [
+        ("auto", "", [(320, 50), (50, 10)]),
+        ("auto", "8,4", [(320, 8), (8, 4), (4, 10)]),
+        ("svhn-cnn", "", [(320, 256), (256, 72), (72, 10)]),
+    ],
+)
+def test_a_run_trains_the_network_of_its_data_set_unless_it_names_another(
+    synthetic: Dataset, model: str, hidden: str, sizes: list[tuple[int, int]]
+) -> None:
+    assert linear_sizes(network_for(synthetic, TrainingParams(model=model, hidden=hidden), seed=0)) == sizes
+
+
+def test_the_network_of_a_run_follows_from_its_data_set_and_seed(synthetic: Dataset) -> None:
+    other = replace(synthetic, model="clients.models:svhn_cnn")
+    assert linear_sizes(network_for(other, TrainingParams(), seed=0)) == [(320, 256), (256, 72), (72, 10)]
+    one, same, two = (to_vector(network_for(synthetic, TrainingParams(), seed)) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, same)
+    assert not np.array_equal(one, two)
+
+
 @pytest.mark.parametrize("name", ["fashion-mnist-cnn", "svhn-cnn", "clients.models:svhn_cnn"])
 def test_a_network_follows_from_its_seed_alone(name: str) -> None:
     vectors = [to_vector(build_network(name, SVHN, 10, (), seed)) for seed in (3, 3, 4)]
@@ -80,6 +107,16 @@ def test_building_a_network_leaves_the_global_generator_of_torch_alone() -> None
     torch.manual_seed(123)
     build_network("fashion-mnist-cnn", FASHION, 10, (), seed=0)
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_trying_out_a_network_that_draws_leaves_the_global_generator_of_torch_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own_models_c.py").write_text(PLUGIN)
+    monkeypatch.chdir(tmp_path)
+    before = torch.get_rng_state()
+    build_network("own_models_c:forgetful", (1, 2, 2), 3, (), seed=0)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_network_does_not_depend_on_the_global_generator_of_torch() -> None:
@@ -133,7 +170,15 @@ def test_a_vector_of_another_length_is_refused(shape: tuple[int, ...]) -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
     with pytest.raises(ModelError) as caught:
         with_parameters(network, np.zeros(shape, np.float32))
-    assert str(caught.value) == f"found a vector of shape {shape}, expected (6,)"
+    assert str(caught.value) == f"found a vector of float32 and shape {shape}, expected float32 of (6,)"
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float16, np.int64])
+def test_a_vector_of_other_numbers_is_refused(kind: type) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+    with pytest.raises(ModelError) as caught:
+        with_parameters(network, np.zeros(6, kind))
+    assert str(caught.value) == (f"found a vector of {np.dtype(kind)} and shape (6,), expected float32 of (6,)")
 
 
 def refusal(network: nn.Module) -> str:
@@ -156,12 +201,38 @@ def test_group_norm_is_accepted() -> None:
 
 def test_a_network_with_the_wrong_number_of_scores_is_refused() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 7))
-    assert refusal(network) == "the model answers with shape (2, 7) for 2 images, expected (2, 10)"
+    assert refusal(network) == "the model answers with (2, 7) for 2 images, expected scores of shape (2, 10)"
 
 
 def test_a_network_that_forgets_to_flatten_is_refused() -> None:
     network = nn.Conv2d(1, 10, 28)
-    assert refusal(network) == "the model answers with shape (2, 10, 1, 1) for 2 images, expected (2, 10)"
+    assert refusal(network) == ("the model answers with (2, 10, 1, 1) for 2 images, expected scores of shape (2, 10)")
+
+
+class Answering(nn.Module):
+    """A network whose answer is wrapped into something."""
+
+    def __init__(self, wrap: Callable[[Tensor], object]) -> None:
+        super().__init__()
+        self.linear = nn.Linear(784, 10)
+        self.wrap = wrap
+
+    def forward(self, images: Tensor) -> object:
+        return self.wrap(self.linear(images.flatten(1)))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "name"),
+    [
+        (lambda scores: (scores,), "tuple"),
+        (lambda scores: {"scores": scores}, "dict"),
+        (lambda scores: None, "NoneType"),
+    ],
+)
+def test_a_network_that_answers_with_something_else_than_a_tensor_is_refused(
+    wrap: Callable[[Tensor], object], name: str
+) -> None:
+    assert refusal(Answering(wrap)) == (f"the model answers with {name} for 2 images, expected scores of shape (2, 10)")
 
 
 def test_a_network_for_other_images_is_refused_with_the_shape() -> None:
@@ -169,9 +240,24 @@ def test_a_network_for_other_images_is_refused_with_the_shape() -> None:
     assert message.startswith("the model does not take images of shape (1, 28, 28): ")
 
 
-@pytest.mark.parametrize("network", [nn.Flatten(), nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).double()])
-def test_a_network_without_float32_parameters_is_refused(network: nn.Module) -> None:
-    assert refusal(network) == "the model's parameters must exist and be float32"
+def frozen_first_layer() -> nn.Module:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(784, 5), nn.Linear(5, 10))
+    network[1].requires_grad_(False)
+    return network
+
+
+@pytest.mark.parametrize(
+    "network",
+    [
+        nn.Flatten(),
+        nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).double(),
+        nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).requires_grad_(False),
+        frozen_first_layer(),
+    ],
+    ids=["no parameters", "double", "frozen", "frozen first layer"],
+)
+def test_a_network_without_trainable_float32_parameters_is_refused(network: nn.Module) -> None:
+    assert refusal(network) == "the model's parameters must exist, be float32 and be trainable, all of them"
 
 
 @pytest.mark.parametrize(("pixels", "shape"), [(15, (1, 15, 28)), (8, (1, 28, 8))])
@@ -194,6 +280,9 @@ from torch import nn
 def own(image_shape, classes, hidden):
     channels, height, width = image_shape
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, classes))
+
+def forgetful(image_shape, classes, hidden):
+    return nn.Sequential(nn.Dropout(0.5), *own(image_shape, classes, hidden))
 
 def a_string(image_shape, classes, hidden):
     return "network"

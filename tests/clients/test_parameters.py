@@ -17,7 +17,6 @@ class Sample:
 
     count_of_things: int = setting(3, "a number", minimum=1)
     ratio: float = setting(0.5, "any number")
-    flag: bool = setting(False, "yes or no")
     scheme: str = setting(
         "alpha", "a choice", choices=("alpha", "beta"), not_yet={"gamma": "comes with the next version"}
     )
@@ -125,14 +124,17 @@ def test_a_choice_of_a_later_version_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize(("text", "value"), [("yes", True), ("TRUE", True), ("1", True), ("no", False), ("0", False)])
-def test_yes_and_no_may_be_words(text: str, value: bool) -> None:
-    assert read_params(Sample, {"flag": text}).flag is value
+@pytest.mark.parametrize("value", [True, False])
+@pytest.mark.parametrize(("key", "kind"), [("count-of-things", "int"), ("ratio", "float"), ("scheme", "str")])
+def test_yes_and_no_are_values_of_no_setting(key: str, kind: str, value: bool) -> None:
+    assert refusal(Sample, key, value) == f"{key}: found {value}, expected a value of type {kind}"
 
 
-@pytest.mark.parametrize("value", [2, 0.5, "maybe", None])
-def test_what_is_neither_yes_nor_no_is_refused(value: object) -> None:
-    assert refusal(Sample, "flag", value) == f"flag: found {value!r}, expected a value of type bool"
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_a_number_too_large_for_a_float_is_refused(value: int) -> None:
+    assert refusal(TrainingParams, "learning-rate", value) == (
+        f"learning-rate: found {value}, expected a value of type float"
+    )
 
 
 @pytest.mark.parametrize(

@@ -209,7 +209,10 @@ def test_at_most_ten_empty_devices_are_listed() -> None:
     )
 
 
-def test_an_image_with_two_devices_is_refused() -> None:
-    shares = [np.array([0, 1]), np.array([1])]
-    with pytest.raises(PartitionError):
-        check_shares(shares, np.zeros(2, np.int64), DataParams(devices=2))
+@pytest.mark.parametrize(
+    ("shares", "images"), [([[0, 1], [1]], "1"), ([[0, 1, 2], [0, 1, 2]], "3"), ([[0, 0], [2]], "1")]
+)
+def test_an_image_with_two_devices_is_refused(shares: list[list[int]], images: str) -> None:
+    with pytest.raises(PartitionError) as caught:
+        check_shares([np.array(share) for share in shares], np.zeros(3, np.int64), DataParams(devices=2))
+    assert str(caught.value) == f"iid partition: {images} images have more than one device"

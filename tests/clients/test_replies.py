@@ -20,7 +20,7 @@ from clients.orders import (
     gradient_message,
     read_reply,
 )
-from tests.clients.messages import NODE_ID, an_order, over_the_wire, sent
+from tests.clients.messages import EVIL_BYTES, NODE_ID, an_order, evil_array, over_the_wire, sent
 
 quick = settings(max_examples=60, deadline=None)
 vectors = st_numpy.arrays(np.float32, st.integers(1, 30), elements=st.floats(-100, 100, width=32))
@@ -94,7 +94,7 @@ def reply_refusal(message: Message) -> str:
 )
 def test_a_reply_without_a_record_is_refused_by_its_name(kind: str, record: str) -> None:
     assert reply_refusal(spoiled_reply(kind, record)) == (
-        f"expected a gradient with its weight, or data; found a reply without: KeyError('{record}')"
+        f"expected a gradient with its weight, or data: \"found no record '{record}'\""
     )
 
 
@@ -108,40 +108,59 @@ def test_a_reply_without_a_record_is_refused_by_its_name(kind: str, record: str)
         ("gradient", "about", "plan-digest"),
         ("gradient", "weight", "samples"),
         ("gradient", "weight", "iterations"),
-        ("gradient", "arrays", "gradient"),
         ("data", "about", "device"),
         ("data", "about", "round"),
-        ("data", "arrays", "images"),
-        ("data", "arrays", "labels"),
     ],
 )
 def test_a_reply_without_an_entry_is_refused_by_its_name(kind: str, record: str, key: str) -> None:
-    assert reply_refusal(spoiled_reply(kind, record, key)).endswith(f"found a reply without: KeyError('{key}')")
+    assert reply_refusal(spoiled_reply(kind, record, key)) == (f"expected a gradient with its weight, or data: '{key}'")
+
+
+@pytest.mark.parametrize(("kind", "key"), [("gradient", "gradient"), ("data", "images"), ("data", "labels")])
+def test_a_reply_without_an_array_is_refused_by_its_name(kind: str, key: str) -> None:
+    assert reply_refusal(spoiled_reply(kind, "arrays", key)) == (
+        f"expected a gradient with its weight, or data: found no array '{key}'"
+    )
 
 
 @pytest.mark.parametrize(
     ("record", "key", "value"),
     [
         ("about", "device", "two"),
+        ("about", "device", "8"),
         ("about", "device", [1, 2]),
+        ("about", "round", True),
+        ("about", "round", 2.7),
         ("about", "round", float("nan")),
+        ("about", "round", float("inf")),
         ("weight", "samples", [8, 8]),
+        ("weight", "samples", 8.0),
+        ("weight", "samples", float("inf")),
         ("weight", "iterations", float("nan")),
-        ("arrays", "gradient", Array("float32", (3,), "a pickle", b"bytes")),
     ],
 )
-def test_a_reply_with_an_entry_of_the_wrong_form_is_refused(record: str, key: str, value: Any) -> None:
-    assert reply_refusal(spoiled_reply("gradient", record, key, value)).startswith(
-        "expected a gradient with its weight, or data; found a reply without: "
+def test_a_count_that_is_no_whole_number_is_refused_and_not_rounded(record: str, key: str, value: Any) -> None:
+    assert reply_refusal(spoiled_reply("gradient", record, key, value)) == (
+        f"expected a gradient with its weight, or data: {key} is {value!r}, expected a whole number"
+    )
+
+
+@pytest.mark.parametrize(("kind", "key"), [("gradient", "gradient"), ("data", "images"), ("data", "labels")])
+@pytest.mark.parametrize("name", list(EVIL_BYTES))
+def test_an_array_of_evil_bytes_is_refused(kind: str, key: str, name: str) -> None:
+    assert reply_refusal(spoiled_reply(kind, "arrays", key, evil_array(name))).startswith(
+        f"expected a gradient with its weight, or data: array '{key}' "
     )
 
 
 def test_an_error_is_no_reply() -> None:
-    assert "found a reply without" in reply_refusal(error_message(OrderError("no"), sent(an_order()), FAILED))
+    assert reply_refusal(error_message(OrderError("no"), sent(an_order()), FAILED)) == (
+        "expected a gradient with its weight, or data: \"found no record 'about'\""
+    )
 
 
 @given(kind=st.sampled_from([("gradient", "gradient"), ("data", "images"), ("data", "labels")]), data=st.binary())
 @settings(max_examples=150, deadline=None)
 def test_random_bytes_in_the_place_of_an_array_are_refused(kind: tuple[str, str], data: bytes) -> None:
     array = Array("float32", (3,), "numpy.ndarray", data)
-    assert "found a reply without" in reply_refusal(spoiled_reply(kind[0], "arrays", kind[1], array))
+    assert f"array '{kind[1]}' " in reply_refusal(spoiled_reply(kind[0], "arrays", kind[1], array))

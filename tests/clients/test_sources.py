@@ -3,6 +3,7 @@
 import importlib.util
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -36,7 +37,7 @@ def places(home: Path) -> dict[str, Path]:
     """The four folders that are looked into, in their order."""
     return {
         "Debian's folder": home / "usr" / "fashion-mnist",
-        "torchvision's cache": home / "data" / "FashionMNIST" / "raw",
+        "torchvision's cache in this folder": home / "data" / "FashionMNIST" / "raw",
         "our cache of torchvision's download": home / "cache" / "FashionMNIST" / "raw",
         "our cache of Debian's package": home / "cache" / "debian" / "fashion-mnist",
     }
@@ -163,11 +164,31 @@ def test_when_nothing_has_the_data_the_error_lists_each_thing_tried_and_what_to_
     assert "--dataset synthetic" in lines[7]
 
 
+def test_where_nothing_may_be_fetched_only_the_folders_are_looked_into(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetched: list[str] = []
+
+    def fetch() -> NoReturn:
+        fetched.append("something")
+        offline()
+
+    for name in ("_download_with_torchvision", "_fetch_debian_package"):
+        monkeypatch.setattr(sources, name, fetch)
+    with pytest.raises(DataError) as caught:
+        find_fashion_mnist(None, fetch=False)
+    tried = [line for line in str(caught.value).splitlines() if line.startswith("  - ")]
+    assert [line.removeprefix("  - ").partition(":")[0] for line in tried] == list(places(tmp_path))
+    assert fetched == []
+    write_mnist(places(tmp_path)["our cache of Debian's package"], fill=3)
+    assert set(np.unique(find_fashion_mnist(None, fetch=False).train_images)) == {3}
+
+
 class FakeApt:
     """apt-get and dpkg-deb as the test has them: `brings` is what the package unpacks to."""
 
-    def __init__(self, debian_folder: Path, brings: bool = True, fails: str = "") -> None:
-        self.debian_folder, self.brings, self.fails = debian_folder, brings, fails
+    def __init__(self, debian_folder: Path, brings: bool = True, fails: str = "", cut_off: bool = False) -> None:
+        self.debian_folder, self.brings, self.fails, self.cut_off = debian_folder, brings, fails, cut_off
 
     def __call__(self, command: list[str], cwd: str, **options: object) -> None:
         if self.fails:
@@ -176,6 +197,8 @@ class FakeApt:
             (Path(cwd) / "dataset-fashion-mnist_1_all.deb").touch()
         if command[0] == "dpkg-deb":
             write_mnist(Path(cwd) / command[3] / self.debian_folder.relative_to("/"), zipped=True, fill=5)
+            if self.cut_off:
+                raise KeyboardInterrupt
 
 
 FETCH = sources._fetch_debian_package
@@ -202,6 +225,35 @@ def test_the_debian_package_is_unpacked_into_our_cache_and_found_there_the_next_
     assert first.source.startswith("Debian's package, fetched (")
     monkeypatch.setattr(sources, "_fetch_debian_package", offline)
     assert find_fashion_mnist(None).source.startswith("our cache of Debian's package (")
+
+
+def test_nothing_but_the_four_files_is_left_of_fetching_the_debian_package(
+    tmp_path: Path, with_apt: Callable[[FakeApt], None]
+) -> None:
+    with_apt(FakeApt(sources.DEBIAN_FOLDER))
+    find_fashion_mnist(None)
+    left = [path.relative_to(tmp_path / "cache") for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert sorted(map(str, left)) == sorted(f"debian/fashion-mnist/{name}.gz" for name in NAMES)
+
+
+def test_a_fetch_that_is_cut_off_leaves_nothing_that_looks_like_the_data(
+    tmp_path: Path, with_apt: Callable[[FakeApt], None]
+) -> None:
+    with_apt(FakeApt(sources.DEBIAN_FOLDER, cut_off=True))
+    with pytest.raises(KeyboardInterrupt):
+        find_fashion_mnist(None)
+    assert not places(tmp_path)["our cache of Debian's package"].exists()
+    with_apt(FakeApt(sources.DEBIAN_FOLDER))
+    assert set(np.unique(find_fashion_mnist(None).train_images)) == {5}
+
+
+def test_a_cache_that_lacks_a_file_is_replaced_by_the_package(
+    tmp_path: Path, with_apt: Callable[[FakeApt], None]
+) -> None:
+    cache = write_mnist(places(tmp_path)["our cache of Debian's package"], fill=1)
+    (cache / NAMES[2]).unlink()
+    with_apt(FakeApt(sources.DEBIAN_FOLDER))
+    assert set(np.unique(find_fashion_mnist(None).train_images)) == {5}
 
 
 def test_what_apt_get_says_is_in_the_list_of_things_tried(with_apt: Callable[[FakeApt], None]) -> None:
@@ -245,6 +297,21 @@ def write_svhn(folder: Path, labels: list[int]) -> Path:
     for name in ("train_32x32.mat", "test_32x32.mat"):
         io.savemat(folder / name, {"X": images, "y": np.array(labels, np.uint8)[:, None]})
     return folder
+
+
+def test_torchvision_can_be_imported_by_others_after_us_and_by_us_again() -> None:
+    """In a process of its own, where nothing has been imported yet."""
+    if importlib.util.find_spec("torchvision") is None:
+        pytest.skip("torchvision is not installed")
+    code = (
+        "from clients.sources import import_torchvision; import_torchvision(); "
+        "import torchvision.datasets; import_torchvision(); print(torchvision.datasets.SVHN.__name__)"
+    )
+    root = str(Path(sources.__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (0, "SVHN\n"), done.stderr
 
 
 @pytest.fixture

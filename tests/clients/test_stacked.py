@@ -15,7 +15,16 @@ from clients.stacked import StackedNetwork, check_stackable, is_stackable
 NODES, BATCH = 3, 4
 SHAPE = (2, 6, 6)
 
-STACKABLE = {
+
+def one_relu_twice() -> nn.Module:
+    """The same object at two places; it has no parameters, so that is nothing special."""
+    relu = nn.ReLU()
+    return nn.Sequential(
+        nn.Conv2d(2, 4, 3), relu, nn.Flatten(), nn.Linear(64, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3)
+    )
+
+
+STACKABLE: dict[str, nn.Module] = {
     "plain convolution": nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)),
     "padding": nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.Flatten(), nn.Linear(144, 3)),
     "same padding": nn.Sequential(nn.Conv2d(2, 4, 3, padding="same"), nn.Flatten(), nn.Linear(144, 3)),
@@ -34,6 +43,7 @@ STACKABLE = {
     "activations": nn.Sequential(
         nn.LeakyReLU(), nn.ELU(), nn.GELU(), nn.SiLU(), nn.Sigmoid(), nn.Identity(), nn.Flatten(), nn.Linear(72, 3)
     ),
+    "one activation used twice": one_relu_twice(),
     "activations in place": nn.Sequential(
         nn.Conv2d(2, 4, 3), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(64, 3)
     ),
@@ -48,11 +58,16 @@ def random_problem(network: nn.Module, nodes: int, batch: int, seed: int) -> tup
     return weights, images, torch.from_numpy(rng.integers(0, 3, (nodes, batch)))
 
 
+def side_by_side(images: Tensor) -> Tensor:
+    """Images (B, nodes, C, H, W) as a stacked network takes them: (B, H, W, nodes, C)."""
+    return images.permute(0, 3, 4, 1, 2).contiguous()
+
+
 @pytest.mark.parametrize("name", list(STACKABLE))
 def test_each_node_has_the_scores_of_its_own_network(name: str) -> None:
     network = STACKABLE[name]
     weights, images, _ = random_problem(network, NODES, BATCH, seed=0)
-    scores = StackedNetwork(network, weights.numpy()).scores(images)
+    scores = StackedNetwork(network, weights.numpy()).scores(side_by_side(images))
     assert scores.shape == (NODES, BATCH, 3)
     for node in range(NODES):
         alone = with_parameters(network, weights[node].numpy())
@@ -64,7 +79,7 @@ def test_the_gradient_of_the_loss_is_every_nodes_own(name: str) -> None:
     network = STACKABLE[name]
     weights, images, labels = random_problem(network, NODES, BATCH, seed=1)
     many = StackedNetwork(network, weights.numpy())
-    loss = many.loss(images, labels)
+    loss = many.loss(side_by_side(images), labels)
     for parameter, gradient in zip(many.parameters, torch.autograd.grad(loss, many.parameters), strict=True):
         parameter.data = gradient  # so that `vectors` lists the gradients per node
     total = 0.0
@@ -82,7 +97,7 @@ def test_the_gradient_of_the_loss_is_every_nodes_own(name: str) -> None:
 def test_any_number_of_nodes_and_any_batch_stack(nodes: int, batch: int, seed: int) -> None:
     network = STACKABLE["group norm"]
     weights, images, _ = random_problem(network, nodes, batch, seed)
-    scores = StackedNetwork(network, weights.numpy()).scores(images)
+    scores = StackedNetwork(network, weights.numpy()).scores(side_by_side(images))
     for node in range(nodes):
         alone = with_parameters(network, weights[node].numpy())
         torch.testing.assert_close(scores[node], alone(images[:, node]), rtol=1e-3, atol=1e-4)
@@ -135,24 +150,83 @@ class OwnConvolution(nn.Conv2d):
         nn.Softmax(dim=1),
         nn.LayerNorm(6),
         nn.BatchNorm2d(2),
-        nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect"),
         nn.ConvTranspose2d(2, 4, 3),
         nn.PReLU(),
         nn.Sequential(nn.ReLU()),
+        nn.Linear(6, 6),
+        nn.Flatten(2),
+        nn.Flatten(0),
+        nn.Flatten(1, 2),
         OwnConvolution(2, 4, 3),
     ],
-    ids=lambda layer: type(layer).__name__,
+    ids=lambda layer: str(layer).split("(")[0],
 )
-def test_a_layer_that_does_not_stack_is_refused_by_name(layer: nn.Module) -> None:
+def test_a_layer_that_does_not_stack_before_the_flatten_is_refused_by_name(layer: nn.Module) -> None:
     network = nn.Sequential(layer, nn.Flatten(), nn.Linear(72, 3))
+    assert refusal(network) == f"engine stacked: cannot stack {layer} at its place; use engine sequential"
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        nn.Flatten(),
+        nn.GroupNorm(2, 8),
+        nn.GroupNorm(2, 8, affine=False),
+        nn.MaxPool2d(2),
+        nn.Conv2d(1, 1, 1),
+        nn.Dropout(),
+    ],
+    ids=lambda layer: str(layer).split("(")[0],
+)
+def test_a_layer_that_does_not_stack_after_the_flatten_is_refused_by_name(layer: nn.Module) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(72, 8), layer, nn.Linear(8, 3))
+    assert refusal(network) == f"engine stacked: cannot stack {layer} at its place; use engine sequential"
+
+
+def test_a_convolution_that_pads_with_something_else_than_zeros_is_refused() -> None:
+    layer = nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect")
+    network = nn.Sequential(layer, nn.Flatten(), nn.Linear(144, 3))
+    assert refusal(network) == f"engine stacked: cannot stack {layer}; use engine sequential"
+
+
+def test_a_layer_used_twice_with_its_parameters_is_refused() -> None:
+    layer = nn.Linear(72, 72)
+    network = nn.Sequential(nn.Flatten(), layer, nn.ReLU(), layer, nn.Linear(72, 3))
+    assert refusal(network) == (
+        f"engine stacked: {layer} is used twice with the same parameters; use engine sequential"
+    )
+
+
+def test_two_layers_that_share_a_parameter_are_refused() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(72, 72), nn.ReLU(), nn.Linear(72, 72), nn.Linear(72, 3))
+    network[3].weight = network[1].weight
+    assert refusal(network).startswith("engine stacked: ")
+
+
+def test_a_chain_without_a_flatten_is_refused() -> None:
+    network = nn.Sequential(nn.Conv2d(2, 3, 6), nn.ReLU())
+    assert refusal(network) == "engine stacked: found no Flatten in the chain; use engine sequential"
+
+
+class Doubled(nn.Sequential):
+    """A chain with a forward of its own."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = super().forward(2 * images)
+        return scores
+
+
+@pytest.mark.parametrize("network", [OwnModule(), Doubled(nn.Flatten(), nn.Linear(72, 3))])
+def test_a_network_that_is_no_plain_chain_is_refused(network: nn.Module) -> None:
+    assert refusal(network) == (
+        f"engine stacked: found {type(network).__name__}, expected an nn.Sequential; use sequential"
+    )
+    with pytest.raises(ModelError):
+        StackedNetwork(network, np.zeros((1, 219), np.float32))
+
+
+def refusal(network: nn.Module) -> str:
     with pytest.raises(ModelError) as caught:
         check_stackable(network)
-    assert str(caught.value) == f"engine stacked: cannot stack {layer}; use engine sequential"
     assert not is_stackable(network)
-
-
-def test_a_network_that_is_no_chain_is_refused() -> None:
-    with pytest.raises(ModelError) as caught:
-        StackedNetwork(OwnModule(), np.zeros((1, 219), np.float32))
-    assert str(caught.value) == "engine stacked: found OwnModule, expected an nn.Sequential; use sequential"
-    assert not is_stackable(OwnModule())
+    return str(caught.value)

@@ -1,12 +1,13 @@
 """The local update (L4-L6), against hand-worked numbers and against double precision."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from clients.batches import NodeKey, mini_batches
 from clients.data import Dataset, Samples
@@ -289,4 +290,129 @@ def test_a_network_that_cannot_be_stacked_is_trained_by_auto_as_by_sequential() 
 def test_the_stacked_engine_refuses_a_network_that_it_cannot_stack() -> None:
     with pytest.raises(ModelError) as caught:
         local_updates([by_hand(1, np.zeros(6, np.float32))], DROPOUT, sgd("stacked"))
-    assert str(caught.value) == "engine stacked: cannot stack Dropout(p=0.0, inplace=False); use engine sequential"
+    assert str(caught.value) == (
+        "engine stacked: cannot stack Dropout(p=0.0, inplace=False) at its place; use engine sequential"
+    )
+
+
+# --- networks of others, under the default engine ---------------------------------------------------------------
+
+
+class Doubled(nn.Sequential):
+    """A chain with a forward of its own."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        scores: Tensor = super().forward(2 * images)
+        return scores
+
+
+def one_relu_twice() -> nn.Module:
+    relu = nn.ReLU()
+    return nn.Sequential(nn.Flatten(), nn.Linear(32, 8), relu, nn.Linear(8, 8), relu, nn.Linear(8, 3))
+
+
+def one_layer_twice() -> nn.Module:
+    layer = nn.Linear(32, 32)
+    return nn.Sequential(nn.Flatten(), layer, nn.Tanh(), layer, nn.Linear(32, 3))
+
+
+def one_weight_twice() -> nn.Module:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 32), nn.Linear(32, 3))
+    network[3].weight = network[1].weight
+    return network
+
+
+OF_OTHERS: dict[str, Callable[[], nn.Module]] = {
+    "one ReLU used twice": one_relu_twice,
+    "one layer used twice": one_layer_twice,
+    "one weight used twice": one_weight_twice,
+    "a forward of its own": lambda: Doubled(nn.Flatten(), nn.Linear(32, 3)),
+    "Flatten twice": lambda: nn.Sequential(nn.Flatten(), nn.Linear(32, 8), nn.Flatten(), nn.Linear(8, 3)),
+    "GroupNorm after Linear": lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(32, 8), nn.GroupNorm(2, 8), nn.Linear(8, 3)
+    ),
+    "plain GroupNorm after Linear": lambda: nn.Sequential(
+        nn.Flatten(), nn.Linear(32, 8), nn.GroupNorm(2, 8, affine=False), nn.Linear(8, 3)
+    ),
+    "Linear before Flatten": lambda: nn.Sequential(nn.Linear(4, 4), nn.Flatten(), nn.Linear(32, 3)),
+    "Flatten from the second": lambda: nn.Sequential(nn.Flatten(2), nn.Flatten(), nn.Linear(32, 3)),
+    "a hook": lambda: hooked(nn.Sequential(nn.Flatten(), nn.Linear(32, 8), nn.Linear(8, 3))),
+}
+
+
+def hooked(network: nn.Sequential) -> nn.Module:
+    network[1].register_forward_hook(lambda layer, given, output: 2 * output)
+    return network
+
+
+@pytest.mark.parametrize("batch", [3, 4, 6])  # as many as nodes, more, and twice as many
+@pytest.mark.parametrize("name", list(OF_OTHERS))
+def test_auto_trains_a_network_of_others_as_sequential_does(name: str, batch: int) -> None:
+    torch.manual_seed(0)
+    network = OF_OTHERS[name]()
+    rng = np.random.default_rng(0)
+    images, labels = rng.random((40, 2, 4, 4), dtype=np.float32), rng.integers(0, 3, 40)
+    table = Samples(torch.from_numpy(images), torch.from_numpy(labels))
+    three = [
+        TrainingNode(NodeKey("device", n), table, torch.arange(10 * n, 10 * n + 10), 3, to_vector(network))
+        for n in range(3)
+    ]
+    auto, sequential = (
+        local_updates(three, network, replace(sgd(engine), batch=batch)) for engine in ("auto", "sequential")
+    )
+    for one, other in zip(auto, sequential, strict=True):
+        np.testing.assert_allclose(one.values, other.values, rtol=1e-2, atol=1e-4)
+
+
+# --- networks that draw -----------------------------------------------------------------------------------------
+
+FORGETFUL = nn.Sequential(nn.Flatten(), nn.Dropout(0.5), nn.Linear(16, 2))
+
+
+def forgetful_update(index: int = 0, seed: int = 0, round_: int = 3) -> NDArray[np.float32]:
+    """All images alike and all of them in every batch: only what is dropped can make a difference."""
+    table = Samples(torch.ones(10, 1, 4, 4), torch.zeros(10, dtype=torch.int64))
+    node = TrainingNode(NodeKey("device", index), table, None, 2, np.zeros(34, np.float32))
+    return local_updates([node], FORGETFUL, replace(sgd("auto"), seed=seed, round=round_))[0].values
+
+
+def test_a_network_with_dropout_trains_the_same_for_the_same_seed_round_and_node() -> None:
+    first = forgetful_update()
+    torch.manual_seed(99)  # what others draw in between does not matter
+    np.testing.assert_array_equal(forgetful_update(), first)
+
+
+@pytest.mark.parametrize("changed", [{"index": 1}, {"seed": 1}, {"round_": 4}])
+def test_dropout_differs_between_seeds_rounds_and_nodes(changed: dict[str, int]) -> None:
+    assert not np.array_equal(forgetful_update(**changed), forgetful_update())
+
+
+def test_dropout_leaves_the_global_generator_of_torch_alone() -> None:
+    before = torch.get_rng_state()
+    forgetful_update()
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+# --- nodes whose data differ in form ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nodes_whose_data_are_scaled_differently_train_each_by_its_own_scale(engine: str) -> None:
+    """The hand-worked example twice: once as it is, once stored as 4 x + 1 with mean 1 and std 4."""
+    stretched = Samples(4 * IMAGES + 1, HAND.labels, mean=(1.0,), std=(4.0,))
+    zero = np.zeros(6, np.float32)
+    plain, scaled = (TrainingNode(NodeKey("device", n), s, None, 1, zero) for n, s in enumerate((HAND, stretched)))
+    for update in local_updates([plain, scaled], LINEAR, sgd(engine)):
+        np.testing.assert_allclose(update.values, [0.5, -0.75, -0.5, 0.75, 0, 0], atol=1e-6)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_nodes_with_bytes_and_nodes_with_floats_train_side_by_side(engine: str) -> None:
+    """0 and 255 are 0.0 and 1.0."""
+    pixels = torch.tensor([[0, 255], [255, 0]], dtype=torch.uint8).reshape(2, 1, 1, 2)
+    tables = [Samples(pixels, HAND.labels), Samples(pixels / 255, HAND.labels)]
+    zero = np.zeros(6, np.float32)
+    both = [TrainingNode(NodeKey("device", n), table, None, 1, zero) for n, table in enumerate(tables)]
+    as_bytes, as_floats = local_updates(both, LINEAR, sgd(engine))
+    np.testing.assert_allclose(as_bytes.values, [0.25, -0.25, -0.25, 0.25, 0, 0], atol=1e-6)
+    np.testing.assert_allclose(as_floats.values, as_bytes.values, atol=1e-6)

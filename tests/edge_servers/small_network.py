@@ -7,10 +7,12 @@ import numpy as np
 import torch
 
 from bfl.grid import Fault, InProcessGrid, SimulatedClock
+from clients.consent import Consent
 from clients.data import Dataset, Samples
-from clients.device import Consent, Device
+from clients.device import Device
+from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams
-from edge_servers.federation import Federation, found_federation, make_network
+from edge_servers.federation import Federation, found_federation
 from edge_servers.parameters import RoundParams, Settings
 
 DEVICES, SHARE = 6, 40
@@ -41,7 +43,7 @@ def small_federation(
         TrainingParams(hidden="8", iterations=3, batch=10),
     )
     dataset = small_dataset()
-    network = make_network(settings, dataset)
+    network = network_for(dataset, settings.training, settings.data.seed)
     kinds = devices or {}
     made = [
         kinds.get(n, Device)(
@@ -50,4 +52,4 @@ def small_federation(
         for n in range(DEVICES)
     ]
     grid = InProcessGrid(made, faults=faults)
-    return found_federation(grid, settings, dataset, SimulatedClock(), grid.train)
+    return found_federation(grid, settings, dataset, network, SimulatedClock(), grid.train)

@@ -1,10 +1,13 @@
 """The board's rules, and waits that end."""
 
+from collections.abc import Callable
+
 import pytest
 
 from bfl.grid import SimulatedClock
 from edge_servers.board import InProcessBoard, Slot
 from edge_servers.errors import BoardError
+from edge_servers.round import plan
 from tests.edge_servers.small_network import small_federation
 
 
@@ -34,7 +37,7 @@ def test_waiting_for_a_post_that_never_comes_ends_at_the_deadline() -> None:
 
 def test_old_rounds_are_forgotten() -> None:
     board = InProcessBoard(SimulatedClock())
-    for k in (1, 2, 3):
+    for k in (1, 2):
         board.post(Slot(k, "model"), "0xa", k)
     assert board.read(Slot(1, "model")) == {}
     assert board.read(Slot(2, "model")) == {"0xa": 2}
@@ -51,6 +54,46 @@ def test_a_leader_that_stays_silent_is_named_at_the_deadline() -> None:
     leader = follower.network.server_index(follower.leader)
     with pytest.raises(BoardError, match=f"server {leader} did not post plan of round 1 within 30 s"):
         follower.read_plan()
+
+
+class LateClock(SimulatedClock):
+    """Time in which something happens once somebody waits: another server's process, one day."""
+
+    def __init__(self, happens: Callable[[], None]) -> None:
+        super().__init__()
+        self._happens: Callable[[], None] | None = happens
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(seconds)
+        if self._happens:
+            happens, self._happens = self._happens, None
+            happens()
+
+
+def test_the_leader_closes_the_list_only_once_every_cluster_has_said_who_is_out() -> None:
+    federation = small_federation()
+    leader = next(server for server in federation.servers if server.leads)
+    late = next(server for server in federation.servers if not server.leads)
+
+    def late_cluster_arrives() -> None:
+        late.collect_gradients()
+        late.post_refusals()
+
+    board = InProcessBoard(LateClock(late_cluster_arrives))
+    for server in federation.servers:
+        server.board = board
+    plan(federation.servers)
+    for server in federation.servers:
+        server.send_orders()
+        server.collect_data()
+    for server in federation.servers:
+        if server is not late:
+            server.collect_gradients()
+            server.post_refusals()
+    leader.post_close()
+    leader.read_close()
+    trained = {gradient.node for gradient in leader.current.closed}
+    assert trained == {"device 1", "device 2", "device 3", "device 5"}  # 0 and 4 offload
 
 
 def test_a_neighbour_that_posts_no_iterate_is_named_at_the_deadline() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clients.device import Consent
+from clients.consent import Consent
 from clients.parameters import DataParams
 from edge_servers.errors import PlanError
 from edge_servers.graph import make_graph
@@ -102,4 +102,5 @@ def test_phi_is_zero_without_gossip_configured_with_it_and_measured_where_auto()
     assert planned_phi(RoundParams(scheme="fedavg"), net, 1, 1.0) == 0
     assert planned_phi(RoundParams(phi="7"), net, 2, 1.0) == 7
     assert planned_phi(RoundParams(phi="auto"), net, 1, 0.0) == 5
+    assert planned_phi(RoundParams(phi="auto:7"), net, 1, 0.0) == 7
     assert planned_phi(RoundParams(phi="auto"), net, 2, 1.0) == 5  # Corollary 1 by hand: see test_graph

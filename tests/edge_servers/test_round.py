@@ -16,10 +16,12 @@ from clients.orders import Order
 from clients.training import TrainingNode
 from edge_servers.board import Slot
 from edge_servers.federation import Federation, RoundReport
-from edge_servers.posts import PHASES, Plan
+from edge_servers.posts import Plan
 from edge_servers.round import ALGORITHM_1
 from edge_servers.schemes import SCHEMES
 from tests.edge_servers.small_network import DEVICES, SHARE, small_federation
+
+PHASES = ("plan", "train", "close", "gossip", "verify", "model", "seal")  # the table of protocol.md
 
 
 def test_a_round_is_the_phases_of_the_protocol_in_their_order() -> None:

@@ -1,5 +1,6 @@
 """One edge server as a Flower strategy, driven by Flower's own loop."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,9 +9,10 @@ from flwr.app import Array, ArrayRecord, Message
 
 from bfl.grid import Fault, InProcessGrid, SimulatedClock
 from clients.device import Device
+from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams
 from edge_servers.errors import FederationError
-from edge_servers.federation import Federation, found_federation, introduce_devices, make_network
+from edge_servers.federation import Federation, found_federation, introduce_devices
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.strategy import EdgeStrategy
 from tests.edge_servers.small_network import DEVICES, SHARE, small_dataset
@@ -22,26 +24,24 @@ SETTINGS = Settings(
 )
 
 
-def network_of_one(faults: dict[int, Fault] | None = None) -> tuple[Federation, InProcessGrid, dict[int, int]]:
+def network_of_one(faults: dict[int, Fault] | None = None) -> tuple[Federation, InProcessGrid]:
     dataset = small_dataset()
-    network = make_network(SETTINGS, dataset)
+    network = network_for(dataset, SETTINGS.training, SETTINGS.data.seed)
     devices = [Device(n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), network) for n in range(DEVICES)]
     grid = InProcessGrid(devices, faults=faults)
-    clock = SimulatedClock()
-    nodes, _ = introduce_devices(grid, SETTINGS, clock)
-    return found_federation(grid, SETTINGS, dataset, clock), grid, nodes
+    return found_federation(grid, SETTINGS, dataset, network, SimulatedClock()), grid
 
 
 def started(faults: dict[int, Fault] | None = None, evaluate: bool = False) -> tuple[EdgeStrategy, object]:
-    federation, grid, nodes = network_of_one(faults)
-    strategy = EdgeStrategy(federation.servers[0], nodes, evaluate_on_devices=evaluate)
+    federation, grid = network_of_one(faults)
+    strategy = EdgeStrategy(federation.servers[0], evaluate_on_devices=evaluate)
     initial = ArrayRecord({"model": Array(strategy.server.standing.model)})
     return strategy, strategy.start(grid, initial, num_rounds=3)
 
 
 def test_flowers_own_loop_gives_the_model_that_our_rounds_give() -> None:
     strategy, result = started()
-    federation, _, _ = network_of_one()
+    federation, _ = network_of_one()
     for _ in federation.rounds():
         pass
     ours = federation.servers[0].standing.model
@@ -68,8 +68,8 @@ def test_devices_evaluate_where_that_is_wanted() -> None:
 
 
 def test_a_model_of_another_shape_is_refused() -> None:
-    federation, grid, nodes = network_of_one()
-    strategy = EdgeStrategy(federation.servers[0], nodes)
+    federation, grid = network_of_one()
+    strategy = EdgeStrategy(federation.servers[0])
     with pytest.raises(FederationError, match=r"shape \(3,\)"):
         strategy.start(grid, ArrayRecord({"model": Array(np.zeros(3, np.float32))}), num_rounds=1)
 
@@ -92,3 +92,18 @@ def test_two_nodes_with_one_device_number_are_refused() -> None:
 def test_too_few_devices_end_the_wait_with_their_number() -> None:
     with pytest.raises(FederationError, match="found 0 devices after 600 s, expected 6"):
         introduce_devices(InProcessGrid([]), SETTINGS, SimulatedClock())
+
+
+def test_flowers_loop_waits_as_long_as_the_plan_says_and_not_an_hour(monkeypatch: pytest.MonkeyPatch) -> None:
+    federation, grid = network_of_one()
+    waits: list[float | None] = []
+    answer = grid.send_and_receive
+
+    def watched(messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
+        waits.append(timeout)
+        return answer(messages, timeout=timeout)
+
+    monkeypatch.setattr(grid, "send_and_receive", watched)
+    strategy = EdgeStrategy(federation.servers[0])
+    strategy.start(grid, ArrayRecord({"model": Array(strategy.server.standing.model)}), num_rounds=1)
+    assert set(waits) == {SETTINGS.rounds.deadline_s}

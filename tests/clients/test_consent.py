@@ -1,0 +1,25 @@
+"""To whom a device hands its data (P25)."""
+
+import pytest
+
+from clients.consent import Consent
+from clients.errors import ClientError
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [("any", [0, 1, 2, 12]), ("never", []), ("0,2", [0, 2]), ("1", [1]), (" 2 , 12", [2, 12])],
+)
+def test_consent_names_the_servers_that_may_have_the_data(text: str, allowed: list[int]) -> None:
+    assert [server for server in (0, 1, 2, 12) if Consent(text).allows(server)] == allowed
+
+
+@pytest.mark.parametrize("text", ["", "always", "0;2", "0,", "one", "1.5"])
+def test_consent_that_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(ClientError) as caught:
+        Consent(text)
+    assert str(caught.value) == f'offload: found "{text}", expected any, never, or server numbers such as 0,2'
+
+
+def test_consent_is_for_any_server_unless_it_says_otherwise() -> None:
+    assert Consent() == Consent("any")
