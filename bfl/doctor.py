@@ -80,7 +80,7 @@ def _package(name: str, if_missing: str, do: str) -> Check:
         found = version(name.replace("_", "-"))
     except (ImportError, PackageNotFoundError, RuntimeError, OSError) as error:
         return Check(name, if_missing, f"cannot be imported: {error}", do)
-    pinned = _pinned().get(name)
+    pinned = _pinned().get(name.replace("_", "-"))
     if pinned and found.split("+")[0] != pinned:
         return Check(name, "warn", f"{found}, tested with {pinned}", f"install {name}=={pinned}")
     return Check(name, "ok", found)
@@ -88,7 +88,11 @@ def _package(name: str, if_missing: str, do: str) -> Check:
 
 def _pinned() -> dict[str, str]:
     """The exact versions that bfl's own metadata asks for."""
-    wanted = [re.match(r"([\w-]+)==([\w.]+)", requirement) for requirement in requires("bfl") or []]
+    try:
+        requirements = requires("bfl") or []
+    except PackageNotFoundError:  # run from a folder that was never installed
+        requirements = []
+    wanted = [re.match(r"([\w-]+)==([\w.]+)", requirement) for requirement in requirements]
     return {match[1]: match[2] for match in wanted if match}
 
 

@@ -15,9 +15,10 @@ def plot_curves(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> 
     evaluated = [line for line in metrics if line["accuracy"] is not None]
     rounds = [line["round"] for line in evaluated]
     accuracy = [100 * line["accuracy"] for line in evaluated]
+    losses = [float("nan") if line["loss"] is None else line["loss"] for line in evaluated]
     return [
         _curve(rounds, accuracy, "test accuracy (%)", title, folder / "accuracy.png"),
-        _curve(rounds, [line["loss"] or float("nan") for line in evaluated], "test loss", title, folder / "loss.png"),
+        _curve(rounds, losses, "test loss", title, folder / "loss.png"),
     ]
 
 

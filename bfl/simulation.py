@@ -100,7 +100,8 @@ def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Sim
 
 def _check_rounds_left(folder: RunFolder, done: int, wanted: int) -> None:
     """Refuse to resume what has ended. A run killed between its last round and its summary has not: write its end."""
-    ended = folder.read_json("summary.json").get("status") == "finished"
+    summary = folder.read_json("summary.json")
+    ended = summary.get("status") == "finished" and summary.get("rounds") == done
     if done > wanted or (done == wanted and ended):
         raise RunFolderError(
             f"{folder.path} has finished {done} rounds, {wanted} are asked for; ask for more with --rounds"

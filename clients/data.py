@@ -3,6 +3,7 @@
 Images stay bytes until they are used; a device's share is a list of indices into the one table (no copies).
 """
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -99,7 +100,9 @@ def check_dataset(dataset: Dataset) -> None:
                 "images, expected one int64 label per image and at least one image"
             )
         channels = samples.images.shape[1]
-        if {len(samples.mean), len(samples.std)} - {1, channels} or not all(std > 0 for std in samples.std):
+        if {len(samples.mean), len(samples.std)} - {1, channels} or not all(
+            math.isfinite(mean) and 0 < std < math.inf for mean in samples.mean for std in samples.std
+        ):
             raise DataError(
                 f"{where}: found mean {samples.mean} and std {samples.std}, "
                 f"expected 1 or {channels} numbers each, std above 0"

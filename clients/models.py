@@ -90,7 +90,7 @@ def check_network(network: nn.Module, image_shape: tuple[int, int, int], classes
     parameters = list(network.parameters())
     if not parameters or any(p.dtype != torch.float32 or not p.requires_grad for p in parameters):
         raise ModelError("the model's parameters must exist, be float32 and be trainable, all of them")
-    with torch.no_grad():
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
             scores = network(torch.zeros(2, *image_shape))
         except RuntimeError as error:

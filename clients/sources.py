@@ -170,6 +170,7 @@ def _fetch_debian_package() -> Path:
             raise FileNotFoundError(f"apt-get download {DEBIAN_PACKAGE} brought no package")
         _run(["dpkg-deb", "-x", str(packages[0]), "unpacked"], scratch)
         unpacked = Path(scratch) / "unpacked" / DEBIAN_FOLDER.relative_to("/")
+        shutil.rmtree(target, ignore_errors=True)  # it lacked a file, or we would not be here
         unpacked.rename(target)  # in one step: a killed process leaves no half of it
     return target
 

@@ -23,12 +23,16 @@ def check_stackable(network: nn.Module) -> None:
     """Raise `ModelError` unless the network is a plain chain: layers on images, one Flatten, layers on vectors."""
     if type(network) is not nn.Sequential:  # a subclass may do anything in its forward()
         raise ModelError(f"engine stacked: found {type(network).__name__}, expected an nn.Sequential; use sequential")
-    flat = False
-    seen: set[int] = set()
+    used: set[int] = set()
     for layer in network:
-        if id(layer) in seen and list(layer.parameters()):
+        own = {id(parameter) for parameter in layer.parameters()}
+        if own & used:
             raise ModelError(f"engine stacked: {layer} is used twice with the same parameters; use engine sequential")
-        seen.add(id(layer))
+        used |= own
+    if any(module._forward_hooks or module._forward_pre_hooks for module in network.modules()):
+        raise ModelError("engine stacked: found hooks, which it would not call; use engine sequential")
+    flat = False
+    for layer in network:
         if type(layer) is nn.Flatten and not flat and (layer.start_dim, layer.end_dim) == (1, -1):
             flat = True
         elif not (type(layer) in _ANYWHERE or (type(layer) is nn.Linear if flat else type(layer) in _ON_IMAGES)):

@@ -5,12 +5,13 @@ import re
 import tomllib
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
 import torch
 
+from bfl import simulation
 from bfl.config import all_fields, read_settings
 from clients.data import load_dataset
 from clients.evaluation import evaluate_model
@@ -177,6 +178,18 @@ def test_a_run_folder_that_cannot_be_made_is_refused_by_its_name(tmp_path: Path,
     out = tmp_path / "file" / "run"
     answer = command("simulate", *flags_of(SMALL), "--out", str(out))
     assert (answer.code, answer.err) == (2, f"error: {out}: cannot be made (Not a directory)\n")
+
+
+def test_ctrl_c_before_the_first_round_ends_without_a_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    def pressed(*arguments: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(simulation, "start", pressed)
+    answer = command("simulate", *flags_of(SMALL), "--out", str(tmp_path / "run"))
+    assert (answer.code, answer.out) == (130, "")
+    assert "Traceback" not in answer.err
 
 
 # --- what a run leaves behind -----------------------------------------------------------------------------------

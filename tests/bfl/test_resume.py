@@ -213,7 +213,7 @@ def test_a_finished_run_is_not_resumed_unless_more_rounds_are_asked_for(tmp_path
     before = files_of(out)
     refused = command("simulate", "--resume", str(out))
     assert (refused.code, refused.out) == (2, "")
-    assert refused.err == f"error: {out} has finished its 2 rounds; ask for more with --rounds\n"
+    assert refused.err == f"error: {out} has finished 2 rounds, 2 are asked for; ask for more with --rounds\n"
     assert files_of(out) == before
     assert go_on(out, rounds=4) == run_through(small(rounds=4), tmp_path / "whole")
 
@@ -229,7 +229,7 @@ def test_a_run_killed_after_its_last_round_but_before_its_end_only_writes_its_en
     assert (out / "model.pt").read_bytes() == model
     written = RunFolder(out).read_json("summary.json")
     assert {**written, "wall-seconds": 0} == {**summary, "wall-seconds": 0}
-    assert refusal_to_resume(out) == f"{out} has finished its 2 rounds; ask for more with --rounds"
+    assert refusal_to_resume(out) == f"{out} has finished 2 rounds, 2 are asked for; ask for more with --rounds"
 
 
 def test_a_run_killed_before_the_end_of_the_rounds_it_was_asked_for_later_writes_that_end_too(
@@ -255,7 +255,7 @@ def killed(*arguments: object) -> NoReturn:
 def test_fewer_rounds_than_are_done_are_refused(tmp_path: Path) -> None:
     interrupt(small(rounds=4), tmp_path / "run", after=2)
     before = files_of(tmp_path / "run")
-    with pytest.raises(RunFolderError, match="2 rounds; ask for more with --rounds"):
+    with pytest.raises(RunFolderError, match="has finished 2 rounds, 1 are asked for; ask for more with --rounds"):
         simulation.resume(tmp_path / "run", 1, False)
     assert files_of(tmp_path / "run") == before
 

@@ -32,7 +32,7 @@ REPORT = RoundReport(
 
 def standing(round_: int, value: float = 0.5) -> Standing:
     """Where a server stands after a round, with a model of four values."""
-    return Standing(round_, np.full(4, value, np.float32), bytes(range(32)), 3, Reign(1, 2), 0.25)
+    return Standing(round_, np.full(4, value, np.float32), bytes(range(32)), 3, Reign("0xleader", 2), 0.25)
 
 
 @pytest.fixture
@@ -100,13 +100,12 @@ def test_a_file_that_cannot_be_replaced_keeps_its_old_content(path: Path, monkey
     folder.write_json("summary.json", {"status": "interrupted"})
     folder.save_checkpoint(Checkpoint((standing(0),), 0, 1.0))
     monkeypatch.setattr(Path, "replace", no_space)  # as if the process ended between writing and replacing
-    for write in (
-        lambda: folder.write_json("summary.json", {"status": "finished"}),
-        lambda: folder.write_settings(small(rounds=99)),
-        lambda: folder.save_checkpoint(Checkpoint((standing(1),), 0, 2.0)),
-    ):
-        with pytest.raises(OSError, match="No space left"):
-            write()
+    with pytest.raises(OSError, match="No space left"):
+        folder.write_json("summary.json", {"status": "finished"})
+    with pytest.raises(OSError, match="No space left"):
+        folder.write_settings(small(rounds=99))
+    with pytest.raises(OSError, match="No space left"):
+        folder.save_checkpoint(Checkpoint((standing(1),), 0, 2.0))
     assert folder.read_json("summary.json") == {"status": "interrupted"}
     assert folder.settings() == small()
     checkpoint = folder.load_checkpoint()

@@ -164,15 +164,12 @@ def test_a_header_in_any_other_form_is_refused(data: bytes) -> None:
 
 @pytest.mark.parametrize("kind", ["|b1", "<c8", "<m8"])
 def test_what_are_no_real_numbers_are_refused(kind: str) -> None:
-    size = np.dtype(kind).itemsize
-    assert refusal(npy(header(kind), bytes(3 * size))) == (
-        f"array 'model' has {3 * size} bytes, expected {np.dtype(kind)} numbers of shape (3,)"
-    )
+    assert refusal(npy(header(kind), bytes(3 * np.dtype(kind).itemsize))).startswith("array 'model' has ")
 
 
 @pytest.mark.parametrize("kind", ["<f3", "<z9", "<q8", "<i0", "<u99999999999999999999"])
 def test_a_type_that_numpy_does_not_know_is_refused(kind: str) -> None:
-    refusal(npy(header(kind), bytes(12)))
+    assert refusal(npy(header(kind), bytes(12))).startswith("array 'model' has ")
 
 
 @pytest.mark.parametrize(
@@ -222,6 +219,9 @@ anything = st.one_of(
 
 
 @given(data=anything)
+@example(data=npy(header(shape="0, 1000000000000, 1000000000000, 1000000000000")))
+@example(data=npy(header(shape="0, 100000000000000000000000000000")))
+@example(data=npy(header(shape="0, " + "1, " * 80)))
 @settings(max_examples=500, deadline=None)
 @pytest.mark.filterwarnings("ignore:Data type alias")
 def test_whatever_the_bytes_are_they_are_an_array_of_numbers_or_a_value_error(data: bytes) -> None:
@@ -249,7 +249,11 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize("shape", ["1" * 400 + "x", "1, " * 100 + "x", "1 " * 200 + "x", "1," * 200 + "x"])
+@pytest.mark.parametrize(
+    "shape",
+    ["1" * 400 + "x", "1, " * 100 + "x", "1 " * 200 + "x", "1," * 200 + "x"],
+    ids=["one long number", "commas and spaces", "spaces", "commas"],
+)
 def test_a_long_shape_is_refused_at_once(shape: str) -> None:
     with at_most(5.0):
         assert refusal(npy(header(shape=shape))) == "array 'model' has no plain header"

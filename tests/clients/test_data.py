@@ -177,9 +177,19 @@ def test_a_scale_that_does_not_fit_the_channels_is_refused(mean: tuple[float, ..
     )
 
 
-@pytest.mark.parametrize(("mean", "std"), [(float("nan"), 1.0), (float("inf"), 1.0), (0.0, float("inf"))])
-def test_a_scale_that_is_not_finite_is_refused(mean: float, std: float) -> None:
-    refusal(replace(small_dataset(), train=replace(two_images(), mean=(mean,), std=(std,))))
+@pytest.mark.parametrize(
+    ("mean", "std"),
+    [
+        ((float("nan"),), (1.0,)),
+        ((0.0, float("inf")), (1.0,)),
+        ((0.0,), (float("inf"),)),
+        ((0.0,), (1.0, float("inf"))),
+    ],
+)
+def test_a_scale_that_is_not_finite_is_refused(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
+    assert refusal(replace(small_dataset(), test=replace(two_images(), mean=mean, std=std))).startswith(
+        f"dataset small, test: found mean {mean} and std {std}, expected "
+    )
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

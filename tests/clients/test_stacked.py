@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from clients.errors import ModelError
 from clients.models import fashion_mnist_cnn, to_vector, with_parameters
 from clients.stacked import StackedNetwork, check_stackable, is_stackable
+from tests.clients.networks import Doubled
 
 NODES, BATCH = 3, 4
 SHAPE = (2, 6, 6)
@@ -200,20 +201,25 @@ def test_a_layer_used_twice_with_its_parameters_is_refused() -> None:
 def test_two_layers_that_share_a_parameter_are_refused() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(72, 72), nn.ReLU(), nn.Linear(72, 72), nn.Linear(72, 3))
     network[3].weight = network[1].weight
-    assert refusal(network).startswith("engine stacked: ")
+    assert refusal(network) == (
+        f"engine stacked: {network[3]} is used twice with the same parameters; use engine sequential"
+    )
+
+
+@pytest.mark.parametrize("place", ["before a layer", "after a layer", "after the whole"])
+def test_a_chain_with_hooks_is_refused_because_they_would_not_be_called(place: str) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(72, 3))
+    if place == "before a layer":
+        network[1].register_forward_pre_hook(lambda layer, images: (2 * images[0],))
+    else:
+        hooked = network if place == "after the whole" else network[1]
+        hooked.register_forward_hook(lambda layer, images, output: 2 * output)
+    assert refusal(network) == "engine stacked: found hooks, which it would not call; use engine sequential"
 
 
 def test_a_chain_without_a_flatten_is_refused() -> None:
     network = nn.Sequential(nn.Conv2d(2, 3, 6), nn.ReLU())
     assert refusal(network) == "engine stacked: found no Flatten in the chain; use engine sequential"
-
-
-class Doubled(nn.Sequential):
-    """A chain with a forward of its own."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = super().forward(2 * images)
-        return scores
 
 
 @pytest.mark.parametrize("network", [OwnModule(), Doubled(nn.Flatten(), nn.Linear(72, 3))])

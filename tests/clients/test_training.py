@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from clients.batches import NodeKey, mini_batches
 from clients.data import Dataset, Samples
@@ -15,6 +15,7 @@ from clients.errors import ModelError
 from clients.models import Vector, build_network, to_vector
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates, make_step, uses_stacked
 from tests.clients.fp64 import exact_update, gradient_errors, weight_errors
+from tests.clients.networks import Doubled
 
 ENGINES = ("sequential", "stacked")
 SIZES = (600, 3, 25, 24, 26, 100, 7, 1, 50, 300)
@@ -296,14 +297,6 @@ def test_the_stacked_engine_refuses_a_network_that_it_cannot_stack() -> None:
 
 
 # --- networks of others, under the default engine ---------------------------------------------------------------
-
-
-class Doubled(nn.Sequential):
-    """A chain with a forward of its own."""
-
-    def forward(self, images: Tensor) -> Tensor:
-        scores: Tensor = super().forward(2 * images)
-        return scores
 
 
 def one_relu_twice() -> nn.Module:
