@@ -15,16 +15,12 @@ class Consent:
     text: str = ANY_SERVER
 
     def __post_init__(self) -> None:
-        if self.text not in (ANY_SERVER, NEVER):
-            try:
-                _ = [int(part) for part in self.text.split(",")]
-            except ValueError:
-                raise ClientError(
-                    f'offload: found "{self.text}", expected any, never, or server numbers such as 0,2'
-                ) from None
+        listed = all(part.strip().isdecimal() for part in self.text.split(","))
+        if self.text not in (ANY_SERVER, NEVER) and not listed:
+            raise ClientError(f'offload: found "{self.text}", expected any, never, or server numbers such as 0,2')
 
     def allows(self, server: int) -> bool:
         """Whether data may go to this server."""
         if self.text in (ANY_SERVER, NEVER):
             return self.text == ANY_SERVER
-        return str(server) in [part.strip() for part in self.text.split(",")]
+        return server in [int(part) for part in self.text.split(",")]

@@ -64,6 +64,8 @@ class Device:
             return error_message(error, message, MALFORMED)
         except (KeyError, ValueError) as error:
             return error_message(OrderError(f"expected a record 'model': {error}"), message, MALFORMED)
+        except TROUBLE as error:
+            return error_message(_failure("evaluation", error), message, FAILED)
         metrics: dict[str, Any] = {"accuracy": scores.accuracy, "loss": scores.loss, "num-examples": len(self.share)}
         return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 

@@ -181,7 +181,7 @@ def read_reply(message: Message) -> GradientReply | DataReply:
 
 def _record(message: Message, name: str) -> Any:
     if not message.has_content() or name not in message.content:
-        raise KeyError(f"found no record '{name}'")
+        raise ValueError(f"found no record '{name}'")
     return message.content[name]
 
 

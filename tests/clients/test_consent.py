@@ -8,13 +8,13 @@ from clients.errors import ClientError
 
 @pytest.mark.parametrize(
     ("text", "allowed"),
-    [("any", [0, 1, 2, 12]), ("never", []), ("0,2", [0, 2]), ("1", [1]), (" 2 , 12", [2, 12])],
+    [("any", [0, 1, 2, 12]), ("never", []), ("0,2", [0, 2]), ("1", [1]), (" 2 , 12", [2, 12]), ("00", [0])],
 )
 def test_consent_names_the_servers_that_may_have_the_data(text: str, allowed: list[int]) -> None:
     assert [server for server in (0, 1, 2, 12) if Consent(text).allows(server)] == allowed
 
 
-@pytest.mark.parametrize("text", ["", "always", "0;2", "0,", "one", "1.5"])
+@pytest.mark.parametrize("text", ["", "always", "0;2", "0,", "one", "1.5", "-1", "+2", "1_0"])
 def test_consent_that_cannot_be_read_is_refused(text: str) -> None:
     with pytest.raises(ClientError) as caught:
         Consent(text)

@@ -164,7 +164,7 @@ def test_an_order_without_a_record_is_refused_by_its_name(missing: str) -> None:
     content = sent(an_order()).content
     kept = RecordDict({key: record for key, record in content.items() if key != missing})
     assert refusal(message_with(kept)) == (
-        f"expected records 'order' and 'model' with a model: \"found no record '{missing}'\""
+        f"expected records 'order' and 'model' with a model: found no record '{missing}'"
     )
 
 
@@ -214,7 +214,7 @@ def test_fields_in_the_wrong_kind_of_record_are_refused() -> None:
 
 def test_a_message_that_is_an_error_is_no_order() -> None:
     reply = Message(Error(1, "lost"), reply_to=sent(an_order()))
-    assert refusal(reply) == "expected records 'order' and 'model' with a model: \"found no record 'order'\""
+    assert refusal(reply) == "expected records 'order' and 'model' with a model: found no record 'order'"
 
 
 def test_fields_nobody_knows_are_left_alone() -> None:

@@ -94,7 +94,7 @@ def reply_refusal(message: Message) -> str:
 )
 def test_a_reply_without_a_record_is_refused_by_its_name(kind: str, record: str) -> None:
     assert reply_refusal(spoiled_reply(kind, record)) == (
-        f"expected a gradient with its weight, or data: \"found no record '{record}'\""
+        f"expected a gradient with its weight, or data: found no record '{record}'"
     )
 
 
@@ -155,7 +155,7 @@ def test_an_array_of_evil_bytes_is_refused(kind: str, key: str, name: str) -> No
 
 def test_an_error_is_no_reply() -> None:
     assert reply_refusal(error_message(OrderError("no"), sent(an_order()), FAILED)) == (
-        "expected a gradient with its weight, or data: \"found no record 'about'\""
+        "expected a gradient with its weight, or data: found no record 'about'"
     )
 
 
