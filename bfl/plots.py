@@ -29,6 +29,7 @@ def _curve(x: Sequence[int], y: Sequence[float], label: str, title: str, path: P
     axes.plot(x, y, color="#1f5fa8", linewidth=1.6, marker="o" if len(x) < 25 else None, markersize=3.5)
     if len(y):
         axes.annotate(f"{y[-1]:.4g}", (x[-1], y[-1]), xytext=(0, 6), textcoords="offset points", ha="right", fontsize=9)
+    axes.margins(y=0.12)
     axes.set(xlabel="round", ylabel=label, title=title)
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=130)
