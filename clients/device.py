@@ -137,29 +137,41 @@ def _failure(doing: str, error: BaseException) -> ClientError:
     return ClientError(f"{doing} failed: {type(error).__name__}: {error}")
 
 
+Outcome = tuple[int, Order, LocalUpdate | ClientError]
+
+
 def _train_orders(
     asked: Sequence[tuple[Device, Message]],
     trainees: Sequence[tuple[int, Order]],
     engine: str,
     chunk: int,
     train: Trainer,
-) -> list[tuple[int, Order, LocalUpdate | ClientError]]:
-    """Train orders that share a recipe together; where that fails, one by one, so that only the guilty one fails."""
-    groups: dict[Recipe, list[tuple[int, Order]]] = {}
+) -> list[Outcome]:
+    """Train orders that share a recipe together; a device whose data cannot be had fails alone."""
+    outcomes: list[Outcome] = []
+    groups: dict[Recipe, list[tuple[int, Order, TrainingNode]]] = {}
     for i, order in trainees:
         recipe = Recipe(order.seed, order.round, order.optimizer, order.learning_rate, order.batch, engine, chunk)
-        groups.setdefault(recipe, []).append((i, order))
-    outcomes: list[tuple[int, Order, LocalUpdate | ClientError]] = []
-    for recipe, members in groups.items():
-        network = asked[members[0][0]][0].network
         try:
-            nodes = [asked[i][0].training_node(order) for i, order in members]
-            updates = train(nodes, network, recipe)
-            outcomes += [(i, order, update) for (i, order), update in zip(members, updates, strict=True)]
+            node = asked[i][0].training_node(order)
         except TROUBLE as error:
-            if len(members) > 1:
-                for member in members:
-                    outcomes += _train_orders(asked, [member], engine, chunk, train)
-            else:
-                outcomes.append((*members[0], _failure("training", error)))
+            outcomes.append((i, order, _failure("training", error)))
+        else:
+            groups.setdefault(recipe, []).append((i, order, node))
+    for recipe, members in groups.items():
+        outcomes += _train_together(members, asked[members[0][0]][0].network, recipe, train)
     return outcomes
+
+
+def _train_together(
+    members: Sequence[tuple[int, Order, TrainingNode]], network: nn.Module, recipe: Recipe, train: Trainer
+) -> list[Outcome]:
+    """One call for all; where it fails, one by one, so that only the guilty one fails."""
+    try:
+        updates = train([node for _, _, node in members], network, recipe)
+    except TROUBLE as error:
+        if len(members) == 1:
+            i, order, _ = members[0]
+            return [(i, order, _failure("training", error))]
+        return [outcome for member in members for outcome in _train_together([member], network, recipe, train)]
+    return [(i, order, update) for (i, order, _), update in zip(members, updates, strict=True)]

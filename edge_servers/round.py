@@ -56,7 +56,7 @@ def gossip(servers: Servers) -> None:
     """Partial aggregation (line 23, eq. 8), then phi consensus steps (lines 25-32, eq. 9)."""
     for server in servers:
         server.post_aggregate()
-    for _ in range(servers[0].phi):
+    for _ in range(servers[0].current.plan.phi):
         for server in servers:
             server.mix()
         for server in servers:

@@ -219,11 +219,6 @@ class EdgeServer:
         work.iterates = [to_fixed_point(x, f"server {self.index}")]
         self.post_iterate()
 
-    @property
-    def phi(self) -> int:
-        """Consensus steps of this round."""
-        return self.current.plan.phi
-
     def mix(self) -> None:
         """The next iterate from the neighbours' last ones (eq. 9)."""
         step = len(self.current.iterates) - 1

@@ -17,6 +17,8 @@ from clients.errors import DataError
 from clients.sources import find_fashion_mnist, read_mnist_folder, read_svhn
 from tests.clients.idx_files import NAMES, idx_bytes, write_mnist
 
+REPOSITORY = Path(__file__).parents[2]
+
 
 def offline() -> NoReturn:
     raise FileNotFoundError("this test is offline")
@@ -352,3 +354,26 @@ def test_svhn_from_a_folder_without_its_files_is_refused_with_the_folder_and_adv
 def test_svhn_files_that_are_not_the_real_ones_are_refused(tmp_path: Path, torchvision_datasets: Any) -> None:
     with pytest.raises(DataError, match="corrupted"):
         read_svhn(write_svhn(tmp_path / "svhn", [1, 2]))
+
+
+def in_a_fresh_process(code: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torchvision"), reason="torchvision is not installed")
+def test_torchvision_can_be_imported_whatever_it_was_built_for() -> None:
+    code = "from clients.sources import import_torchvision as load; load(); load(); import torchvision.datasets"
+    shown = in_a_fresh_process(code)
+    assert shown.returncode == 0, shown.stderr
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torchvision"), reason="torchvision is not installed")
+def test_declaring_nms_alone_does_not_make_a_cuda_build_of_torchvision_importable() -> None:
+    plain = in_a_fresh_process("import torchvision")
+    if plain.returncode == 0:
+        pytest.skip("torchvision's compiled half loads here")
+    code = (
+        "import torch; torch.library.define('torchvision::nms',"
+        " '(Tensor dets, Tensor scores, float iou_threshold) -> Tensor'); import torchvision"
+    )
+    assert "torchvision::qnms does not exist" in in_a_fresh_process(code).stderr
