@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "policy": set(),
 }
 # What a device is, not what it shares with an edge server.
-DEVICE_ONLY = {"clients.client_app", "clients.partition", "clients.miner"}
+DEVICE_ONLY = {"clients.client_app", "clients.device", "clients.partition", "clients.miner"}
 
 
 def imports_of(path: Path) -> set[str]:
