@@ -10,8 +10,8 @@ _NEVER = 2**30
 def keep_freed_memory() -> bool:
     """Tell glibc not to give large blocks back to the kernel after every use; False where there is no glibc.
 
-    Otherwise each training step faults its megabytes in page by page anew.
-    `benchmarks/round.py` shows what that costs.
+    Otherwise a training step may fault its megabytes in page by page anew. It trades memory for a little time:
+    `benchmarks/round.py --default-allocator` shows both (docs/results.md).
     """
     if not sys.platform.startswith("linux"):
         return False
