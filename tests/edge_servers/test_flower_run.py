@@ -69,7 +69,7 @@ def wait_until_open(port: int, process: "subprocess.Popen[bytes]") -> None:
 def test_flwr_run_trains_all_servers_on_flowers_engine(flower: dict[str, str], tmp_path: Path) -> None:
     app = tmp_path / "app"  # a copy: Flower must not find files of ours that the bundle leaves out
     app.mkdir()
-    for name in ("bfl", "clients", "edge_servers", "policy"):
+    for name in ("bfl", "chain", "clients", "edge_servers", "policy"):
         shutil.copytree(REPOSITORY / name, app / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, app)

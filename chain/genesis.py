@@ -1,0 +1,117 @@
+"""What a network is, before its first block. Its digest is in the genesis header, so the genesis hash names it all."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import rlp
+from eth_hash.auto import keccak
+
+from chain.errors import StoreError
+from chain.headers import Header
+
+FIXED, RETARGET = "fixed", "retarget"
+EMPTY_TRIE_ROOT = keccak(rlp.encode(b""))
+EMPTY_UNCLES_HASH = keccak(rlp.encode([]))
+_GAS_PER_BYTE = 16  # of non-zero calldata
+_GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
+_GAS_PER_CALL = 400_000  # checks, storage, log
+_FOUNDING_GAS = 30_000_000
+
+
+@dataclass(frozen=True)
+class Genesis:
+    """The rules of a network that no later block can change."""
+
+    chain_id: int
+    founder: str
+    """Address that deploys the registry and registers the participants in block 1."""
+    timestamp: int
+    gas_limit: int
+    difficulty: int = 1
+    difficulty_rule: str = FIXED
+    block_s: int = 10
+    """Seconds between blocks that `retarget` aims at."""
+    max_drift_s: int = 15
+    """How far ahead of a node's clock a block may be."""
+
+    def __post_init__(self) -> None:
+        checks = {
+            "chain_id": self.chain_id > 0,
+            "founder": re.fullmatch(r"0x[0-9a-f]{40}", self.founder) is not None,
+            "timestamp": self.timestamp >= 0,
+            "gas_limit": 1_000_000 <= self.gas_limit < 2**63,
+            "difficulty": 1 <= self.difficulty < 2**255,
+            "difficulty_rule": self.difficulty_rule in (FIXED, RETARGET),
+            "block_s": self.block_s > 0,
+            "max_drift_s": self.max_drift_s >= 0,
+        }
+        for name, holds in checks.items():
+            if not holds:
+                raise StoreError(f"genesis: {name} = {getattr(self, name)!r} is impossible")
+
+    @property
+    def registry(self) -> bytes:
+        """The address of the founder's first contract."""
+        return keccak(rlp.encode([bytes.fromhex(self.founder[2:]), b""]))[12:]
+
+    def canonical_json(self) -> str:
+        """Sorted keys, no spaces: one text per genesis."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def header(self) -> Header:
+        """Block 0."""
+        return Header(
+            parent_hash=bytes(32),
+            uncles_hash=EMPTY_UNCLES_HASH,
+            coinbase=bytes(20),
+            state_root=EMPTY_TRIE_ROOT,
+            transaction_root=EMPTY_TRIE_ROOT,
+            receipt_root=EMPTY_TRIE_ROOT,
+            bloom=0,
+            difficulty=self.difficulty,
+            block_number=0,
+            gas_limit=self.gas_limit,
+            gas_used=0,
+            timestamp=self.timestamp,
+            extra_data=hashlib.sha256(self.canonical_json().encode()).digest(),
+            mix_hash=bytes(32),
+            nonce=bytes(8),
+            base_fee_per_gas=0,
+        )
+
+
+def read_genesis(text: str) -> Genesis:
+    """A genesis from its JSON, unknown and missing keys named."""
+    try:
+        content: Any = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise StoreError(f"the genesis is no JSON: {error}") from error
+    known = {field.name: field for field in dataclasses.fields(Genesis)}
+    if not isinstance(content, Mapping) or set(content) - set(known):
+        raise StoreError(f"found genesis {text[:200]!r}, expected the keys {', '.join(known)}")
+    for name, value in content.items():
+        expected = str if known[name].type in (str, "str") else int
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise StoreError(f"genesis: found {name} = {value!r}, expected {expected.__name__}")
+    try:
+        return Genesis(**content)
+    except TypeError as error:
+        raise StoreError(f"the genesis is incomplete: {error}") from error
+
+
+def block_gas(calls: int, payload_bytes: int, frame_bytes: int) -> int:
+    """Gas limit for a block of `calls` posts of `payload_bytes` each, and for the founding block (P3).
+
+    A call pays for the registry's whole payload frame, quadratically in its 32-byte words, twice over when it carries
+    evidence.
+    """
+    words = 2 * (frame_bytes // 32 + 1)
+    frame = 3 * words + words * words // 512
+    per_call = _GAS_PER_CALL + frame + payload_bytes * (_GAS_PER_BYTE + _GAS_PER_COPIED_BYTE)
+    return max(_FOUNDING_GAS + 2 * per_call, calls * per_call)

@@ -1,0 +1,83 @@
+"""Keys of participants: keystore v3 files on real machines, derived from the seed in simulation (P3)."""
+
+import hashlib
+import json
+import os
+import secrets
+from pathlib import Path
+from typing import Any
+
+from eth_account import Account
+from eth_account.signers.local import LocalAccount
+
+from chain.errors import KeyFileError
+
+_SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+_OTHERS = 0o077
+
+
+def new_account() -> LocalAccount:
+    """A random key."""
+    return _account(secrets.token_bytes(32))
+
+
+def simulated_account(network: bytes, name: str) -> LocalAccount:
+    """The key of `name` in a simulation; `network` is a digest of seed and parameters, so that networks share no key.
+
+    Anybody can derive it: never use one on a real network.
+    """
+    digest = hashlib.sha256(b"bfl simulated key\x00" + network + b"\x00" + name.encode()).digest()
+    return _account((int.from_bytes(digest, "big") % (_SECP256K1_N - 1) + 1).to_bytes(32, "big"))
+
+
+def _account(secret: bytes) -> LocalAccount:
+    account: LocalAccount = Account.from_key(secret)
+    return account
+
+
+def address_of(account: LocalAccount) -> bytes:
+    """The 20 bytes of its address."""
+    return bytes.fromhex(account.address[2:])
+
+
+def save_key(path: Path, account: LocalAccount, password: str, work: int | None = None) -> None:
+    """Write a keystore v3 file that only its owner can read; `work` is scrypt's n (default 2**18)."""
+    if not password:
+        raise KeyFileError("the password is empty; a key file without one is open to whoever copies it")
+    content = json.dumps(Account.encrypt(account.key, password, iterations=work))
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError as error:
+        raise KeyFileError(f"{path} exists; a key file is never overwritten") from error
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be written: {error.strerror}") from error
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def load_key(path: Path, password: str) -> LocalAccount:
+    """The key in a keystore v3 file."""
+    _check_private(path)
+    try:
+        content: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise KeyFileError(f"{path} is no keystore: {error}") from error
+    if not isinstance(content, dict) or content.get("version") != 3:
+        raise KeyFileError(f"{path} is no keystore of version 3")
+    try:
+        return _account(bytes(Account.decrypt(content, password)))
+    except ValueError as error:
+        raise KeyFileError(f"{path}: {error}; wrong password, or a damaged file") from error
+    except (KeyError, TypeError) as error:
+        raise KeyFileError(f"{path} is a damaged keystore: {error!r}") from error
+
+
+def _check_private(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise KeyFileError(f"{path} cannot be read: {error.strerror}") from error
+    if os.name == "posix" and mode & _OTHERS:
+        raise KeyFileError(f"{path} can be read by others (mode {mode & 0o777:o}); run: chmod 600 {path}")

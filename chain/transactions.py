@@ -1,0 +1,151 @@
+"""EIP-1559 transactions as bytes: signed, decoded and their sender recovered, without web3 and without py-evm."""
+
+import functools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import rlp
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+from eth_keys import keys
+from eth_keys.exceptions import BadSignature, ValidationError
+from rlp.exceptions import RLPException
+
+from chain.errors import MalformedTransactionError, SignatureError
+
+TYPE = b"\x02"
+_FIELDS = 12
+_SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+_NUMBERS = {"chain id": 0, "nonce": 1, "priority fee": 2, "fee": 3, "gas": 4, "value": 6, "parity": 9, "r": 10, "s": 11}
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """A signed EIP-1559 transaction; `raw` is what is hashed and stored."""
+
+    raw: bytes
+    chain_id: int
+    nonce: int
+    max_priority_fee: int
+    max_fee: int
+    gas: int
+    to: bytes
+    """20 bytes, or none for the creation of a contract."""
+    value: int
+    data: bytes
+    parity: int
+    r: int
+    s: int
+
+    @functools.cached_property
+    def hash(self) -> bytes:
+        """keccak of the signed bytes."""
+        return keccak(self.raw)
+
+    @functools.cached_property
+    def unsigned(self) -> bytes:
+        """The bytes the sender signed."""
+        numbers = (self.chain_id, self.nonce, self.max_priority_fee, self.max_fee, self.gas)
+        fields = [*map(_number, numbers), self.to, _number(self.value), self.data, []]
+        return TYPE + bytes(rlp.encode(fields, infer_serializer=False))
+
+    @property
+    def signature(self) -> bytes:
+        """65 bytes r, s, parity."""
+        return self.r.to_bytes(32, "big") + self.s.to_bytes(32, "big") + bytes([self.parity])
+
+    @functools.cached_property
+    def sender(self) -> bytes:
+        """Whose signature it is; `SignatureError` if nobody's."""
+        if not (0 < self.r < _SECP256K1_N and 0 < self.s <= _SECP256K1_N // 2 and self.parity <= 1):
+            raise SignatureError("the signature's numbers are out of range (low s, parity 0 or 1 expected)")
+        try:
+            signature = keys.Signature(vrs=(self.parity, self.r, self.s))
+            return signature.recover_public_key_from_msg_hash(keccak(self.unsigned)).to_canonical_address()
+        except (BadSignature, ValidationError) as error:
+            raise SignatureError(f"the signature belongs to no key: {error}") from error
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes((value.bit_length() + 7) // 8, "big")
+
+
+def decode_transaction(raw: bytes) -> Transaction:
+    """A transaction from its signed bytes; `MalformedTransactionError` unless they are in canonical form."""
+    if bytes(raw[:1]) != TYPE:
+        raise MalformedTransactionError(
+            f"found transaction type 0x{bytes(raw[:1]).hex() or '(empty)'}, expected 0x02 (EIP-1559)"
+        )
+    try:
+        fields = rlp.decode(bytes(raw[1:]))
+    except (RLPException, RecursionError) as error:
+        raise MalformedTransactionError(f"the transaction's RLP does not decode: {error}") from error
+    if not isinstance(fields, list) or len(fields) != _FIELDS:
+        raise MalformedTransactionError(f"found {_count(fields)} fields, expected {_FIELDS}")
+    if fields[8] != []:
+        raise MalformedTransactionError("found an access list, expected an empty one")
+    if any(not isinstance(field, bytes) for i, field in enumerate(fields) if i != 8):
+        raise MalformedTransactionError("found a list where bytes were expected")
+    if len(fields[5]) not in (0, 20):
+        raise MalformedTransactionError(f"found a receiver of {len(fields[5])} bytes, expected 20 or none")
+    number = {name: _read_number(fields[i], name) for name, i in _NUMBERS.items()}
+    return Transaction(
+        bytes(raw),
+        number["chain id"],
+        number["nonce"],
+        number["priority fee"],
+        number["fee"],
+        number["gas"],
+        fields[5],
+        number["value"],
+        fields[7],
+        number["parity"],
+        number["r"],
+        number["s"],
+    )
+
+
+def _count(fields: object) -> str:
+    return str(len(fields)) if isinstance(fields, list) else "no"
+
+
+def _read_number(field: bytes, name: str) -> int:
+    if len(field) > 32 or field[:1] == b"\x00":
+        raise MalformedTransactionError(f"{name}: found 0x{field[:33].hex()}, expected a number without leading zeros")
+    return int.from_bytes(field, "big")
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """Everything of a transaction but what it says; fees are 0 on the embedded chain."""
+
+    chain_id: int
+    nonce: int
+    gas: int
+    to: bytes
+    max_fee: int = 0
+    max_priority_fee: int = 0
+
+    def next(self) -> "Envelope":
+        """The sender's next one."""
+        return replace(self, nonce=self.nonce + 1)
+
+
+def sign_transaction(account: LocalAccount, envelope: Envelope, data: bytes) -> bytes:
+    """The signed bytes of a call with `data`."""
+    fields: dict[str, Any] = {
+        "type": 2,
+        "chainId": envelope.chain_id,
+        "nonce": envelope.nonce,
+        "gas": envelope.gas,
+        "maxFeePerGas": envelope.max_fee,
+        "maxPriorityFeePerGas": envelope.max_priority_fee,
+        "value": 0,
+        "data": data,
+    }
+    if envelope.to:
+        fields["to"] = envelope.to
+    return bytes(account.sign_transaction(fields).raw_transaction)

@@ -1,0 +1,55 @@
+"""Whose turn it is to lead (P12), from headers alone: what the registry computes, computed again by whoever doubts."""
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from chain.headers import Header
+
+FOUNDING_BLOCK = 1
+
+
+@dataclass(frozen=True)
+class Membership:
+    """Who takes part, and the terms of leading; all of it is in the founding block (P2)."""
+
+    homes: Mapping[bytes, bytes]
+    """Home server of each participant; a server's is itself."""
+    term_cap: int
+    turn_s: int
+
+    @property
+    def servers(self) -> tuple[bytes, ...]:
+        """The edge servers, by address."""
+        return tuple(sorted(who for who, home in self.homes.items() if who == home))
+
+    def is_device(self, who: bytes) -> bool:
+        """Whether `who` is registered and no server."""
+        return who in self.homes and self.homes[who] != who
+
+
+def ranked_servers(
+    servers: Collection[bytes], winner_home: bytes | None, parent_hash: bytes, spent: bytes | None
+) -> list[bytes]:
+    """Servers in the order in which they may lead: the winner's home, the others by hash, the spent leader last."""
+    by_hash = sorted(servers, key=lambda address: hashlib.sha256(parent_hash + address).digest())
+    first = [winner_home] if winner_home in by_hash and winner_home != spent and winner_home is not None else []
+    last = [spent] if spent in by_hash and spent is not None else []
+    return first + [each for each in by_hash if each not in first + last] + last
+
+
+def spent_leader(parents: Sequence[Header], term_cap: int) -> bytes | None:
+    """Who has led the last `term_cap` rounds without a break; `parents` are the headers before the block, ascending."""
+    rounds = [header.coinbase for header in parents if header.block_number > FOUNDING_BLOCK][-term_cap:]
+    return rounds[0] if len(rounds) == term_cap and len(set(rounds)) == 1 else None
+
+
+def rank_of(
+    server: bytes, parents: Sequence[Header], membership: Membership, excluded: Collection[bytes] = ()
+) -> int | None:
+    """Rank of a server for the block after `parents[-1]`; None if it may not lead at all."""
+    parent = parents[-1]
+    active = [each for each in membership.servers if each not in excluded]
+    winner_home = membership.homes.get(parent.winner) if parent.winner else None
+    ranked = ranked_servers(active, winner_home, parent.hash, spent_leader(parents, membership.term_cap))
+    return ranked.index(server) if server in ranked else None
