@@ -14,6 +14,10 @@ from eth_hash.auto import keccak
 from chain.errors import ContractError, NotRegistryCallError
 
 CHUNK_BYTES = 96 * 1024
+_GAS_PER_BYTE = 16  # of non-zero calldata
+_LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
+_GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
+_GAS_PER_CALL = 400_000  # checks, storage, log
 # Slots of a sender's posts in a round, as registry.vy numbers them.
 PLAN, GRADIENT, CLOSE, MODEL, ENDORSE, ITERATE = 0, 1, 2, 3, 4, 16
 EQUIVOCATION = 2**256 - 1
@@ -153,6 +157,18 @@ def deployment(payload_bytes: int, terms: RegistryTerms) -> bytes:
         return code + eth_abi.encode(["bool"] + ["uint256"] * 5, arguments)
     except EncodingError as error:
         raise ContractError(f"terms of the registry that do not fit: {terms}: {error}") from error
+
+
+def call_gas(data_bytes: int, frame_bytes: int, is_embedded: bool = True) -> int:
+    """Gas that is enough for a call with so much calldata; what is left over is given back.
+
+    A call pays for the registry's whole payload frame, quadratically in its 32-byte words, and twice over when it
+    carries evidence.
+    """
+    words = 2 * (frame_bytes // 32 + 1)
+    frame = 3 * words + words * words // 512
+    per_byte = _GAS_PER_BYTE if is_embedded else _LATER_GAS_PER_BYTE
+    return _GAS_PER_CALL + frame + data_bytes * (per_byte + _GAS_PER_COPIED_BYTE)
 
 
 def encode_call(name: str, *arguments: Any) -> bytes:

@@ -11,16 +11,14 @@ from typing import Any
 import rlp
 from eth_hash.auto import keccak
 
+from chain.contract import call_gas
 from chain.errors import StoreError
 from chain.headers import Header
 
 FIXED, RETARGET = "fixed", "retarget"
 EMPTY_TRIE_ROOT = keccak(rlp.encode(b""))
 EMPTY_UNCLES_HASH = keccak(rlp.encode([]))
-_GAS_PER_BYTE = 16  # of non-zero calldata
-_GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
-_GAS_PER_CALL = 400_000  # checks, storage, log
-_FOUNDING_GAS = 30_000_000
+FOUNDING_GAS = 30_000_000
 
 
 @dataclass(frozen=True)
@@ -106,12 +104,5 @@ def read_genesis(text: str) -> Genesis:
 
 
 def block_gas(calls: int, payload_bytes: int, frame_bytes: int) -> int:
-    """Gas limit for a block of `calls` posts of `payload_bytes` each, and for the founding block (P3).
-
-    A call pays for the registry's whole payload frame, quadratically in its 32-byte words, twice over when it carries
-    evidence.
-    """
-    words = 2 * (frame_bytes // 32 + 1)
-    frame = 3 * words + words * words // 512
-    per_call = _GAS_PER_CALL + frame + payload_bytes * (_GAS_PER_BYTE + _GAS_PER_COPIED_BYTE)
-    return max(_FOUNDING_GAS + 2 * per_call, calls * per_call)
+    """Gas limit for a block of `calls` posts of `payload_bytes` each, and for the founding block (P3)."""
+    return FOUNDING_GAS + (calls + 2) * call_gas(payload_bytes, frame_bytes)

@@ -106,7 +106,12 @@ class RpcServer:
 
     def __init__(self, node: Node, params: ServerParams) -> None:
         config = uvicorn.Config(
-            application(node, params), host=params.host, port=params.port, log_level="warning", lifespan="off"
+            application(node, params),
+            host=params.host,
+            port=params.port,
+            log_level="warning",
+            lifespan="off",
+            ws="none",
         )
         self._host, self._server = params.host, uvicorn.Server(config)
         self._server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # older uvicorn
