@@ -12,9 +12,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bfl import __version__
+from bfl import __version__, audit_commands, chain_commands, network_commands
 from bfl.config import all_fields, read_settings
 from bfl.errors import BflError
+from chain.errors import ChainError
 from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError
@@ -177,13 +178,16 @@ def _metavar(field: Any) -> str:
 
 
 app.command("simulate")(_with_setting_flags(simulate))
+app.add_typer(audit_commands.app, name="audit")
+app.add_typer(chain_commands.app, name="chain")
+app.add_typer(network_commands.app, name="network")
 
 
 def main() -> None:
     """Entry point: what is refused is told in one line, with exit code 2."""
     try:
         app()
-    except (BflError, ClientError, EdgeError) as error:
+    except (BflError, ChainError, ClientError, EdgeError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.headers import Header
+from chain.pool import Entry
 from chain.receipts import Log, Receipt
 from chain.store import Block
 from chain.transactions import Transaction
@@ -63,6 +64,23 @@ def block_json(block: Block, raw: bytes, full: bool) -> Json:
         "totalDifficulty": hex_number(block.total_difficulty),
         "size": hex_number(len(raw)),
         "transactions": listed,
+        "uncles": [],
+    }
+
+
+def pending_block_json(head: Header, total_difficulty: int, entries: Sequence[Entry], full: bool) -> Json:
+    """What would follow `head`: nobody has built it, so whatever its builder decides is null."""
+    undecided = ("hash", "nonce", "mixHash", "miner", "logsBloom", "stateRoot", "transactionsRoot", "receiptsRoot")
+    pending = [entry.post.transaction for entry in entries]
+    return header_json(head) | {
+        **dict.fromkeys(undecided),
+        "number": hex_number(head.block_number + 1),
+        "parentHash": hex_bytes(head.hash),
+        "extraData": "0x",
+        "gasUsed": hex_number(sum(entry.outcome.gas for entry in entries)),
+        "totalDifficulty": hex_number(total_difficulty),
+        "size": hex_number(sum(len(transaction.raw) for transaction in pending)),
+        "transactions": [transaction_json(each, None) if full else hex_bytes(each.hash) for each in pending],
         "uncles": [],
     }
 

@@ -23,6 +23,12 @@ def decode_block(raw: bytes) -> tuple[Header, tuple[Transaction, ...]]:
     if not isinstance(parts, list) or len(parts) != 3 or parts[2] != []:
         raise MalformedBlockError("found no block: expected header, transactions and an empty list of uncles")
     header, transactions, _ = parts
-    if not isinstance(transactions, list) or any(not isinstance(each, bytes) for each in transactions):
+    if not _is_flat(header):
+        raise MalformedBlockError("found no header in the block: expected a list of its fields")
+    if not _is_flat(transactions):
         raise MalformedBlockError("found no list of EIP-1559 transactions in the block")
     return Header.from_bytes(rlp.encode(header)), tuple(decode_transaction(each) for each in transactions)
+
+
+def _is_flat(part: object) -> bool:
+    return isinstance(part, list) and all(isinstance(each, bytes) for each in part)

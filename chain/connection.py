@@ -125,12 +125,15 @@ class Connection:
         with translated():
             return int(self.web3.eth.block_number)
 
-    def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float) -> bytes:
-        """Post a call of the registry; returns once it is visible (P20). A refusal raises with its reason."""
+    def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float | None) -> bytes:
+        """Post a call of the registry; returns once it is visible (P20). A refusal raises with its reason.
+
+        Without a deadline it does not wait for an external network to mine it, and refusals are not heard of.
+        """
         envelope = self._envelope(account, gas)
         with translated():
             sent = bytes(self.web3.eth.send_raw_transaction(sign_transaction(account, envelope, data)))
-        if not self.is_embedded:
+        if not self.is_embedded and deadline_s is not None:
             self._await_receipt(sent, account, data, deadline_s)
         return sent
 

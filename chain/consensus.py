@@ -116,7 +116,8 @@ def next_difficulty(genesis: Genesis, parent: Header, timestamp: int) -> int:
         return genesis.difficulty
     target = genesis.block_s
     early = max(-target, min(target, target - (timestamp - parent.timestamp)))
-    return max(1, parent.difficulty + parent.difficulty * early // (_RETARGET_DAMPING * target))
+    step = abs(parent.difficulty * early) // (_RETARGET_DAMPING * target) or 1  # or a small one would never rise
+    return max(1, parent.difficulty + (step if early > 0 else -step if early < 0 else 0))
 
 
 def check_header(header: Header, parent: Header, genesis: Genesis, now: float | None = None) -> None:
@@ -133,6 +134,12 @@ def check_header(header: Header, parent: Header, genesis: Genesis, now: float | 
     expected = next_difficulty(genesis, parent, header.timestamp)
     if header.difficulty != expected:
         raise DifficultyError(f"block {header.block_number} has difficulty {header.difficulty}, expected {expected}")
+    check_time(header, parent, genesis, now)
+    _check_constants(header, genesis)
+
+
+def check_time(header: Header, parent: Header, genesis: Genesis, now: float | None = None) -> None:
+    """Raise `TimestampError` for a time before the parent's, or ahead of the checker's clock by more than allowed."""
     if header.timestamp < parent.timestamp:
         raise TimestampError(
             f"block {header.block_number} is of {header.timestamp}, before its parent of {parent.timestamp}"
@@ -142,7 +149,6 @@ def check_header(header: Header, parent: Header, genesis: Genesis, now: float | 
             f"block {header.block_number} is of {header.timestamp}, {header.timestamp - now:.0f} s in the future; "
             f"at most {genesis.max_drift_s} s are allowed: check both clocks"
         )
-    _check_constants(header, genesis)
 
 
 def _check_constants(header: Header, genesis: Genesis) -> None:

@@ -11,17 +11,21 @@ import eth_abi
 from eth_abi.exceptions import DecodingError, EncodingError
 from eth_hash.auto import keccak
 
-from chain.errors import ContractError, NotRegistryCallError
+from chain.errors import ContractError, LedgerError, NotRegistryCallError
 
 CHUNK_BYTES = 96 * 1024
 _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
 _GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
-_GAS_PER_CALL = 400_000  # checks, storage, log
+_GAS_PER_CALL = 800_000  # checks, storage, log; evidence among 64 servers is the dearest
 # Slots of a sender's posts in a round, as registry.vy numbers them.
 PLAN, GRADIENT, CLOSE, MODEL, ENDORSE, ITERATE = 0, 1, 2, 3, 4, 16
 EQUIVOCATION = 2**256 - 1
 MAX_STEP = 100
+# As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
+MAX_BATCH = 64
+_LONGEST_BATCH = 4 + 32 * (2 + 2 * (1 + MAX_BATCH))
+_ABI_ERRORS = (DecodingError, EncodingError, OverflowError, UnicodeDecodeError)
 
 
 @dataclass(frozen=True)
@@ -185,10 +189,12 @@ def decode_call(data: bytes) -> Call:
     function = _by_selector().get(bytes(data[:4]))
     if function is None:
         raise NotRegistryCallError(f"found selector 0x{data[:4].hex()}, expected a function of the registry")
+    if "address[]" in function.types and len(data) > _LONGEST_BATCH:
+        raise NotRegistryCallError(f"found {len(data)} bytes of {function.name}, expected at most {_LONGEST_BATCH}")
     try:
         values = eth_abi.decode(function.types, data[4:])
         canonical = eth_abi.encode(function.types, values)
-    except (DecodingError, EncodingError, OverflowError) as error:
+    except _ABI_ERRORS as error:
         raise NotRegistryCallError(f"the arguments of {function.name} do not decode: {error}") from error
     if canonical != data[4:]:  # two readers could disagree about what it says
         raise NotRegistryCallError(f"the arguments of {function.name} are not in the ABI's canonical form")
@@ -196,22 +202,25 @@ def decode_call(data: bytes) -> Call:
 
 
 def decode_result(name: str, data: bytes) -> Any:
-    """What a view returned."""
-    values = eth_abi.decode(functions()[name].outputs, data)
+    """What a view returned; `LedgerError` if it cannot be the registry's answer."""
+    try:
+        values = eth_abi.decode(functions()[name].outputs, data)
+    except _ABI_ERRORS as error:
+        raise LedgerError(f"found {len(data)} bytes as the answer of {name}; is this the registry? {error}") from error
     return values[0] if len(values) == 1 else values
 
 
 def decode_log(topics: tuple[bytes, ...], data: bytes) -> Call | None:
     """A log of the registry as a named event; None if it is none of its events."""
     event = _by_topic().get(topics[0]) if topics else None
-    if event is None:
+    if event is None or len(topics) != 1 + len(event.indexed):
         return None
-    values = {
-        name: eth_abi.decode([kind], topic)[0] for (name, kind), topic in zip(event.indexed, topics[1:], strict=True)
-    }
-    decoded = eth_abi.decode([kind for _, kind in event.data], data)
-    values.update(zip((name for name, _ in event.data), decoded, strict=True))
-    return Call(event.name, values)
+    fields = event.indexed + event.data
+    try:
+        values = eth_abi.decode([kind for _, kind in fields], b"".join(topics[1:]) + data)
+    except _ABI_ERRORS:
+        return None
+    return Call(event.name, {name: value for (name, _), value in zip(fields, values, strict=True)})
 
 
 def revert_reason(output: bytes) -> str:
@@ -220,5 +229,5 @@ def revert_reason(output: bytes) -> str:
         return ""
     try:
         return str(eth_abi.decode(["string"], output[4:])[0])
-    except DecodingError:
+    except _ABI_ERRORS:
         return ""

@@ -18,7 +18,7 @@ class ContractError(ChainError):
 
 
 class StoreError(ChainError):
-    """A chain database that cannot be opened: missing, damaged, in use, or of another network."""
+    """A chain database that cannot be opened or written: missing, damaged, full, in use, or of another network."""
 
 
 class MiningError(ChainError):
@@ -78,6 +78,10 @@ class StateRootError(InvalidBlockError):
 
 class TransactionOrderError(InvalidBlockError):
     """Transactions out of the canonical order (C3)."""
+
+
+class FoundingError(InvalidBlockError):
+    """A first block that does not found the network (P2)."""
 
 
 class LeaderError(InvalidBlockError):

@@ -39,9 +39,9 @@ class Genesis:
 
     def __post_init__(self) -> None:
         checks = {
-            "chain_id": self.chain_id > 0,
+            "chain_id": 0 < self.chain_id < 2**256,
             "founder": re.fullmatch(r"0x[0-9a-f]{40}", self.founder) is not None,
-            "timestamp": self.timestamp >= 0,
+            "timestamp": 0 <= self.timestamp < 2**63,
             "gas_limit": 1_000_000 <= self.gas_limit < 2**63,
             "difficulty": 1 <= self.difficulty < 2**255,
             "difficulty_rule": self.difficulty_rule in (FIXED, RETARGET),
@@ -88,7 +88,7 @@ def read_genesis(text: str) -> Genesis:
     """A genesis from its JSON, unknown and missing keys named."""
     try:
         content: Any = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"the genesis is no JSON: {error}") from error
     known = {field.name: field for field in dataclasses.fields(Genesis)}
     if not isinstance(content, Mapping) or set(content) - set(known):

@@ -10,8 +10,10 @@ from typing import Any
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
+from chain import limit_recursion
 from chain.errors import KeyFileError
 
+limit_recursion()
 _SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _OTHERS = 0o077
 

@@ -76,10 +76,11 @@ class Ledger:
         self,
         connection: Connection,
         account: LocalAccount | None = None,
-        deadline_s: float = 60.0,
+        deadline_s: float | None = 60.0,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        """`deadline_s`: how long a post may take to be mined on an external network; None does not wait."""
         self._connection, self._account, self._deadline_s = connection, account, deadline_s
         self._now, self._sleep = now, sleep
 

@@ -1,31 +1,40 @@
 """The JSON-RPC methods of a node: what web3 needs, what tools ask for, and work for miners."""
 
+import functools
+import zlib
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
+
+import rlp
 
 from chain import parsing
 from chain.answers import (
     Json,
     Place,
     block_json,
-    header_json,
     hex_bytes,
     hex_number,
-    log_json,
+    pending_block_json,
     receipt_json,
     transaction_json,
 )
 from chain.blocks import encode_block
+from chain.contract import call_gas, functions
+from chain.genesis import FOUNDING_GAS
 from chain.headers import Header
+from chain.log_search import find_logs
 from chain.node import Node
 from chain.parsing import ParameterError
 from chain.proof import proof_of
-from chain.store import Block
-from chain.vm import Execution, StateView
 
-MAX_LOGS = 10_000
 PENDING = "pending"
+_HASH_TEXT = 66  # 0x and 32 bytes
+_MAX_FEE_BLOCKS = 1024
+_MAX_PERCENTILES = 100
+_PAYLOAD_BYTES = 7  # in what `settings` returns
+_GAS_PER_REGISTRATION = 60_000
+_REGISTRATION_BYTES = 64  # of calldata: a participant and its home
 
 
 class Methods:
@@ -37,7 +46,17 @@ class Methods:
     def table(self) -> dict[str, Callable[..., Any]]:
         """Methods by their JSON-RPC name."""
         prefixes = ("eth_", "net_", "web3_", "bfl_")
-        return {name: getattr(self, name) for name in dir(self) if name.startswith(prefixes)}
+        return {name: self._while_open(getattr(self, name)) for name in dir(self) if name.startswith(prefixes)}
+
+    def _while_open(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        """A closed node answers nothing, not even its chain id: whoever asks should look for another one."""
+
+        @functools.wraps(method)
+        def answer(*params: Any) -> Any:
+            _ = self._node.head  # raises `StoreError`
+            return method(*params)
+
+        return answer
 
     # --- the network
 
@@ -48,10 +67,7 @@ class Methods:
         return str(self._node.genesis.chain_id)
 
     def web3_clientVersion(self) -> str:  # noqa: N802
-        try:
-            return f"bfl/{version('bfl')}"
-        except PackageNotFoundError:
-            return "bfl"
+        return _client_version()
 
     def eth_syncing(self) -> bool:
         return False
@@ -65,14 +81,17 @@ class Methods:
     def eth_maxPriorityFeePerGas(self) -> str:  # noqa: N802
         return "0x0"
 
-    def eth_feeHistory(self, count: Any, newest: Any, _percentiles: Any = None) -> Json:  # noqa: N802
-        header = self._header(newest) or self._node.head
-        blocks = min(parsing.number(count, "block count"), header.block_number + 1, 1024)
+    def eth_feeHistory(self, count: Any, newest: Any, percentiles: Any = None) -> Json:  # noqa: N802
+        """Fees are always 0; how full the blocks were is real."""
+        last = self._known_header("latest" if newest == PENDING else newest).block_number
+        blocks = min(parsing.number(count, "block count"), last + 1, _MAX_FEE_BLOCKS)
+        asked = [] if percentiles is None else parsing.listed(percentiles, "percentiles", _MAX_PERCENTILES)
+        headers = [self._known_header(number) for number in range(last + 1 - blocks, last + 1)]
         return {
-            "oldestBlock": hex_number(header.block_number + 1 - blocks),
+            "oldestBlock": hex_number(last + 1 - blocks),
             "baseFeePerGas": ["0x0"] * (blocks + 1),
-            "gasUsedRatio": [0.0] * blocks,
-            "reward": [["0x0"] * len(_percentiles or [])] * blocks,
+            "gasUsedRatio": [header.gas_used / header.gas_limit for header in headers],
+            "reward": [["0x0"] * len(asked)] * blocks,
         }
 
     def bfl_genesis(self) -> str:
@@ -95,27 +114,45 @@ class Methods:
 
     def bfl_getRawBlock(self, which: Any) -> str | None:  # noqa: N802
         """A block as `bfl_importBlock` takes it, by number, tag or hash."""
-        is_hash = isinstance(which, str) and len(which) == 66
-        header = self._node.header(parsing.hash32(which)) if is_hash else self._header(which)
+        header = self._header(which)
         raw = self._node.raw_block(header.hash) if header else None
         return None if raw is None else hex_bytes(raw)
 
     def bfl_getRawHeader(self, which: Any) -> str | None:  # noqa: N802
-        """A header's bytes, by number or tag: what a device follows the chain with."""
+        """A header's bytes, by number, tag or hash: what a device follows the chain with."""
         header = self._header(which)
         return None if header is None else hex_bytes(header.to_bytes())
+
+    def bfl_getRawReceipts(self, which: Any) -> str | None:  # noqa: N802
+        """A block's receipts as the database has them (zlib of an RLP list), by number, tag or hash."""
+        header = self._header(which)
+        block = None if header is None else self._node.block(header.hash)
+        if block is None:
+            return None
+        encoded = rlp.encode([receipt.encoded for receipt in block.receipts], infer_serializer=False)
+        return hex_bytes(zlib.compress(encoded))
 
     def bfl_importBlock(self, raw: Any) -> str:  # noqa: N802
         return hex_bytes(self._node.import_block(parsing.data(raw, "block")).hash)
 
     def _header(self, which: Any) -> Header | None:
+        """A sealed block by tag, number or hash; none where there is none."""
         if which in ("latest", "safe", "finalized"):
             return self._node.head
         if which == "earliest":
             return self._node.header(0)
         if which == PENDING:
             raise ParameterError("block: found 'pending', expected a sealed one: a number, 'latest' or 'earliest'")
-        return self._node.header(parsing.number(which, "block"))
+        if isinstance(which, str) and len(which) == _HASH_TEXT:
+            return self._node.header(parsing.hash32(which, "block hash"))
+        number = parsing.number(which, "block")
+        return self._node.header(number) if number <= self._node.head.block_number else None
+
+    def _known_header(self, which: Any) -> Header:
+        header = self._header(which)
+        if header is None:
+            raise ParameterError(f"block {which} was not found; the head is {self._node.head.block_number}")
+        return header
 
     def _block_json(self, block_hash: bytes, full: Any) -> Json | None:
         full = parsing.flag(full, "full transactions")
@@ -123,19 +160,10 @@ class Methods:
         return None if block is None else block_json(block, encode_block(block.header, block.transactions), full)
 
     def _pending_block(self, full: bool) -> Json:
-        head = self._node.head
-        entries = [entry.post.transaction for entry in self._node.pool]
-        listed = [transaction_json(each, None) if full else hex_bytes(each.hash) for each in entries]
-        return header_json(head) | {
-            "number": hex_number(head.block_number + 1),
-            "parentHash": hex_bytes(head.hash),
-            "hash": None,
-            "nonce": None,
-            "totalDifficulty": hex_number(self._node.total_difficulty(head.hash)),
-            "size": "0x0",
-            "transactions": listed,
-            "uncles": [],
-        }
+        while True:
+            head, entries = self._node.head, self._node.pending()
+            if self._node.head == head:  # or else a block was sealed in between
+                return pending_block_json(head, self._node.total_difficulty(head.hash), entries, full)
 
     # --- transactions
 
@@ -144,15 +172,17 @@ class Methods:
 
     def eth_getTransactionByHash(self, transaction_hash: Any) -> Json | None:  # noqa: N802
         wanted = parsing.hash32(transaction_hash, "transaction hash")
-        found = self._sealed(wanted)
-        if found is not None:
-            block, index = found
-            return transaction_json(block.transactions[index], Place(block.header, index))
-        entry = self._node.pool.find(wanted)
-        return None if entry is None else transaction_json(entry.post.transaction, None)
+        entry = self._node.find_pending(wanted)  # first: what is sealed meanwhile is found below
+        if entry is not None:
+            return transaction_json(entry.post.transaction, None)
+        found = self._node.sealed(wanted)
+        if found is None:
+            return None
+        block, index = found
+        return transaction_json(block.transactions[index], Place(block.header, index))
 
     def eth_getTransactionReceipt(self, transaction_hash: Any) -> Json | None:  # noqa: N802
-        found = self._sealed(parsing.hash32(transaction_hash, "transaction hash"))
+        found = self._node.sealed(parsing.hash32(transaction_hash, "transaction hash"))
         if found is None:
             return None
         block, index = found
@@ -160,11 +190,11 @@ class Methods:
         return receipt_json(block, index, created)
 
     def eth_getTransactionCount(self, address: Any, which: Any = "latest") -> str:  # noqa: N802
-        return hex_number(self._state(which).nonce(parsing.address(address)))
+        return hex_number(self._node.nonce(parsing.address(address), self._after(which)))
 
     def bfl_pendingTransactions(self) -> list[str]:  # noqa: N802
         """Hashes of everything in the pool, in the order of arrival."""
-        return [hex_bytes(entry.post.transaction.hash) for entry in self._node.pool]
+        return [hex_bytes(entry.post.transaction.hash) for entry in self._node.pending()]
 
     def bfl_dropTransaction(self, transaction_hash: Any) -> bool:  # noqa: N802
         """Leave a pending transaction out of what this node builds."""
@@ -176,91 +206,54 @@ class Methods:
 
     def bfl_getProof(self, transaction_hash: Any) -> Json | None:  # noqa: N802
         """Inclusion and receipt of a sealed transaction, checkable without a node (P16)."""
-        found = self._sealed(parsing.hash32(transaction_hash, "transaction hash"))
+        found = self._node.sealed(parsing.hash32(transaction_hash, "transaction hash"))
         return None if found is None else proof_of(*found).to_json()
-
-    def _sealed(self, transaction_hash: bytes) -> tuple[Block, int] | None:
-        place = self._node.place(transaction_hash)
-        block = None if place is None else self._node.block(place[0])
-        return None if place is None or block is None else (block, place[1])
 
     # --- state
 
     def eth_getBalance(self, address: Any, which: Any = "latest") -> str:  # noqa: N802
         parsing.address(address)
-        self._state(which)
+        self._after(which)
         return "0x0"  # there is no money here
 
     def eth_getCode(self, address: Any, which: Any = "latest") -> str:  # noqa: N802
-        return hex_bytes(self._state(which).code(parsing.address(address)))
+        return hex_bytes(self._node.code(parsing.address(address), self._after(which)))
 
     def eth_getStorageAt(self, address: Any, slot: Any, which: Any = "latest") -> str:  # noqa: N802
-        value = self._state(which).storage(parsing.address(address), parsing.number(slot, "slot"))
+        value = self._node.storage(parsing.address(address), parsing.number(slot, "slot"), self._after(which))
         return hex_bytes(value.to_bytes(32, "big"))
 
-    def eth_call(self, call: Any, which: Any = "latest", _overrides: Any = None) -> str:
+    def eth_call(self, call: Any, which: Any = "latest", overrides: Any = None) -> str:
+        """What the registry answers; nothing else has code here. Precompiles are not run: a pairing takes 0.2 s."""
         wanted = parsing.mapping(call, "call")
+        if overrides:
+            raise ParameterError("overrides: found some, expected none: this node calls the state as it is")
         sender = parsing.address(wanted["from"], "from") if wanted.get("from") else bytes(20)
-        to = parsing.address(wanted.get("to"), "to")
-        sent = parsing.data(wanted.get("data", wanted.get("input", "0x")), "data")
-        header = None if which == PENDING else self._known_header(which)
-        return hex_bytes(self._node.call(sent, to, sender, header))
+        to, sent, after = parsing.address(wanted.get("to"), "to"), _input(wanted), self._after(which)
+        return hex_bytes(self._node.call(sent, to, sender, after)) if to == self._node.genesis.registry else "0x"
 
-    def eth_estimateGas(self, call: Any, _which: Any = "latest") -> str:  # noqa: N802
+    def eth_estimateGas(self, call: Any, _which: Any = "latest", _overrides: Any = None) -> str:  # noqa: N802
         """An upper bound; what is left over costs nothing. It executes nothing: estimating would run payloads twice."""
-        sent = parsing.data(parsing.mapping(call, "call").get("data", "0x"), "data")
-        return hex_number(min(self._node.genesis.gas_limit, 2_000_000 + 64 * len(sent)))
+        wanted = parsing.mapping(call, "call")
+        is_creation = wanted.get("to") is None or not self._node.code(self._node.genesis.registry)
+        gas = FOUNDING_GAS // 2 if is_creation else self._call_gas(_input(wanted))
+        return hex_number(min(self._node.genesis.gas_limit, gas))
 
-    def _state(self, which: Any) -> Execution | StateView:
-        return self._node.state(None if which == PENDING else self._known_header(which))
+    def _call_gas(self, sent: bytes) -> int:
+        gas = call_gas(len(sent), int(self._node.ask("settings")[_PAYLOAD_BYTES]))
+        if sent[:4] == functions()["register"].selector:
+            gas += _GAS_PER_REGISTRATION * (len(sent) // _REGISTRATION_BYTES)
+        return gas
 
-    def _known_header(self, which: Any) -> Header:
-        header = self._header(which)
-        if header is None:
-            raise ParameterError(f"block: found {which}, the head is {self._node.head.block_number}")
-        return header
+    def _after(self, which: Any) -> Header | None:
+        """The block after which the state is asked for; none for everything pending."""
+        return None if which == PENDING else self._known_header(which)
 
     # --- logs
 
     def eth_getLogs(self, criteria: Any) -> list[Json]:  # noqa: N802
         """Logs of a range of blocks, `pending` included, by address and topics."""
-        wanted = parsing.mapping(criteria, "filter")
-        addresses, topics = _addresses(wanted.get("address")), _topics(wanted.get("topics"))
-        found: list[Json] = []
-        for header in self._range(wanted):
-            if _may_contain(header, addresses, topics):
-                block = self._node.block(header.hash)
-                found += [] if block is None else _block_logs(block, addresses, topics)
-            if len(found) > MAX_LOGS:
-                raise ParameterError(f"more than {MAX_LOGS} logs; ask for fewer blocks")
-        if wanted.get("toBlock") == PENDING:
-            found += self._pending_logs(addresses, topics)
-        return found
-
-    def _range(self, wanted: Json) -> list[Header]:
-        if wanted.get("blockHash") is not None:
-            header = self._node.header(parsing.hash32(wanted["blockHash"], "block hash"))
-            return [header] if header else []
-        head = self._node.head.block_number
-        if wanted.get("fromBlock") == PENDING:
-            return []
-        first = self._number(wanted.get("fromBlock", "latest"))
-        last = head if wanted.get("toBlock") == PENDING else min(head, self._number(wanted.get("toBlock", "latest")))
-        headers = (self._node.header(number) for number in range(first, last + 1))
-        return [header for header in headers if header is not None]
-
-    def _number(self, which: Any) -> int:
-        if which in ("latest", "safe", "finalized"):
-            return self._node.head.block_number
-        return 0 if which == "earliest" else parsing.number(which, "block")
-
-    def _pending_logs(self, addresses: set[bytes], topics: list[set[bytes]]) -> list[Json]:
-        return [
-            log_json(log, entry.post.transaction, 0, 0, None)
-            for entry in self._node.pool
-            for log in entry.outcome.logs
-            if _matches(log.address, log.topics, addresses, topics)
-        ]
+        return find_logs(self._node, criteria)
 
     # --- work for miners (C6)
 
@@ -280,42 +273,17 @@ class Methods:
         return hex_bytes(self._node.submit_work(*found, parsing.data(device, "device")).hash)
 
 
-def _addresses(wanted: Any) -> set[bytes]:
-    listed = wanted if isinstance(wanted, list) else [] if wanted is None else [wanted]
-    return {parsing.address(each) for each in listed}
+def _input(call: Json) -> bytes:
+    """Calldata, under its old or its new name."""
+    old, new = call.get("data"), call.get("input")
+    if old is not None and new is not None and old != new:
+        raise ParameterError("call: found data and input that differ, expected one of them")
+    return parsing.data(next((each for each in (old, new) if each is not None), "0x"), "data")
 
 
-def _topics(wanted: Any) -> list[set[bytes]]:
-    """One set per position; an empty set matches anything."""
-    if wanted is None:
-        return []
-    if not isinstance(wanted, list) or len(wanted) > 4:
-        raise ParameterError("topics: expected a list of at most four")
-    positions = [each if isinstance(each, list) else [] if each is None else [each] for each in wanted]
-    return [{parsing.hash32(topic, "topic") for topic in position} for position in positions]
-
-
-def _matches(address: bytes, found: tuple[bytes, ...], addresses: set[bytes], topics: list[set[bytes]]) -> bool:
-    if addresses and address not in addresses:
-        return False
-    if len(topics) > len(found):
-        return False
-    return all(not wanted or topic in wanted for wanted, topic in zip(topics, found, strict=False))
-
-
-def _may_contain(header: Header, addresses: set[bytes], topics: list[set[bytes]]) -> bool:
-    """The header's bloom filter says no for sure, or maybe."""
-    from eth_bloom import BloomFilter
-
-    bloom = BloomFilter(header.bloom)
-    return all(not wanted or any(each in bloom for each in wanted) for wanted in [addresses, *topics])
-
-
-def _block_logs(block: Block, addresses: set[bytes], topics: list[set[bytes]]) -> list[Json]:
-    found, number = [], 0
-    for index, (transaction, receipt) in enumerate(zip(block.transactions, block.receipts, strict=True)):
-        for log in receipt.logs:
-            if _matches(log.address, log.topics, addresses, topics):
-                found.append(log_json(log, transaction, index, number, block.header))
-            number += 1
-    return found
+@functools.cache
+def _client_version() -> str:
+    try:
+        return f"bfl/{version('bfl')}"
+    except PackageNotFoundError:
+        return "bfl"

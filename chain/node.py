@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from chain.blocks import decode_block, encode_block
-from chain.consensus import Post, check_header, check_order, is_better, next_difficulty, read_post
+from chain.consensus import Post, check_header, check_order, check_time, is_better, next_difficulty, read_post
+from chain.database import IN_MEMORY
 from chain.errors import (
     FinalityError,
+    FoundingError,
     InvalidBlockError,
     LeaderError,
     ReceiptRootError,
@@ -25,15 +27,16 @@ from chain.errors import (
 )
 from chain.genesis import EMPTY_TRIE_ROOT, EMPTY_UNCLES_HASH, Genesis
 from chain.headers import Header
-from chain.pool import MAX_POOL_BYTES, Body, Pool
+from chain.pool import MAX_POOL_BYTES, Body, Entry, Pool
 from chain.receipts import block_bloom, trie_root
 from chain.seal import check_seal, draw_winner, find_nonce
-from chain.store import IN_MEMORY, Block, Store
+from chain.store import Block, Store
 from chain.transactions import Transaction
 from chain.vm import Execution, StateView, call_registry
 
 _NOBODY = bytes(20)
 _CALL_GAS = 1 << 40
+_CONTRACT_SEAL = 1  # in what `settings` returns
 
 
 @dataclass(frozen=True)
@@ -103,12 +106,20 @@ class Node:
     @classmethod
     def create(cls, path: Path | str, genesis: Genesis, **options: Any) -> "Node":
         """A node with a new database."""
-        return cls(Store.create(path, genesis), **options)
+        return cls._on(Store.create(path, genesis), options)
 
     @classmethod
     def open(cls, path: Path | str, **options: Any) -> "Node":
         """A node on an existing database."""
-        return cls(Store.open(path), **options)
+        return cls._on(Store.open(path), options)
+
+    @classmethod
+    def _on(cls, store: Store, options: Mapping[str, Any]) -> "Node":
+        try:
+            return cls(store, **options)
+        except BaseException:
+            store.close()
+            raise
 
     @classmethod
     def in_memory(cls, genesis: Genesis, **options: Any) -> "Node":
@@ -164,11 +175,28 @@ class Node:
         """(block number, position) of a sealed transaction."""
         return self._store.place(transaction_hash)
 
+    @_locked
+    def sealed(self, transaction_hash: bytes) -> tuple[Block, int] | None:
+        """The canonical block of a sealed transaction, and its position there."""
+        place = self._store.place(transaction_hash)
+        block = None if place is None else self.block(place[0])
+        return None if place is None or block is None else (block, place[1])
+
     @property
     @_locked
     def pool(self) -> Pool:
-        """What is pending."""
+        """What is pending. For the thread that owns the node; others ask `pending` and `find_pending`."""
         return self._pool
+
+    @_locked
+    def pending(self) -> tuple[Entry, ...]:
+        """The pending transactions, in the order of arrival."""
+        return tuple(self._pool)
+
+    @_locked
+    def find_pending(self, transaction_hash: bytes) -> Entry | None:
+        """A pending transaction."""
+        return self._pool.find(transaction_hash)
 
     @_locked
     def total_difficulty(self, block_hash: bytes) -> int:
@@ -177,8 +205,23 @@ class Node:
 
     @_locked
     def state(self, header: Header | None = None) -> Execution | StateView:
-        """The state after `header`, or the pending one."""
+        """The state after `header`, or the pending one. For the thread that owns the node; others ask the node."""
         return self._pool.state() if header is None else StateView(self._store, header)
+
+    @_locked
+    def nonce(self, address: bytes, header: Header | None = None) -> int:
+        """The nonce of the address' next transaction, after `header` or (None) everything pending."""
+        return self.state(header).nonce(address)
+
+    @_locked
+    def code(self, address: bytes, header: Header | None = None) -> bytes:
+        """Code at the address."""
+        return self.state(header).code(address)
+
+    @_locked
+    def storage(self, address: bytes, slot: int, header: Header | None = None) -> int:
+        """A storage slot."""
+        return self.state(header).storage(address, slot)
 
     @_locked
     def call(
@@ -204,7 +247,12 @@ class Node:
 
     @_locked
     def drop(self, transaction_hash: bytes) -> bool:
-        """Leave a pending transaction out of what this node builds."""
+        """Leave a pending transaction out of what this node builds; candidates that hold it are given up."""
+        self._candidates = {
+            leader: candidate
+            for leader, candidate in self._candidates.items()
+            if all(post.transaction.hash != transaction_hash for post in candidate.body.posts)
+        }
         return self._pool.drop(transaction_hash)
 
     # --- building and sealing
@@ -233,9 +281,12 @@ class Node:
             nonce=bytes(8),
             base_fee_per_gas=0,
         )
+        check_time(header, parent, self.genesis, self._now())
+        self._check_founding(header, body.execution)
         self._check_leader(header, body.execution)
         self._check_body(header, parent, body)
         header = replace(header, state_root=body.execution.state_root())
+        self._candidates.pop(coinbase, None)  # the last one proposed stands last
         self._candidates[coinbase] = _Candidate(header, body)
         return header
 
@@ -315,6 +366,7 @@ class Node:
             gas += outcome.gas
         body = Body(posts, tuple(receipts), execution)
         self._check_outcome(header, body)
+        self._check_founding(header, execution)
         self._check_leader(header, execution)
         self._check_winner(header.block_number, header.extra_data, execution)
         self._check_body(header, parent, body)
@@ -323,16 +375,23 @@ class Node:
     def _check_sender(self, post: Post, execution: Execution) -> None:
         if f"0x{post.sender.hex()}" == self.genesis.founder:
             return
+        if execution.parent.block_number == 0:
+            raise UnregisteredSenderError(f"0x{post.sender.hex()} is not the founder, and nothing is founded yet")
         if int(call_registry(execution, self.genesis, "home", post.sender), 16) == 0:
             raise UnregisteredSenderError(f"0x{post.sender.hex()} is not registered in this network")
 
     def _check_outcome(self, header: Header, body: Body) -> None:
         root = trie_root([receipt.encoded for receipt in body.receipts])
-        found = (header.receipt_root, header.gas_used, header.bloom)
-        if found != (root, body.gas_used, block_bloom(body.receipts)):
+        if (header.receipt_root, header.gas_used) != (root, body.gas_used):
             raise ReceiptRootError(
                 f"block {header.block_number}: executed here it has receipt root 0x{root.hex()} and gas "
                 f"{body.gas_used}; the header says 0x{header.receipt_root.hex()} and {header.gas_used}"
+            )
+        bloom = block_bloom(body.receipts)
+        if header.bloom != bloom:
+            raise ReceiptRootError(
+                f"block {header.block_number}: executed here it has the bloom filter 0x{bloom:x}; "
+                f"the header says 0x{header.bloom:x}"
             )
         state_root = body.execution.state_root()
         if state_root != header.state_root:
@@ -340,6 +399,15 @@ class Node:
                 f"block {header.block_number}: executed here it has state root 0x{state_root.hex()}, "
                 f"the header says 0x{header.state_root.hex()}"
             )
+
+    def _check_founding(self, header: Header, execution: Execution) -> None:
+        """Anybody can seal a first block without the founder's posts; no second one could follow it."""
+        if header.block_number > 1:
+            return
+        if not execution.code(self.genesis.registry) or not call_registry(execution, self.genesis, "founded"):
+            raise FoundingError("block 1 does not found the network: expected registry, participants and model 0")
+        if call_registry(execution, self.genesis, "settings")[_CONTRACT_SEAL]:
+            raise FoundingError("the registry of block 1 is sealed by calls, expected by blocks")
 
     def _check_leader(self, header: Header, execution: Execution) -> None:
         if header.block_number == 1:

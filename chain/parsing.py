@@ -4,7 +4,8 @@ import re
 from typing import Any
 
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
-_DATA = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
+_WORD: int = 2**256
+_SHOWN = 80
 
 
 class ParameterError(ValueError):
@@ -12,26 +13,24 @@ class ParameterError(ValueError):
 
 
 def number(value: Any, name: str) -> int:
-    """A quantity such as 0x1f."""
+    """A quantity of at most 256 bits, such as 0x1f."""
     if isinstance(value, str) and _QUANTITY.fullmatch(value):
         return int(value, 16)
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _WORD:
         return value
-    raise ParameterError(f"{name}: found {_shown(value)}, expected a quantity such as 0x1f")
+    raise ParameterError(f"{name}: found {shown(value)}, expected a quantity such as 0x1f")
 
 
 def data(value: Any, name: str) -> bytes:
     """Bytes such as 0x00ff."""
     if isinstance(value, str) and value[:2] == "0x":
         try:
-            return bytes.fromhex(value[2:]) if " " not in value else _refuse(value, name)
+            found = bytes.fromhex(value[2:])
         except ValueError:
-            return _refuse(value, name)
-    return _refuse(value, name)
-
-
-def _refuse(value: Any, name: str) -> bytes:
-    raise ParameterError(f"{name}: found {_shown(value)}, expected bytes such as 0x00ff")
+            found = b""
+        if 2 * len(found) == len(value) - 2:  # `fromhex` skips spaces, tabs and line ends
+            return found
+    raise ParameterError(f"{name}: found {shown(value)}, expected bytes such as 0x00ff")
 
 
 def fixed(value: Any, size: int, name: str) -> bytes:
@@ -56,16 +55,30 @@ def flag(value: Any, name: str) -> bool:
     """true or false."""
     if isinstance(value, bool):
         return value
-    raise ParameterError(f"{name}: found {_shown(value)}, expected true or false")
+    raise ParameterError(f"{name}: found {shown(value)}, expected true or false")
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
     """An object."""
     if isinstance(value, dict):
         return value
-    raise ParameterError(f"{name}: found {_shown(value)}, expected an object")
+    raise ParameterError(f"{name}: found {shown(value)}, expected an object")
 
 
-def _shown(value: Any) -> str:
+def listed(value: Any, name: str, most: int) -> list[Any]:
+    """A list of at most so many."""
+    if not isinstance(value, list):
+        raise ParameterError(f"{name}: found {shown(value)}, expected a list")
+    if len(value) > most:
+        raise ParameterError(f"{name}: found a list of {len(value)}, expected at most {most}")
+    return value
+
+
+def shown(value: Any) -> str:
+    """A value for a message: short, whatever it is. Lists and objects may be deep or long, so only their kind."""
+    if isinstance(value, list | dict):
+        return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"
+    if isinstance(value, str):
+        value = value[: _SHOWN + 1]  # before `repr`, which could make it four times as long
     text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

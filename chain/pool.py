@@ -7,6 +7,7 @@ from chain.consensus import Post, next_difficulty, read_post
 from chain.errors import (
     ChainError,
     NonceError,
+    NotRegistryCallError,
     OversizedPayloadError,
     PoolFullError,
     TransactionRefusedError,
@@ -23,6 +24,7 @@ MAX_POOL_TRANSACTIONS = 4096
 _ENVELOPE_BYTES = 8192
 _FOUNDING_BYTES = 8 << 20
 _KEPT_CONFLICTS = 64
+_SLOTTED = ("plan", "gradient", "close", "iterate", "model")  # what the registry takes as evidence
 _PAYLOAD_BYTES = 7  # in what `settings` returns
 
 
@@ -58,7 +60,7 @@ class Pool:
         self._gas = 0
         self._registered: set[bytes] = set()
         self.conflicts: list[tuple[Transaction, Transaction]] = []
-        """Two different posts of one sender for one slot: evidence of equivocation (P15)."""
+        """Two different posts of one sender for one slot: evidence of equivocation (P15); one pair per slot."""
         self._start(store.head())
 
     # --- following the head
@@ -84,7 +86,8 @@ class Pool:
         left = [e.post for e in self._entries.values() if not _is_over(e.post, head)]
         self._entries, self._bytes, self._gas = {}, 0, 0
         self.conflicts = []
-        self._registered = set()  # a reorganisation may have undone a registration
+        if head.parent_hash != self.head.hash:
+            self._registered = set()  # a reorganisation may have undone a registration
         self._start(head)
         for post in left:
             self._admit_again(post)
@@ -125,6 +128,7 @@ class Pool:
         """Execute all entries again: the last execution went into a candidate block."""
         posts = [entry.post for entry in self._entries.values()]
         self._entries, self._bytes, self._gas = {}, 0, 0
+        self._registered = set()
         self._start(self.head)
         for post in posts:
             self._admit_again(post)
@@ -151,9 +155,11 @@ class Pool:
     def _check_registered(self, post: Post) -> None:
         genesis = self._store.genesis
         sender = post.sender
+        if post.call is not None and not self.execution.code(genesis.registry):
+            raise NotRegistryCallError(f"found a call of {post.call.name}, but the registry is not created yet")
         if sender in self._registered or f"0x{sender.hex()}" == genesis.founder:
             return
-        if not self._entries and self.head.block_number == 0:
+        if self.head.block_number == 0:
             raise UnregisteredSenderError(f"0x{sender.hex()} is not the founder, and nothing is founded yet")
         if int(call_registry(self.execution, genesis, "home", sender), 16) == 0:
             raise UnregisteredSenderError(f"0x{sender.hex()} is not registered in this network")
@@ -167,11 +173,11 @@ class Pool:
             )
 
     def _note_conflict(self, post: Post) -> None:
-        if post.call is None or post.call.name in ("chunk", "register", "vote", "flag", "flag_equivocation"):
+        if post.call is None or post.call.name not in _SLOTTED:
             return
+        noted = {first.hash for first, _ in self.conflicts}
         for entry in self._entries.values():
-            same = entry.post.sender == post.sender and entry.post.call is not None
-            if same and entry.post.place[:2] == post.place[:2] and _is_same_slot(entry.post, post):
+            if entry.post.transaction.hash not in noted and _is_conflict(entry.post, post):
                 self.conflicts = [*self.conflicts, (entry.post.transaction, post.transaction)][-_KEPT_CONFLICTS:]
 
     def drop(self, transaction_hash: bytes) -> bool:
@@ -237,10 +243,12 @@ def _body(posts: list[Post], outcomes: list[Outcome], execution: Execution) -> B
     return Body(tuple(posts), tuple(receipts), execution)
 
 
-def _is_same_slot(left: Post, right: Post) -> bool:
-    if left.call is None or right.call is None or left.call.name != right.call.name:
+def _is_conflict(left: Post, right: Post) -> bool:
+    """Whether one sender says two things in one slot; the same thing sent again is no lie."""
+    if left.sender != right.sender or left.place[:2] != right.place[:2] or left.call is None or right.call is None:
         return False
-    return left.call["round"] == right.call["round"] if "round" in left.call else False
+    same_slot = left.call.name == right.call.name and left.call["round"] == right.call["round"]
+    return same_slot and left.call.arguments != right.call.arguments
 
 
 def _is_over(post: Post, head: Header) -> bool:

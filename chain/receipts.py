@@ -3,16 +3,23 @@
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import rlp
 from eth_bloom import BloomFilter
+from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
 from trie import HexaryTrie
-from trie.exceptions import BadTrieProof
+from trie.exceptions import BadTrieProof, InvalidNibbles, InvalidNode, ValidationError
+from trie.utils.nibbles import bytes_to_nibbles
 
 from chain.errors import ProofError
 from chain.genesis import EMPTY_TRIE_ROOT
 from chain.transactions import TYPE
+
+_MALFORMED = (RLPException, RecursionError, ValueError, TypeError, KeyError, IndexError)
+_NO_PATH = (BadTrieProof, InvalidNibbles, InvalidNode, ValidationError)
+_SHOWN_CHARACTERS = 200  # of an error that may quote a whole node
 
 
 @dataclass(frozen=True)
@@ -63,8 +70,8 @@ def decode_receipt(encoded: bytes) -> Receipt:
         )
         if receipt.encoded == encoded:
             return receipt
-    except (RLPException, RecursionError, ValueError, TypeError) as error:
-        raise ProofError(f"the receipt does not decode: {error}") from error
+    except _MALFORMED as error:
+        raise ProofError(f"the receipt does not decode: {str(error)[:_SHOWN_CHARACTERS]}") from error
     raise ProofError("the receipt is not in canonical form")
 
 
@@ -77,8 +84,42 @@ def block_bloom(receipts: Sequence[Receipt]) -> int:
 
 
 def trie_root(items: Sequence[bytes]) -> bytes:
-    """Root of the trie index -> item."""
-    return _trie(items).root_hash if items else EMPTY_TRIE_ROOT
+    """Root of the trie index -> item, from the leaves up: each item is hashed once, which `trie` does not promise."""
+    if not items:
+        return EMPTY_TRIE_ROOT
+    leaves = [(bytes_to_nibbles(rlp.encode(index)), item) for index, item in enumerate(items)]
+    return bytes(keccak(rlp.encode(_node(leaves, 0), infer_serializer=False)))
+
+
+def _node(leaves: list[tuple[tuple[int, ...], bytes]], depth: int) -> list[Any]:
+    """The node over leaves whose keys are equal up to `depth`; no index is a prefix of another: branches hold none."""
+    first = leaves[0][0]
+    if len(leaves) == 1:
+        return [_compact(first[depth:], is_leaf=True), leaves[0][1]]
+    shared = depth
+    while all(key[shared] == first[shared] for key, _ in leaves):
+        shared += 1
+    if shared > depth:
+        return [_compact(first[depth:shared], is_leaf=False), _reference(_node(leaves, shared))]
+    branch: list[Any] = [b""] * 17
+    for nibble in range(16):
+        below = [(key, item) for key, item in leaves if key[depth] == nibble]
+        if below:
+            branch[nibble] = _reference(_node(below, depth + 1))
+    return branch
+
+
+def _reference(node: list[Any]) -> Any:
+    """How a node names another: by hash, or whole if that is shorter."""
+    encoded = rlp.encode(node, infer_serializer=False)
+    return keccak(encoded) if len(encoded) >= 32 else node
+
+
+def _compact(nibbles: tuple[int, ...], is_leaf: bool) -> bytes:
+    """Hex-prefix encoding of a path."""
+    odd = len(nibbles) % 2
+    flagged = (2 * is_leaf + odd, *nibbles) if odd else (2 * is_leaf, 0, *nibbles)
+    return bytes(16 * high + low for high, low in zip(flagged[::2], flagged[1::2], strict=True))
 
 
 def inclusion_proof(items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
@@ -91,8 +132,9 @@ def proven_item(root: bytes, index: int, proof: Sequence[bytes]) -> bytes:
     try:
         nodes = [rlp.decode(node) for node in proof]
         item = HexaryTrie.get_from_proof(root, rlp.encode(index), nodes)
-    except (BadTrieProof, RLPException, RecursionError, ValueError, TypeError, KeyError, IndexError) as error:
-        raise ProofError(f"the nodes do not lead from root 0x{root.hex()} to item {index}: {error}") from error
+    except (*_NO_PATH, *_MALFORMED) as error:
+        reason = str(error)[:_SHOWN_CHARACTERS]
+        raise ProofError(f"the nodes do not lead from root 0x{root.hex()} to item {index}: {reason}") from error
     if not item:
         raise ProofError(f"root 0x{root.hex()} has no item {index}")
     return bytes(item)

@@ -18,6 +18,9 @@ MAX_PARAMETERS: constant(uint256) = 16384
 MAX_EVIDENCE: constant(uint256) = 1024
 MAX_STEP: constant(uint256) = 100
 MAX_SIGNED: constant(uint256) = MAX_PAYLOAD + 1024
+# What comes before the payload in an unsigned transaction: at most 478 bytes (RLP, then seven words of a gradient).
+MAX_HEAD: constant(uint256) = 512
+MAX_CHUNKS: constant(uint256) = 4096
 # Who calls at the start of a block on the embedded chain; nobody has its key (EIP-4788).
 SYSTEM: constant(address) = 0xffffFFFfFFffffffffffffffFfFFFfffFFFfFFfE
 
@@ -147,11 +150,9 @@ digest_in: HashMap[address, HashMap[uint256, bytes32]]
 # slot << 192 | round << 64 | chunks so far
 uploads: HashMap[address, uint256]
 
-# offender -> server -> round + 1 of its flag
+# offender -> server -> round of its last flag
 flagged: HashMap[address, HashMap[address, uint256]]
 votes: HashMap[address, HashMap[address, HashMap[address, bool]]]
-endorsements: uint256
-endorsed_round: uint256
 final_block: public(uint256)
 
 
@@ -165,6 +166,8 @@ def __init__(
     seal_difficulty: uint256,
 ):
     assert term_cap > 0 and turn_s > 0 and seal_difficulty > 0, "term cap, turn and difficulty must be positive"
+    # Sums of these and a round or a time must not overflow: nobody could be flagged, or no turn would ever come.
+    assert max(turn_s, max(flag_window, exclusion_rounds)) < 2**64, "turn, flag window and exclusion have 64 bits"
     FOUNDER = msg.sender
     CONTRACT_SEAL = contract_seal
     TERM_CAP = term_cap
@@ -197,7 +200,7 @@ def found(parameters: Bytes[MAX_PARAMETERS], digest: bytes32, chunks: uint256, p
     assert msg.sender == FOUNDER, "only the founder founds"
     assert not self.founded, "already founded"
     assert len(self.servers) > 0, "no edge server is registered"
-    self._check_payload(0, MODEL, digest, chunks, payload)
+    self._check_payload(0, MODEL, digest, chunks, keccak256(payload), len(payload))
     self.founded = True
     self.model_digest = digest
     self.published_by = msg.sender
@@ -209,8 +212,10 @@ def found(parameters: Bytes[MAX_PARAMETERS], digest: bytes32, chunks: uint256, p
 @external
 def vote(participant: address, home: address):
     """
-    @notice A strict majority of the servers that are not excluded adds a participant.
+    @notice A strict majority of the servers that are not excluded adds a participant. A server takes part from the
+            next round on: whose turn it is must not change within one.
     """
+    self._check_running()
     self._check_server(msg.sender)
     assert self.home[participant] == empty(address), "already registered"
     self.votes[participant][home][msg.sender] = True
@@ -224,6 +229,8 @@ def vote(participant: address, home: address):
                 yes += 1
     if 2 * yes > active:
         self._register(participant, home)
+        if participant == home:
+            self.excluded_through[participant] = self.round
 
 
 # --- one function per transaction of a round
@@ -250,12 +257,15 @@ def endorse(round: uint256, block_hash: bytes32):
     self._check_server(msg.sender)
     assert block_hash == self.parent_hash, "not the parent block"
     self._mark(ENDORSE, block_hash)
-    if self.endorsed_round != round:
-        self.endorsed_round = round
-        self.endorsements = 0
-    self.endorsements += 1
     log Endorsed(round=round, server=msg.sender, block_hash=block_hash)
-    if 2 * self.endorsements > self._active_servers():
+    endorsed: uint256 = 0
+    active: uint256 = 0
+    for server: address in self.servers:
+        if not self._is_excluded(server):
+            active += 1
+            if self._has_posted(server, ENDORSE):
+                endorsed += 1
+    if 2 * endorsed > active:
         self.final_block = block.number - 1
 
 
@@ -263,7 +273,7 @@ def endorse(round: uint256, block_hash: bytes32):
 def plan(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
     rank: uint256 = self._check_leader(round)
     assert self.planned != round, "this round is planned"
-    self._check_payload(round, PLAN, digest, chunks, payload)
+    self._check_payload(round, PLAN, digest, chunks, keccak256(payload), len(payload))
     self._mark(PLAN, digest)
     self.planned = round
     self.plan_digest = digest
@@ -287,7 +297,7 @@ def gradient(
     assert self.planned == round and plan_digest == self.plan_digest, "gradient for another plan"
     assert self.closed != round, "this round is closed"
     assert samples > 0 and iterations > 0, "no samples or no iterations"
-    self._check_payload(round, GRADIENT, digest, chunks, payload)
+    self._check_payload(round, GRADIENT, digest, chunks, keccak256(payload), len(payload))
     self._mark(GRADIENT, digest)
     log GradientPosted(
         round=round, sender=msg.sender, digest=digest, chunks=chunks, samples=samples, iterations=iterations
@@ -299,7 +309,7 @@ def close(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_P
     rank: uint256 = self._check_leader(round)
     assert self.planned == round, "this round is not planned"
     assert self.closed != round, "this round is closed"
-    self._check_payload(round, CLOSE, digest, chunks, payload)
+    self._check_payload(round, CLOSE, digest, chunks, keccak256(payload), len(payload))
     self._mark(CLOSE, digest)
     self.closed = round
     log Closed(round=round, leader=msg.sender, digest=digest, chunks=chunks, rank=rank)
@@ -311,7 +321,7 @@ def iterate(round: uint256, step: uint256, digest: bytes32, chunks: uint256, pay
     self._check_server(msg.sender)
     assert self.closed == round, "this round is not closed"
     assert step <= MAX_STEP, "no such step"
-    self._check_payload(round, ITERATE + step, digest, chunks, payload)
+    self._check_payload(round, ITERATE + step, digest, chunks, keccak256(payload), len(payload))
     self._mark(ITERATE + step, digest)
     log IteratePosted(round=round, sender=msg.sender, step=step, digest=digest, chunks=chunks)
 
@@ -326,11 +336,13 @@ def flag(
     evidence: Bytes[MAX_EVIDENCE],
 ):
     """
-    @notice A server says that the offender's post in `slot` is wrong (expected digest), or missing (no transaction).
+    @notice A server says that the offender's post in `slot` is wrong (expected digest), or was missing at the deadline
+            (no transaction), whatever came afterwards.
     """
     self._check_round(round)
     self._check_server(msg.sender)
-    assert expected != self.digest_in[offender][slot] or not self._has_posted(offender, slot), "the digest is as expected"
+    if transaction_hash != empty(bytes32) and self._has_posted(offender, slot):
+        assert expected != self.digest_in[offender][slot], "the digest is as expected"
     log Flagged(
         round=round,
         offender=offender,
@@ -353,7 +365,7 @@ def flag_equivocation(
 ):
     """
     @notice Two different posts for one slot of one round, both signed by the offender: unsigned transactions and
-            signatures (r, s, parity), recovered here.
+            signatures (r, s, parity), recovered here. The same post signed twice (a higher fee, another nonce) is none.
     """
     self._check_round(round)
     self._check_server(msg.sender)
@@ -362,10 +374,23 @@ def flag_equivocation(
     assert hash_1 != hash_2, "the same transaction twice"
     assert self._signer(hash_1, first_signature) == offender, "the first is not signed by the offender"
     assert self._signer(hash_2, second_signature) == offender, "the second is not signed by the offender"
-    slot_1: bytes32 = self._posted_slot(first)
-    assert slot_1 == self._posted_slot(second), "not for the same slot"
+    head_1: Bytes[MAX_HEAD] = slice(first, 0, MAX_HEAD) if len(first) > MAX_HEAD else convert(first, Bytes[MAX_HEAD])
+    head_2: Bytes[MAX_HEAD] = slice(second, 0, MAX_HEAD) if len(second) > MAX_HEAD else convert(second, Bytes[MAX_HEAD])
+    slot_1: bytes32 = empty(bytes32)
+    slot_2: bytes32 = empty(bytes32)
+    said_1: bytes32 = empty(bytes32)
+    said_2: bytes32 = empty(bytes32)
+    slot_1, said_1 = self._signed_post(head_1, len(first))
+    slot_2, said_2 = self._signed_post(head_2, len(second))
+    assert slot_1 == slot_2, "not for the same slot"
+    assert said_1 != said_2, "the same post twice"
     log Flagged(
-        round=round, offender=offender, server=msg.sender, slot=max_value(uint256), transaction_hash=hash_1, expected=hash_2
+        round=round,
+        offender=offender,
+        server=msg.sender,
+        slot=max_value(uint256),
+        transaction_hash=hash_1,
+        expected=hash_2,
     )
     self._flag(offender)
 
@@ -375,7 +400,7 @@ def model(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_P
     rank: uint256 = self._check_leader(round)
     assert self.closed == round, "this round is not closed"
     assert self.published != round, "this round has a model"
-    self._check_payload(round, MODEL, digest, chunks, payload)
+    self._check_payload(round, MODEL, digest, chunks, keccak256(payload), len(payload))
     self._mark(MODEL, digest)
     self.published = round
     self.published_by = msg.sender
@@ -394,8 +419,12 @@ def chunk(round: uint256, slot: uint256, index: uint256, data: Bytes[MAX_CHUNK])
     if self.founded:
         self._check_round(round)
         self._check_member(msg.sender)
+        assert slot == GRADIENT or not self._is_device(msg.sender), "not an edge server"
+        assert not self._has_posted(msg.sender, slot), "already posted"
     else:
         assert msg.sender == FOUNDER and round == 0, "not founded yet"
+    assert slot <= MODEL or (slot >= ITERATE and slot <= ITERATE + MAX_STEP), "no such slot"
+    assert index < MAX_CHUNKS, "too many chunks"
     assert len(data) > 0, "an empty chunk"
     key: uint256 = (slot << 192) | (round << 64)
     assert index == 0 or self.uploads[msg.sender] == key | index, "chunks out of order"
@@ -480,7 +509,8 @@ def anchor() -> uint256:
 @view
 def settings() -> (address, bool, uint256, uint256, uint256, uint256, uint256, uint256):
     """
-    @notice Founder, sealed by calls, term cap, turn in seconds, flag window, exclusion rounds, difficulty, payload bytes.
+    @notice Founder, sealed by calls, term cap, turn in seconds, flag window, exclusion rounds, difficulty, payload
+            bytes.
     """
     return FOUNDER, CONTRACT_SEAL, TERM_CAP, TURN_S, FLAG_WINDOW, EXCLUSION_ROUNDS, SEAL_DIFFICULTY, MAX_PAYLOAD
 
@@ -493,6 +523,7 @@ def _register(participant: address, home: address):
     assert participant != empty(address), "no address"
     assert self.home[participant] == empty(address), "already registered"
     if participant == home:
+        assert len(self.servers) < MAX_SERVERS, "no room for another edge server"
         self.servers.append(participant)
     else:
         assert self.home[home] == home and home != empty(address), "the home is no edge server"
@@ -524,8 +555,15 @@ def _reign(leader: address):
 
 @internal
 @view
+def _check_running():
+    """The founding block is no round: where blocks are rounds, the first begins with the block after it."""
+    assert self.founded and self.round > 0, "not founded yet"
+
+
+@internal
+@view
 def _check_round(round: uint256):
-    assert self.founded, "not founded yet"
+    self._check_running()
     assert round == self.round, "wrong round"
 
 
@@ -557,11 +595,13 @@ def _check_leader(round: uint256) -> uint256:
 
 @internal
 @view
-def _check_payload(round: uint256, slot: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
+def _check_payload(round: uint256, slot: uint256, digest: bytes32, chunks: uint256, found: bytes32, length: uint256):
+    """Digest and length of the payload instead of itself: each argument that holds it costs a whole frame."""
     if chunks == 0:
-        assert keccak256(payload) == digest, "the payload does not have this digest"
+        assert found == digest, "the payload does not have this digest"
     else:
-        assert len(payload) == 0, "a payload beside its chunks"
+        assert length == 0, "a payload beside its chunks"
+        assert chunks <= MAX_CHUNKS, "too many chunks"
         assert self.uploads[msg.sender] == (slot << 192) | (round << 64) | chunks, "chunks are missing"
 
 
@@ -594,16 +634,6 @@ def _is_device(who: address) -> bool:
 @view
 def _is_excluded(who: address) -> bool:
     return self.excluded_through[who] >= self.round and self.excluded_through[who] != 0
-
-
-@internal
-@view
-def _active_servers() -> uint256:
-    active: uint256 = 0
-    for server: address in self.servers:
-        if not self._is_excluded(server):
-            active += 1
-    return active
 
 
 @internal
@@ -653,17 +683,19 @@ def _flag(offender: address):
     assert self.home[offender] != empty(address), "the offender is not registered"
     assert offender != msg.sender, "nobody flags itself"
     assert not self._is_excluded(offender), "already excluded"
-    assert self.flagged[offender][msg.sender] != self.round + 1, "already flagged"
-    self.flagged[offender][msg.sender] = self.round + 1
+    assert self.flagged[offender][msg.sender] != self.round, "already flagged"
+    self.flagged[offender][msg.sender] = self.round
+    served: uint256 = self.excluded_through[offender]  # flags up to here have had their effect
     valid: uint256 = 0
+    active: uint256 = 0
     for server: address in self.servers:
-        flag_round: uint256 = self.flagged[offender][server]
-        if flag_round != 0 and flag_round + FLAG_WINDOW > self.round and not self._is_excluded(server):
-            valid += 1
-    if 2 * valid > self._active_servers():
+        if not self._is_excluded(server):
+            active += 1
+            flag_round: uint256 = self.flagged[offender][server]
+            if flag_round > served and flag_round + FLAG_WINDOW >= self.round:
+                valid += 1
+    if 2 * valid > active:
         self.excluded_through[offender] = self.round + EXCLUSION_ROUNDS
-        for server: address in self.servers:
-            self.flagged[offender][server] = 0
         log Excluded(round=self.round, participant=offender, last_round=self.round + EXCLUSION_ROUNDS)
 
 
@@ -713,13 +745,26 @@ def _signer(unsigned_hash: bytes32, signature: Bytes[65]) -> address:
 
 
 @internal
+@pure
+def _number(data: Bytes[MAX_HEAD], at: uint256, length: uint256) -> uint256:
+    """The number in `length` bytes, at most 32."""
+    if length == 0:
+        return 0
+    return convert(extract32(data, at), uint256) >> (8 * (32 - length))
+
+
+@internal
 @view
-def _posted_slot(unsigned: Bytes[MAX_SIGNED]) -> bytes32:
-    """Which slot of which round an unsigned EIP-1559 transaction posts to: its RLP is walked up to the call's first words."""
+def _signed_post(unsigned: Bytes[MAX_HEAD], size: uint256) -> (bytes32, bytes32):
+    """
+    Which slot of which round an unsigned EIP-1559 transaction posts to, and what it says: digests, numbers, not gas and
+    nonce. Its RLP is walked up to the payload, which the digest stands for; `size` is that of the whole transaction.
+    """
     assert convert(slice(unsigned, 0, 1), uint256) == 2, "not an EIP-1559 transaction"
     list_prefix: uint256 = convert(slice(unsigned, 1, 1), uint256)
     assert list_prefix > 247, "not a call"
     at: uint256 = 2 + list_prefix - 247
+    assert at + self._number(unsigned, 2, list_prefix - 247) == size, "not a call"
     # chain id, nonce, priority fee, fee, gas, to, value
     for i: uint256 in range(7):
         prefix: uint256 = convert(slice(unsigned, at, 1), uint256)
@@ -728,25 +773,31 @@ def _posted_slot(unsigned: Bytes[MAX_SIGNED]) -> bytes32:
         field: uint256 = prefix
         if prefix >= 128:
             length = prefix - 128
-            field = 0
-            if length > 0:
-                field = convert(extract32(unsigned, at + 1), uint256) >> (8 * (32 - length))
+            field = self._number(unsigned, at + 1, length)
         at += 1 + length
         assert i != 0 or field == chain.id, "for another chain"
         assert i != 5 or field == convert(self, uint256), "for another contract"
     data_prefix: uint256 = convert(slice(unsigned, at, 1), uint256)
     assert data_prefix > 183 and data_prefix <= 191, "not a call"
+    data_size: uint256 = self._number(unsigned, at + 1, data_prefix - 183)
     at += 1 + data_prefix - 183
+    # One byte is left for the empty access list.
+    assert at + data_size + 1 == size, "not a call"
     selector: bytes4 = convert(slice(unsigned, at, 4), bytes4)
     step: bytes32 = empty(bytes32)
+    words: uint256 = 3
     if selector == method_id("iterate(uint256,uint256,bytes32,uint256,bytes)", output_type=bytes4):
         step = extract32(unsigned, at + 36)
+        words = 4
+    elif selector == method_id(
+        "gradient(uint256,bytes32,bytes32,uint256,uint256,bytes32,uint256,bytes)", output_type=bytes4
+    ):
+        words = 7
     else:
         assert (
             selector == method_id("plan(uint256,bytes32,uint256,bytes)", output_type=bytes4)
             or selector == method_id("close(uint256,bytes32,uint256,bytes)", output_type=bytes4)
             or selector == method_id("model(uint256,bytes32,uint256,bytes)", output_type=bytes4)
-            or selector
-            == method_id("gradient(uint256,bytes32,bytes32,uint256,uint256,bytes32,uint256,bytes)", output_type=bytes4)
         ), "not a post"
-    return keccak256(concat(selector, extract32(unsigned, at + 4), step))
+    slot: bytes32 = keccak256(concat(selector, extract32(unsigned, at + 4), step))
+    return slot, keccak256(slice(unsigned, at, 4 + 32 * words))

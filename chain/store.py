@@ -5,22 +5,25 @@ with the old head or the new one. Bodies are one blob per block, so that pages a
 """
 
 import contextlib
-import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import rlp
+from rlp.exceptions import RLPException
 
-from chain.errors import StoreError
+from chain.database import CREATE, IN_MEMORY, READ, WRITE, Database
+from chain.errors import ChainError, StoreError
 from chain.genesis import Genesis, read_genesis
 from chain.headers import Header
 from chain.receipts import Receipt, decode_receipt
 from chain.transactions import Transaction, decode_transaction
 
-IN_MEMORY = ":memory:"
 FORMAT = 1
+_MAX_NUMBER = 2**63 - 1  # that SQLite holds
+T = TypeVar("T")
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE node (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
@@ -50,10 +53,10 @@ class Block:
 
 
 class Store:
-    """One chain database. Not locked: its owner serialises access."""
+    """One chain database. Not locked against threads: its owner serialises access."""
 
-    def __init__(self, connection: sqlite3.Connection, genesis: Genesis) -> None:
-        self._db = connection
+    def __init__(self, database: Database, genesis: Genesis) -> None:
+        self._db = database
         self.genesis = genesis
 
     # --- opening
@@ -61,65 +64,59 @@ class Store:
     @classmethod
     def create(cls, path: Path | str, genesis: Genesis) -> "Store":
         """A new database with block 0; the file must not exist."""
-        if path != IN_MEMORY and Path(path).exists():
-            raise StoreError(f"{path} exists; open it, or choose another place for a new chain")
-        connection = _connect(path, "rwc")
-        store = cls(connection, genesis)
-        with store.transaction():
-            for statement in _SCHEMA.split(";")[:-1]:
-                connection.execute(statement)
-            connection.execute("INSERT INTO meta VALUES ('format', ?)", (FORMAT,))
-            connection.execute("INSERT INTO meta VALUES ('genesis', ?)", (genesis.canonical_json(),))
-            store.add_block(Block(genesis.header, (), (), genesis.difficulty))
-            store.make_canonical(genesis.header)
+        with contextlib.ExitStack() as undo:
+            database = Database(path, CREATE)
+            if path != IN_MEMORY:
+                undo.callback(Path(path).unlink)
+            undo.callback(database.close)
+            store = cls(database, genesis)
+            database.make_durable()
+            store._write_genesis()
+            undo.pop_all()
         return store
+
+    def _write_genesis(self) -> None:
+        with self.transaction():
+            for statement in _SCHEMA.split(";")[:-1]:
+                self._db.write(statement)
+            self._db.write("INSERT INTO meta VALUES ('format', ?)", FORMAT)
+            self._db.write("INSERT INTO meta VALUES ('genesis', ?)", self.genesis.canonical_json())
+            self.add_block(Block(self.genesis.header, (), (), self.genesis.difficulty))
+            self.make_canonical(self.genesis.header)
 
     @classmethod
     def open(cls, path: Path | str, read_only: bool = False) -> "Store":
-        """An existing database."""
+        """An existing database; for writing by one process at a time."""
         if not Path(path).is_file():
             raise StoreError(f"{path} is no chain database; expected a file made by a run or by `bfl network node`")
-        connection = _connect(path, "ro" if read_only else "rw")
-        try:
-            meta = dict(connection.execute("SELECT name, value FROM meta"))
-        except sqlite3.DatabaseError as error:
-            connection.close()
-            raise StoreError(f"{path} is no chain database, or is damaged: {error}") from error
-        if meta.get("format") != FORMAT:
-            connection.close()
-            raise StoreError(f"{path} has format {meta.get('format')!r}, expected {FORMAT}")
-        store = cls(connection, read_genesis(meta.get("genesis", "")))
-        store.head()  # a database without one is damaged
+        with contextlib.ExitStack() as undo:
+            database = Database(path, READ if read_only else WRITE)
+            undo.callback(database.close)
+            store = cls(database, _genesis_in(database, path))
+            store.head()  # a database without one is damaged
+            if not read_only:
+                database.make_durable()
+            undo.pop_all()
         return store
 
     def close(self) -> None:
         """Give the file back; what was committed is there."""
         self._db.close()
 
-    @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
+    def transaction(self) -> contextlib.AbstractContextManager[None]:
         """All writes inside, or none. Inside another one it is part of that."""
-        if self._db.in_transaction:
-            yield
-            return
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+        return self._db.transaction()
 
     # --- state nodes
 
     def node(self, key: bytes) -> bytes | None:
         """A node of a state trie, or code."""
-        row = self._db.execute("SELECT value FROM node WHERE key = ?", (key,)).fetchone()
+        row = self._db.row("SELECT value FROM node WHERE key = ?", key)
         return row[0] if row else None
 
     def put_nodes(self, nodes: Sequence[tuple[bytes, bytes]]) -> None:
         """Nodes are named by their hash: one that is there stays."""
-        self._db.executemany("INSERT OR IGNORE INTO node VALUES (?, ?)", nodes)
+        self._db.write_all("INSERT OR IGNORE INTO node VALUES (?, ?)", nodes)
 
     # --- blocks
 
@@ -127,17 +124,15 @@ class Store:
         """Remember a block; which chain is canonical is decided by `make_canonical`."""
         body = rlp.encode([transaction.raw for transaction in block.transactions], infer_serializer=False)
         receipts = zlib.compress(rlp.encode([r.encoded for r in block.receipts], infer_serializer=False))
-        self._db.execute(
+        self._db.write(
             "INSERT INTO block (hash, number, total_difficulty, canonical, header, receipts, body) "
             "VALUES (?, ?, ?, 0, ?, ?, ?)",
-            (
-                block.header.hash,
-                block.header.block_number,
-                str(block.total_difficulty),
-                block.header.to_bytes(),
-                receipts,
-                body,
-            ),
+            block.header.hash,
+            block.header.block_number,
+            str(block.total_difficulty),
+            block.header.to_bytes(),
+            receipts,
+            body,
         )
 
     def make_canonical(self, head: Header, hashes: Sequence[bytes] | None = None) -> list[Header]:
@@ -155,12 +150,12 @@ class Store:
         for header in joining:
             known = hashes if header is head else None
             self._join_branch(header, [t.hash for t in self.transactions(header.hash)] if known is None else known)
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES ('head', ?)", (head.hash,))
+        self._db.write("INSERT OR REPLACE INTO meta VALUES ('head', ?)", head.hash)
         return left
 
     def _join_branch(self, header: Header, hashes: Sequence[bytes]) -> None:
-        self._db.execute("UPDATE block SET canonical = 1 WHERE hash = ?", (header.hash,))
-        self._db.executemany(
+        self._db.write("UPDATE block SET canonical = 1 WHERE hash = ?", header.hash)
+        self._db.write_all(
             "INSERT OR REPLACE INTO place VALUES (?, ?, ?)",
             [(hash_, header.block_number, position) for position, hash_ in enumerate(hashes)],
         )
@@ -169,34 +164,32 @@ class Store:
         ancestor = head
         while ancestor.block_number > 0 and not self._is_canonical(ancestor.hash):
             ancestor = self.header_by_hash(ancestor.parent_hash)
-        rows = self._db.execute(
-            "SELECT header FROM block WHERE canonical = 1 AND number > ? ORDER BY number DESC", (ancestor.block_number,)
-        ).fetchall()
-        left = [Header.from_bytes(row[0]) for row in rows]
+        rows = self._db.rows(
+            "SELECT header FROM block WHERE canonical = 1 AND number > ? ORDER BY number DESC", ancestor.block_number
+        )
+        left = [_read(Header.from_bytes, row[0], "a header") for row in rows]
         for header in left:
-            self._db.execute("UPDATE block SET canonical = 0 WHERE hash = ?", (header.hash,))
-            self._db.execute("DELETE FROM place WHERE block = ?", (header.block_number,))
+            self._db.write("UPDATE block SET canonical = 0 WHERE hash = ?", header.hash)
+            self._db.write("DELETE FROM place WHERE block = ?", header.block_number)
         return left
 
     def _is_canonical(self, block_hash: bytes) -> bool:
-        row = self._db.execute("SELECT canonical FROM block WHERE hash = ?", (block_hash,)).fetchone()
+        row = self._db.row("SELECT canonical FROM block WHERE hash = ?", block_hash)
         return bool(row and row[0])
 
     # --- reading
 
     def head(self) -> Header:
         """Header of the last canonical block."""
-        row = self._db.execute(
-            "SELECT header FROM block WHERE hash = (SELECT value FROM meta WHERE name = 'head')"
-        ).fetchone()
+        row = self._db.row("SELECT header FROM block WHERE hash = (SELECT value FROM meta WHERE name = 'head')")
         if row is None:
-            raise StoreError("the database has no head; it is damaged")
-        return Header.from_bytes(row[0])
+            raise StoreError("the chain database has no head; it is damaged")
+        return _read(Header.from_bytes, row[0], "the head")
 
     def find_header(self, block_hash: bytes) -> Header | None:
         """The header with this hash, canonical or not."""
-        row = self._db.execute("SELECT header FROM block WHERE hash = ?", (block_hash,)).fetchone()
-        return Header.from_bytes(row[0]) if row else None
+        row = self._db.row("SELECT header FROM block WHERE hash = ?", block_hash)
+        return _read(Header.from_bytes, row[0], f"header 0x{block_hash.hex()}") if row else None
 
     def header_by_hash(self, block_hash: bytes) -> Header:
         """As `find_header`, for a header that must be there."""
@@ -207,25 +200,27 @@ class Store:
 
     def canonical_hash(self, number: int) -> bytes | None:
         """Hash of the canonical block with this number."""
-        row = self._db.execute("SELECT hash FROM block WHERE number = ? AND canonical = 1", (number,)).fetchone()
+        if number > _MAX_NUMBER:
+            return None
+        row = self._db.row("SELECT hash FROM block WHERE number = ? AND canonical = 1", number)
         return row[0] if row else None
 
     def total_difficulty(self, block_hash: bytes) -> int:
         """Work of the chain up to and including this block."""
-        row = self._db.execute("SELECT total_difficulty FROM block WHERE hash = ?", (block_hash,)).fetchone()
+        row = self._db.row("SELECT total_difficulty FROM block WHERE hash = ?", block_hash)
         if row is None:
             raise StoreError(f"block 0x{block_hash.hex()} is not in the database")
         return int(row[0])
 
     def transactions(self, block_hash: bytes) -> tuple[Transaction, ...]:
         """A block's transactions."""
-        row = self._db.execute("SELECT body FROM block WHERE hash = ?", (block_hash,)).fetchone()
-        return tuple(decode_transaction(raw) for raw in rlp.decode(row[0])) if row else ()
+        row = self._db.row("SELECT body FROM block WHERE hash = ?", block_hash)
+        return _read(_transactions, row[0], f"the body of block 0x{block_hash.hex()}") if row else ()
 
     def receipts(self, block_hash: bytes) -> tuple[Receipt, ...]:
         """A block's receipts."""
-        row = self._db.execute("SELECT receipts FROM block WHERE hash = ?", (block_hash,)).fetchone()
-        return tuple(decode_receipt(each) for each in rlp.decode(zlib.decompress(row[0]))) if row else ()
+        row = self._db.row("SELECT receipts FROM block WHERE hash = ?", block_hash)
+        return _read(_receipts, row[0], f"the receipts of block 0x{block_hash.hex()}") if row else ()
 
     def block(self, block_hash: bytes) -> Block:
         """A whole block."""
@@ -238,18 +233,29 @@ class Store:
 
     def place(self, transaction_hash: bytes) -> tuple[int, int] | None:
         """(block number, position) of a transaction of the canonical chain."""
-        row = self._db.execute("SELECT block, position FROM place WHERE hash = ?", (transaction_hash,)).fetchone()
+        row = self._db.row("SELECT block, position FROM place WHERE hash = ?", transaction_hash)
         return (row[0], row[1]) if row else None
 
 
-def _connect(path: Path | str, mode: str) -> sqlite3.Connection:
-    target = "file::memory:" if path == IN_MEMORY else f"{Path(path).absolute().as_uri()}?mode={mode}"
+def _transactions(blob: bytes) -> tuple[Transaction, ...]:
+    return tuple(decode_transaction(raw) for raw in rlp.decode(blob))
+
+
+def _receipts(blob: bytes) -> tuple[Receipt, ...]:
+    return tuple(decode_receipt(each) for each in rlp.decode(zlib.decompress(blob)))
+
+
+def _read(decode: Callable[[bytes], T], blob: bytes, what: str) -> T:
+    """What a blob of the database says; SQLite notices damaged pages, not damaged blobs."""
     try:
-        connection = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
-        if mode != "ro":
-            # A sealed block survives a power cut too, not only a killed process.
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-    except sqlite3.Error as error:
-        raise StoreError(f"{path} cannot be opened: {error}") from error
-    return connection
+        return decode(blob)
+    except (ChainError, RLPException, RecursionError, zlib.error, TypeError) as error:
+        raise StoreError(f"{what} is damaged in the chain database: {error}") from error
+
+
+def _genesis_in(database: Database, path: Path | str) -> Genesis:
+    """Which network the file is of."""
+    meta = {row[0]: row[1] for row in database.rows("SELECT name, value FROM meta")}
+    if meta.get("format") != FORMAT:
+        raise StoreError(f"{path} has format {meta.get('format')!r}, expected {FORMAT}")
+    return read_genesis(meta.get("genesis", ""))

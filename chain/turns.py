@@ -50,6 +50,6 @@ def rank_of(
     """Rank of a server for the block after `parents[-1]`; None if it may not lead at all."""
     parent = parents[-1]
     active = [each for each in membership.servers if each not in excluded]
-    winner_home = membership.homes.get(parent.winner) if parent.winner else None
+    winner_home = membership.homes[parent.winner] if parent.winner and membership.is_device(parent.winner) else None
     ranked = ranked_servers(active, winner_home, parent.hash, spent_leader(parents, membership.term_cap))
     return ranked.index(server) if server in ranked else None

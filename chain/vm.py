@@ -20,15 +20,16 @@ from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedT
 from eth.vm.message import Message
 from eth_utils import ValidationError
 
-from chain import contract
+from chain import contract, limit_recursion
 from chain.contract import revert_reason
-from chain.errors import GasError, NonceError, RevertedError, StateRootError, TransactionRefusedError
+from chain.errors import GasError, NonceError, RevertedError, StateRootError
 from chain.genesis import Genesis
 from chain.headers import Header
 from chain.receipts import Log, Receipt
 from chain.store import Store
 from chain.transactions import Transaction
 
+limit_recursion()
 # Its errors print whole batches: megabytes of payload.
 logging.getLogger("eth.db.AtomicDBWriteBatch").setLevel(logging.CRITICAL + 1)
 
@@ -217,8 +218,8 @@ class Execution(_Readable):
             raise NonceError(f"found nonce {transaction.nonce} of 0x{sender.hex()}, expected {expected}")
         try:
             computation = self._state.apply_transaction(_signed(transaction, sender))
-        except ValidationError as error:
-            raise TransactionRefusedError(f"the transaction cannot be executed: {error}") from error
+        except ValidationError as error:  # nonce, value and fees are right: what is left is the gas
+            raise GasError(f"found a gas allowance of {transaction.gas}, which does not even pay its bytes") from error
         return _outcome(transaction, computation)
 
     def try_apply(self, transaction: Transaction, sender: bytes, gas_left: int) -> Outcome:
@@ -305,4 +306,7 @@ def _message(state: _State, sender: bytes, to: bytes, data: bytes, gas: int) -> 
 def call_registry(view: "Execution | StateView", genesis: Genesis, name: str, *arguments: Any) -> Any:
     """The answer of a view of the registry."""
     data = contract.encode_call(name, *arguments)
-    return contract.decode_result(name, view.call(bytes(20), genesis.registry, data, _SYSTEM_GAS))
+    output = view.call(bytes(20), genesis.registry, data, _SYSTEM_GAS)
+    if not output:
+        raise RevertedError(f"there is no registry at 0x{genesis.registry.hex()}: the network is not founded yet")
+    return contract.decode_result(name, output)

@@ -1,13 +1,28 @@
 """A small network for tests: keys, a founded node, and every post of the protocol in one line each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eth.constants import BLANK_ROOT_HASH
+from eth.db.atomic import AtomicDB
+from eth.vm.execution_context import ExecutionContext
+from eth.vm.forks.london.state import LondonState
+from eth.vm.message import Message
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.contract import RegistryTerms, deployment, encode_call, size_class
+from chain.contract import (
+    Call,
+    RegistryTerms,
+    decode_log,
+    decode_result,
+    deployment,
+    encode_call,
+    revert_reason,
+    size_class,
+)
+from chain.errors import RevertedError
 from chain.genesis import Genesis, block_gas
 from chain.headers import Header
 from chain.keys import address_of, simulated_account
@@ -15,6 +30,7 @@ from chain.node import Node
 from chain.seal import find_nonce
 from chain.transactions import Envelope, sign_transaction
 from chain.turns import Membership
+from chain.vm import SYSTEM
 
 CHAIN_ID = 4242
 START = 1_700_000_000
@@ -155,3 +171,78 @@ def founded_node(network: Network | None = None, clock: Clock | None = None, **o
 
 def addresses(accounts: Sequence[LocalAccount]) -> list[bytes]:
     return [address_of(each) for each in accounts]
+
+
+class BareRegistry:
+    """The registry alone in an EVM, sealed by calls or by blocks: any sender, any block, any parent, nobody signs."""
+
+    address = b"\xcc" * 20
+    founder = b"\xf0" * 20
+
+    def __init__(self, terms: RegistryTerms = TERMS, payload_bytes: int = PAYLOAD_BYTES) -> None:
+        self.number, self.time_s = 1, START
+        self.gas = 0
+        """Of the last call, its calldata not counted."""
+        self._state: Any = LondonState(AtomicDB(), self._context(), BLANK_ROOT_HASH)
+        self._run(self.founder, deployment(payload_bytes, terms), is_creation=True)
+
+    def found(self, homes: Mapping[bytes, bytes]) -> None:
+        """Register everybody, found in block 1; the first round begins with block 2."""
+        self.send(self.founder, "register", list(homes), list(homes.values()))
+        self.send(self.founder, "found", b"{}", keccak(MODEL_0), 0, MODEL_0)
+        self.number = 2
+
+    def begin(self, winner: bytes, leader: bytes, parent_hash: bytes, parent_time_s: int) -> None:
+        """The system call of a block."""
+        self.send(SYSTEM, "begin_block", winner, leader, parent_hash, parent_time_s)
+
+    def send(self, sender: bytes, name: str, *arguments: Any) -> list[Call]:
+        """A call; returns its events."""
+        return self.send_raw(sender, encode_call(name, *arguments))
+
+    def send_raw(self, sender: bytes, data: bytes) -> list[Call]:
+        """A call with any calldata."""
+        logs = self._run(sender, data).get_log_entries()
+        events = [decode_log(tuple(t.to_bytes(32, "big") for t in topics), log) for _, topics, log in logs]
+        return [event for event in events if event is not None]
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """The answer of a view."""
+        return decode_result(name, bytes(self._run(bytes(20), encode_call(name, *arguments)).output))
+
+    def block_hash(self, number: int) -> bytes:
+        """What stands for the hash of a block here."""
+        return keccak(b"block %d" % number)
+
+    def _hashes(self) -> Iterator[bytes]:
+        return (self.block_hash(number) for number in range(self.number - 1, max(-1, self.number - 257), -1))
+
+    def _context(self) -> Any:
+        return ExecutionContext(
+            coinbase=bytes(20),
+            timestamp=self.time_s,
+            block_number=self.number,
+            difficulty=1,
+            mix_hash=bytes(32),
+            gas_limit=1 << 62,
+            prev_hashes=self._hashes(),
+            chain_id=CHAIN_ID,
+            base_fee_per_gas=0,
+            excess_blob_gas=None,
+        )
+
+    def _run(self, sender: bytes, data: bytes, is_creation: bool = False) -> Any:
+        state = self._state
+        state.execution_context = self._context()
+        state.lock_changes()
+        context = state.get_transaction_context_class()(gas_price=0, origin=sender)
+        if is_creation:
+            message = Message(1 << 40, b"", sender, 0, b"", data, create_address=self.address)
+            computation = state.computation_class.apply_create_message(state, message, context)
+        else:
+            message = Message(1 << 40, self.address, sender, 0, data, state.get_code(self.address))
+            computation = state.computation_class.apply_message(state, message, context)
+        self.gas = int(computation.get_gas_used())
+        if computation.is_error:
+            raise RevertedError(revert_reason(bytes(computation.output)) or f"no reason: {computation.error}")
+        return computation

@@ -20,7 +20,7 @@ from chain.provider import web3_in_process
 from chain.seal import find_nonce, is_sealed
 from chain.server import RpcServer, ServerParams
 from chain.transactions import Envelope, decode_transaction, sign_transaction
-from tests.chain.anvil import ABSENT, anvil, find_anvil
+from benchmarks.anvil import ABSENT, anvil, find_anvil
 from tests.chain.network import Clock, Network, genesis
 
 PARAMETERS = b'{"scheme":"bfl"}'

@@ -5,7 +5,7 @@ import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,20 +21,20 @@ def find_anvil() -> str | None:
 
 
 @contextmanager
-def anvil(program: str, balances: list[str], *flags: str) -> Iterator[str]:
+def anvil(program: str, balances: Sequence[str], gas_limit: int = 100_000_000) -> Iterator[str]:
     """A running network whose `balances` have money; yields its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [program, "--port", str(port), "--silent", "--gas-limit", "100000000", *flags]
+    command = [program, "--port", str(port), "--silent", "--gas-limit", str(gas_limit)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     url = f"http://127.0.0.1:{port}"
     try:
         web3 = Web3(HTTPProvider(url))
         end = time.monotonic() + 20
         while not web3.is_connected():
-            assert process.poll() is None, f"anvil ended with {process.returncode}"
-            assert time.monotonic() < end, "anvil does not answer"
+            if process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"anvil does not answer on port {port} (exit code {process.poll()})")
             time.sleep(0.05)
         for address in balances:
             web3.manager.request_blocking("anvil_setBalance", [address, hex(10**24)])  # type: ignore[arg-type]

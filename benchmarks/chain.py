@@ -1,0 +1,319 @@
+"""The chain against anvil: a round's 26 gradients signed, posted, executed, sealed and persisted.
+
+    python -m benchmarks.chain [--kilobytes 22 44 87 400] [--blocks 8] [--only speed|memory|audit]
+
+One run, the same Ledger client and the same payloads for every row. Ours runs in this process, and as a node of its
+own over HTTP (`bfl network node`), on disk; anvil (npm @foundry-rs/anvil) over HTTP, in memory, with one block of 26
+and with its default of a block per transaction. Seconds are the middle of the blocks; the ratio is to anvil's block of 26.
+A block also has the leader's plan, a few bytes.
+"""
+
+import argparse
+import contextlib
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from eth_hash.auto import keccak
+
+from benchmarks.anvil import ABSENT, anvil, find_anvil
+from chain.archive import FileArchive
+from chain.codec import encode_floats
+from chain.connection import Connection, await_receipt, web3_over_http
+from chain.contract import RegistryTerms, encode_call, size_class
+from chain.founding import Charter, found_network
+from chain.genesis import Genesis, block_gas
+from chain.inspection import inspect_chain
+from chain.keys import address_of, simulated_account
+from chain.ledger import Ledger
+from chain.node import Node
+from chain.provider import web3_in_process
+from chain.transactions import Envelope, sign_transaction
+
+DEVICES, SERVERS = 26, 3
+FOUNDER = simulated_account(b"benchmark", "founder")
+DEVICE_KEYS = sorted(
+    (simulated_account(b"benchmark", f"device {i}") for i in range(DEVICES)),
+    key=lambda account: account.address.lower(),
+)
+SERVER_KEYS = [simulated_account(b"benchmark", f"server {i}") for i in range(SERVERS)]
+TERMS = RegistryTerms(turn_s=3600)
+
+
+def homes() -> dict[bytes, bytes]:
+    """26 devices on three servers."""
+    servers = [address_of(account) for account in SERVER_KEYS]
+    return {s: s for s in servers} | {address_of(d): servers[i % SERVERS] for i, d in enumerate(DEVICE_KEYS)}
+
+
+def payload(kilobytes: int, rng: np.random.Generator) -> bytes:
+    """A gradient of so many kilobytes, float32."""
+    return encode_floats(rng.standard_normal(kilobytes * 1000 // 4), [kilobytes * 1000 // 4], "fp32")
+
+
+def genesis(kilobytes: int) -> Genesis:
+    """A chain of difficulty 1 for blocks of 26."""
+    size = kilobytes * 1000 + 64
+    gas = block_gas(DEVICES + 4, size, size_class(size))
+    return Genesis(77, FOUNDER.address.lower(), int(time.time()) - 10, gas)
+
+
+@dataclass
+class Times:
+    """Seconds of each step, block by block."""
+
+    total: list[float] = field(default_factory=list)
+    steps: dict[str, list[float]] = field(default_factory=dict)
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[None]:
+        """Time a step of the current block."""
+        started = time.perf_counter()
+        yield
+        self.steps.setdefault(name, []).append(time.perf_counter() - started)
+
+    def middle(self, name: str = "") -> float:
+        """Median seconds of a step, or of the whole block."""
+        return statistics.median(self.steps.get(name, [0.0]) if name else self.total)
+
+
+def leader_of(ledger: Ledger) -> Ledger:
+    """The ledger signed by whoever may lead."""
+    leader = ledger.leader()
+    return ledger.signed_by(next(account for account in SERVER_KEYS if address_of(account) == leader))
+
+
+def post_round(ledger: Ledger, round_: int, payloads: list[bytes]) -> Ledger:
+    """The plan and 26 gradients."""
+    leader = leader_of(ledger)
+    base, plan = ledger.model_digest(), b"plan %d" % round_
+    leader.submit_plan(round_, plan)
+    for account, each in zip(DEVICE_KEYS, payloads, strict=True):
+        ledger.signed_by(account).submit_gradient(round_, base, keccak(plan), 100, 10, each)
+    return leader
+
+
+def ours(ledger: Ledger, kilobytes: int, blocks: int, after: Callable[[], None] = lambda: None) -> Times:
+    """Blocks on our own node, whatever is between it and the client."""
+    times, rng = Times(), np.random.default_rng(0)
+    for round_ in range(1, blocks + 1):
+        payloads = [payload(kilobytes, rng) for _ in DEVICE_KEYS]
+        started = time.perf_counter()
+        with times.step("post"):
+            leader = post_round(ledger, round_, payloads)
+        with times.step("build"):
+            leader.propose()
+        with times.step("seal"):
+            device = ledger.signed_by(DEVICE_KEYS[0])
+            device.submit_nonce(device.mining_task(), bytes(8))
+        times.total.append(time.perf_counter() - started)
+        after()
+    return times
+
+
+def in_process(kilobytes: int, blocks: int, folder: Path) -> tuple[Times, float, dict[str, float]]:
+    """Times, bytes on disk per byte of payload, and how long signing and a second node's import take."""
+    path = folder / f"{kilobytes}.db"
+    node = Node.create(path, genesis(kilobytes))
+    second = Node.in_memory(node.genesis)
+    ledger = found(web3_in_process(node), kilobytes)
+    second.import_block(node.raw_block(1) or b"")
+    extra: dict[str, list[float]] = {"import": [], "sign": []}
+
+    def import_it() -> None:
+        raw = node.raw_block(node.head.block_number) or b""
+        started = time.perf_counter()
+        second.import_block(raw)
+        extra["import"].append(time.perf_counter() - started)
+
+    times = ours(ledger, kilobytes, blocks, import_it)
+    extra["sign"] = signing(kilobytes)
+    node.close()
+    second.close()
+    stored = kilobytes * 1000 * (DEVICES * blocks + 1)
+    return times, path.stat().st_size / stored, {name: statistics.median(all_) for name, all_ in extra.items()}
+
+
+def signing(kilobytes: int) -> list[float]:
+    """Seconds to encode and sign 26 gradients, which is part of `post`."""
+    rng = np.random.default_rng(1)
+    payloads = [payload(kilobytes, rng) for _ in DEVICE_KEYS]
+    found = []
+    for _ in range(3):
+        started = time.perf_counter()
+        for account, each in zip(DEVICE_KEYS, payloads, strict=True):
+            data = encode_call("gradient", 1, bytes(32), bytes(32), 1, 1, keccak(each), 0, each)
+            sign_transaction(account, Envelope(77, 0, 3_000_000, b"\x01" * 20), data)
+        found.append(time.perf_counter() - started)
+    return found
+
+
+def found(web3: object, kilobytes: int, terms: RegistryTerms = TERMS) -> Ledger:
+    """Found the network; returns its ledger."""
+    model = payload(kilobytes, np.random.default_rng(9))
+    charter = Charter(homes(), b"{}", model, kilobytes * 1000 + 64, terms)
+    return Ledger(found_network(web3, FOUNDER, charter))  # type: ignore[arg-type]
+
+
+def over_http(kilobytes: int, blocks: int, folder: Path) -> Times:
+    """Our node as a process of its own."""
+    rules = folder / f"genesis-{kilobytes}.json"
+    rules.write_text(genesis(kilobytes).canonical_json(), encoding="utf-8")
+    command = [sys.executable, "-c", "from bfl.cli import main; main()", "network", "node", "--port", "0"]
+    command += ["--genesis", str(rules), "--db", str(folder / f"http-{kilobytes}.db"), "--requests-per-s", "100000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
+    try:
+        if process.stdout is None:
+            raise RuntimeError("the node has no output")
+        url = process.stdout.readline().split(": ", 1)[1].strip()
+        return ours(found(web3_over_http(url), kilobytes), kilobytes, blocks)
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def on_anvil(program: str, kilobytes: int, blocks: int, one_block: bool) -> Times:
+    """The same posts on anvil: all in one block, or a block each."""
+    everyone = [account.address for account in (FOUNDER, *SERVER_KEYS, *DEVICE_KEYS)]
+    times, rng = Times(), np.random.default_rng(0)
+    with anvil(program, everyone, 4_000_000_000) as url:
+        web3 = web3_over_http(url)
+        ledger = found(web3, kilobytes, RegistryTerms(contract_seal=True, turn_s=3600))
+        if one_block:
+            ledger = Ledger(ledger.connection, deadline_s=None)
+            web3.manager.request_blocking("evm_setAutomine", [False])  # type: ignore[arg-type]
+        for round_ in range(1, blocks + 1):
+            anvil_block(ledger, round_, [payload(kilobytes, rng) for _ in DEVICE_KEYS], times, one_block)
+    return times
+
+
+def anvil_block(ledger: Ledger, round_: int, payloads: list[bytes], times: Times, one_block: bool) -> None:
+    """One round on anvil, model and seal included, as its registry needs them to go on; those are not timed."""
+    connection = ledger.connection
+    leader, base, plan = leader_of(ledger), ledger.model_digest(), b"plan %d" % round_
+    leader.submit_plan(round_, plan)
+    mine(connection, one_block)
+    started = time.perf_counter()
+    sent = [
+        ledger.signed_by(account).submit_gradient(round_, base, keccak(plan), 100, 10, each)
+        for account, each in zip(DEVICE_KEYS, payloads, strict=True)
+    ]
+    mine(connection, one_block)
+    for each in sent if one_block else []:
+        if await_receipt(connection.web3, each, 30)["status"] != 1:
+            raise RuntimeError("anvil reverted a gradient")
+    times.total.append(time.perf_counter() - started)
+    leader.submit_close(round_, b"[]")
+    leader.submit_model(round_, b"model")
+    mine(connection, one_block)
+    device = ledger.signed_by(DEVICE_KEYS[0])
+    device.submit_nonce(device.mining_task(), bytes(8))
+    mine(connection, one_block)
+
+
+def mine(connection: Connection, wanted: bool) -> None:
+    """Ask anvil for a block."""
+    if wanted:
+        connection.request("evm_mine")
+
+
+def speed(sizes: list[int], blocks: int) -> None:
+    """The table of speeds."""
+    program = find_anvil()
+    if program is None:
+        print(f"({ABSENT})")
+    print(f"| payload KB | ledger | s per block of {DEVICES} | tx/s | MB/s | x anvil | disk / payload |")
+    print("|---|---|---|---|---|---|---|")
+    details = []
+    for kilobytes in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            reference = on_anvil(program, kilobytes, blocks, True).middle() if program else None
+            times, disk, extra = in_process(kilobytes, blocks, Path(folder))
+            row(kilobytes, "bfl, in process", times.middle(), reference, f"{disk:.3f}")
+            row(kilobytes, "bfl, over HTTP", over_http(kilobytes, blocks, Path(folder)).middle(), reference, "")
+            if program and reference:
+                row(kilobytes, "anvil, one block", reference, reference, "in memory")
+                row(kilobytes, "anvil, block each", on_anvil(program, kilobytes, blocks, False).middle(), reference, "")
+            row(kilobytes, "bfl, import on a second node", extra["import"], None, "")
+            details.append((kilobytes, times, extra))
+    print("\nWhere the time goes (bfl in process, seconds per block):\n")
+    print("| payload KB | encode + sign | submit + admit + execute | build | seal + persist |\n|---|---|---|---|---|")
+    for kilobytes, times, extra in details:
+        rest = times.middle("post") - extra["sign"]
+        steps = f"{extra['sign']:.3f} | {rest:.3f} | {times.middle('build'):.3f} | {times.middle('seal'):.3f}"
+        print(f"| {kilobytes} | {steps} |")
+
+
+def row(kilobytes: int, name: str, seconds: float, reference: float | None, disk: str) -> None:
+    """One line of the table."""
+    ratio = f"{reference / seconds:.2f}" if reference else ""
+    rates = f"{DEVICES / seconds:.0f} | {DEVICES * kilobytes / 1000 / seconds:.1f}"
+    print(f"| {kilobytes} | {name} | {seconds:.3f} | {rates} | {ratio} | {disk} |", flush=True)
+
+
+def memory(kilobytes: int, blocks: int) -> None:
+    """Resident memory of a node over many blocks."""
+    print(f"\nResident memory of this process, blocks of {DEVICES} x {kilobytes} KB:\n\n| block | MB |\n|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        node = Node.create(Path(folder) / "memory.db", genesis(kilobytes))
+        ledger = found(web3_in_process(node), kilobytes)
+
+        def show() -> None:
+            number = node.head.block_number - 1
+            if number in (1, 10, 25) or number % 50 == 0:
+                print(f"| {number} | {resident_mb():.0f} |", flush=True)
+
+        ours(ledger, kilobytes, blocks, show)
+        node.close()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"\npeak {peak:.0f} MB")
+
+
+def resident_mb() -> float:
+    """Resident memory now."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def audit(kilobytes: int, blocks: int) -> None:
+    """Blocks an auditor checks per second of one core."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "audit.db"
+        node = Node.create(path, genesis(kilobytes))
+        ours(found(web3_in_process(node), kilobytes), kilobytes, blocks)
+        node.close()
+        archive = FileArchive(path)
+        started = time.process_time()
+        found_ = inspect_chain(archive)
+        seconds = time.process_time() - started
+        archive.close()
+    print(f"\nAudit: {found_.blocks} blocks of {DEVICES} x {kilobytes} KB in {seconds:.2f} s of one core: ", end="")
+    print(f"{found_.blocks / seconds:.1f} blocks/s, {found_.payload_bytes / 1e6 / seconds:.0f} MB/s")
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kilobytes", type=int, nargs="+", default=[22, 44, 87, 400])
+    parser.add_argument("--blocks", type=int, default=8)
+    parser.add_argument("--memory-blocks", type=int, default=300)
+    parser.add_argument("--only", choices=["speed", "memory", "audit"])
+    options = parser.parse_args()
+    if options.only in (None, "speed"):
+        speed(options.kilobytes, options.blocks)
+    if options.only in (None, "audit"):
+        audit(87, 30)
+    if options.only in (None, "memory"):
+        memory(87, options.memory_blocks)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""One SQLite file with real transactions (C9), for one writing process at a time; its errors leave as `StoreError`."""
+
+import contextlib
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from chain.errors import StoreError
+
+if sys.platform != "win32":
+    import fcntl
+
+IN_MEMORY = ":memory:"
+CREATE, WRITE, READ = "rwc", "rw", "ro"
+Value = bytes | int | str
+
+
+class Database:
+    """An open file. Not locked against threads: its owner serialises access."""
+
+    def __init__(self, path: Path | str, mode: str) -> None:
+        """Open the file. Nothing is written yet: it may be somebody else's."""
+        self._path, self._is_writing = path, False
+        with contextlib.ExitStack() as opened:
+            if path != IN_MEMORY and mode != READ:
+                opened.enter_context(_reserved(Path(path)))
+            if mode == CREATE and path != IN_MEMORY and Path(path).exists():
+                raise StoreError(f"{path} exists; open it, or choose another place for a new chain")
+            self._connection = opened.enter_context(contextlib.closing(_connect(path, mode)))
+            self._opened = opened.pop_all()
+
+    def close(self) -> None:
+        """Give the file back; what was committed is there."""
+        self._opened.close()
+
+    def make_durable(self) -> None:
+        """From now on what is committed survives a power cut too, not only a killed process."""
+        self.write("PRAGMA journal_mode = WAL")
+        self.write("PRAGMA synchronous = FULL")
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All writes inside, or none. Inside another one it is part of that."""
+        if self._is_writing:
+            yield
+            return
+        self.write("BEGIN IMMEDIATE")
+        self._is_writing = True
+        try:
+            yield
+            self.write("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:  # a full disk may have ended it
+                self.write("ROLLBACK")
+            raise
+        finally:
+            self._is_writing = False
+
+    def write(self, statement: str, *values: Value) -> None:
+        """Execute a statement that has no answer."""
+        try:
+            self._connection.execute(statement, values)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be written: {error}") from error
+
+    def write_all(self, statement: str, rows: Sequence[Sequence[Value]]) -> None:
+        """Execute a statement once per row."""
+        try:
+            self._connection.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be written: {error}") from error
+
+    def rows(self, query: str, *values: Value) -> list[tuple[Any, ...]]:
+        """What a query finds."""
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} is no chain database, or is damaged: {error}") from error
+
+    def row(self, query: str, *values: Value) -> tuple[Any, ...] | None:
+        """The first row a query finds."""
+        found = self.rows(query, *values)
+        return found[0] if found else None
+
+
+def _connect(path: Path | str, mode: str) -> sqlite3.Connection:
+    target = "file::memory:" if path == IN_MEMORY else f"{Path(path).absolute().as_uri()}?mode={mode}"
+    try:
+        return sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+    except sqlite3.Error as error:
+        raise StoreError(f"{path} cannot be opened: {error}") from error
+
+
+@contextlib.contextmanager
+def _reserved(path: Path) -> Iterator[None]:
+    """Keep other processes from writing to the file; ends with this process at the latest.
+
+    The lock is on a file beside it, which stays: SQLite locks the database in its own way, and a lock file that is
+    removed can be locked by two.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    lock = path.resolve().with_name(f"{path.resolve().name}.lock")
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened: {lock}: {error.strerror}") from error
+    try:
+        _lock(descriptor, path)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+if sys.platform != "win32":
+
+    def _lock(descriptor: int, path: Path) -> None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreError(f"{path} is in use by another process: stop that one, or open it for reading") from error
+        except OSError as error:
+            raise StoreError(f"{path} cannot be locked: {error.strerror}") from error

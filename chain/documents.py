@@ -1,0 +1,63 @@
+"""Posts that are documents: canonical JSON, so that one content has one digest."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from chain.errors import CodecError
+
+_HASH = re.compile(r"0x[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class ClosedList:
+    """The leader's close (P4): accepted gradient transactions in order; refused training nodes with a reason."""
+
+    accepted: tuple[bytes, ...]
+    refused: tuple[tuple[str, str], ...] = ()
+    """(who, reason code)."""
+
+    def encode(self) -> bytes:
+        """Canonical JSON."""
+        return canonical_json(
+            {"accepted": ["0x" + each.hex() for each in self.accepted], "refused": [list(r) for r in self.refused]}
+        )
+
+    @classmethod
+    def decode(cls, payload: bytes) -> "ClosedList":
+        """The reverse of `encode`; `CodecError` unless the payload is in canonical form."""
+        content = read_canonical_json(payload)
+        if not isinstance(content, dict) or content.keys() != {"accepted", "refused"}:
+            raise CodecError("found no closed list: expected the keys accepted and refused")
+        accepted, refused = content["accepted"], content["refused"]
+        if not isinstance(accepted, list) or not all(isinstance(a, str) and _HASH.fullmatch(a) for a in accepted):
+            raise CodecError("closed list: expected accepted to be a list of transaction hashes")
+        if not isinstance(refused, list) or not all(_is_refusal(each) for each in refused):
+            raise CodecError("closed list: expected refused to be a list of [who, reason]")
+        return cls(tuple(bytes.fromhex(each[2:]) for each in accepted), tuple((who, why) for who, why in refused))
+
+
+def _is_refusal(found: Any) -> bool:
+    return isinstance(found, list) and len(found) == 2 and all(isinstance(each, str) for each in found)
+
+
+def canonical_json(content: Any) -> bytes:
+    """Sorted keys, no spaces, no NaN, UTF-8."""
+    try:
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        return text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CodecError(f"found content that has no canonical JSON: {error}") from error
+
+
+def read_canonical_json(payload: bytes) -> Any:
+    """Content of canonical JSON; `CodecError` if it is another form of the same content, or none."""
+    try:
+        content = json.loads(payload)
+        is_canonical = canonical_json(content) == payload
+    except (ValueError, RecursionError, TypeError) as error:
+        raise CodecError(f"found no JSON: {error}") from error
+    if not is_canonical:
+        raise CodecError("found JSON that is not in canonical form: expected sorted keys and no spaces")
+    return content

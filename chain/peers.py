@@ -1,0 +1,109 @@
+"""Nodes that know each other: what one accepts it passes on, and what it missed it fetches. Over JSON-RPC."""
+
+import logging
+import queue
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+from web3 import Web3
+
+from chain.connection import translated, web3_over_http
+from chain.errors import ChainError, LedgerError, UnknownParentError
+from chain.headers import Header
+from chain.node import Node
+
+_log = logging.getLogger(__name__)
+_QUEUE = 1024
+_PULL_S = 2.0
+_TIMEOUT_S = 10.0
+
+
+class Peers:
+    """Keeps a node in step with others: one thread passes on, one asks. A slow or dead peer holds nobody up."""
+
+    def __init__(self, node: Node, urls: Sequence[str], token: str = "", pull_s: float = _PULL_S) -> None:
+        self._node, self._pull_s = node, pull_s
+        self._peers = [(url, web3_over_http(url, token, _TIMEOUT_S)) for url in urls]
+        self._queues: dict[str, queue.Queue[tuple[str, bytes]]] = {url: queue.Queue(_QUEUE) for url in urls}
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, args=(url, web3), name=f"peer {url}", daemon=True)
+            for url, web3 in self._peers
+            for target in (self._push, self._pull)
+        ]
+
+    def __enter__(self) -> "Peers":
+        self._node.listeners.append(self._hear)
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._node.listeners.remove(self._hear)
+        for thread in self._threads:
+            thread.join(_TIMEOUT_S)
+
+    def _hear(self, kind: str, raw: bytes) -> None:
+        for url, waiting in self._queues.items():
+            try:
+                waiting.put_nowait((kind, raw))
+            except queue.Full:
+                _log.warning("peer %s is slow: a %s is not passed on; it will fetch the block", url, kind)
+
+    def _push(self, url: str, web3: Web3) -> None:
+        waiting = self._queues[url]
+        while not self._stop.is_set():
+            try:
+                kind, raw = waiting.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            method = "eth_sendRawTransaction" if kind == "transaction" else "bfl_importBlock"
+            try:
+                _ask(web3, method, "0x" + raw.hex())
+            except ChainError as error:  # it knows it already, misses the parent (and pulls it), or is away
+                _log.debug("peer %s: %s", url, error)
+
+    def _pull(self, url: str, web3: Web3) -> None:
+        while not self._stop.is_set():
+            try:
+                self.fetch_from(web3)
+            except ChainError as error:
+                _log.debug("peer %s: %s", url, error)
+            self._stop.wait(self._pull_s)
+
+    def fetch_from(self, web3: Web3) -> int:
+        """Take a peer's blocks that this node does not have, back to a common ancestor; returns how many."""
+        head = Header.from_bytes(_data(_ask(web3, "bfl_getRawHeader", "latest")))
+        missing: list[bytes] = []
+        wanted = head.hash
+        while self._node.header(wanted) is None:
+            raw = _data(_ask(web3, "bfl_getRawBlock", "0x" + wanted.hex()))
+            missing.append(raw)
+            wanted = _parent(raw)
+            if self._stop.is_set():
+                return 0
+        for raw in reversed(missing):
+            self._node.import_block(raw)
+        return len(missing)
+
+
+def _parent(raw: bytes) -> bytes:
+    from chain.blocks import decode_block
+
+    header, _ = decode_block(raw)
+    if header.block_number == 0:
+        raise UnknownParentError("the peer is of another network: it has another genesis")
+    return header.parent_hash
+
+
+def _ask(web3: Web3, method: str, *params: Any) -> Any:
+    with translated():
+        return web3.manager.request_blocking(method, params)  # type: ignore[arg-type]
+
+
+def _data(found: Any) -> bytes:
+    if not isinstance(found, str):
+        raise LedgerError("the peer does not answer with bytes; is it a node of ours?")
+    return bytes.fromhex(found.removeprefix("0x"))
