@@ -61,10 +61,26 @@ set_up() {
     cp "$here/pyproject.toml" "$venv/installed-$extras"
 }
 
+# anvil is the Ethereum network the ledger is also tested on. Where npm cannot bring it, those tests are skipped and say so.
+set_up_anvil() {
+    local program="$venv/npm/node_modules/.bin/anvil"
+    if [ -n "${ANVIL:-}" ] || command -v anvil >/dev/null; then
+        return
+    fi
+    if [ ! -x "$program" ] && command -v npm >/dev/null; then
+        timeout 180 npm install --prefix "$venv/npm" --no-audit --no-fund --silent @foundry-rs/anvil@1.7.1 \
+            >"$venv/anvil.log" 2>&1 || true
+    fi
+    if [ -x "$program" ]; then
+        export ANVIL="$program"
+    fi
+}
+
 case "${1:-}" in
 test)
     shift
     set_up "$all_extras"
+    set_up_anvil
     cd "$here"
     printf '== ruff\n'
     "$venv/bin/ruff" check .

@@ -1,0 +1,71 @@
+"""A network of three edge servers and four devices on a chain of its own: python docs/examples/first_chain.py chain.db
+
+Founds it, runs three rounds with made-up gradients, and leaves a database that `bfl chain show chain.db`, `bfl audit check
+chain.db` and `bfl audit model chain.db` read. Everything goes through the ledger, as it would over HTTP.
+"""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from eth_hash.auto import keccak
+
+from chain.codec import encode_floats, encode_iterate, encoded_size
+from chain.contract import size_class
+from chain.documents import ClosedList, canonical_json
+from chain.founding import Charter, found_network
+from chain.genesis import Genesis, block_gas
+from chain.keys import address_of, new_account
+from chain.ledger import Ledger
+from chain.miner import Miner
+from chain.node import Node
+from chain.provider import web3_in_process
+
+SIZES, ROUNDS = [90, 10], 3
+TENSORS = [["weight", [10, 9]], ["bias", [10]]]
+
+founder = new_account()
+servers = [new_account() for _ in range(3)]
+devices = [new_account() for _ in range(4)]
+homes = {address_of(s): address_of(s) for s in servers}
+homes |= {address_of(d): address_of(servers[i % 3]) for i, d in enumerate(devices)}
+rng = np.random.default_rng(0)
+
+payload_bytes = encoded_size(SIZES, "fp32")
+rules = Genesis(
+    chain_id=2026,
+    founder=founder.address.lower(),
+    timestamp=int(time.time()),
+    gas_limit=block_gas(40, payload_bytes, size_class(payload_bytes)),
+    difficulty=100_000,
+)
+node = Node.create(Path(sys.argv[1]), rules)
+parameters = canonical_json({"scheme": "example", "tensors": TENSORS})
+model = encode_floats(np.zeros(100), SIZES, "fp32")
+ledger = Ledger(found_network(web3_in_process(node), founder, Charter(homes, parameters, model, payload_bytes)))
+
+with Miner() as miner:
+    for round_ in range(1, ROUNDS + 1):
+        leader = ledger.signed_by(next(s for s in servers if address_of(s) == ledger.leader()))
+        base = ledger.model_digest()
+        plan = canonical_json({"round": round_, "phi": 0})
+        leader.submit_plan(round_, plan)
+        for device in devices:
+            gradient = encode_floats(rng.standard_normal(100), SIZES, "fp16")
+            ledger.signed_by(device).submit_gradient(round_, base, keccak(plan), 600, 10, gradient)
+        accepted = tuple(post.transaction_hash for post in ledger.gradients(round_).values())
+        leader.submit_close(round_, ClosedList(accepted).encode())
+        for server in servers:
+            ledger.signed_by(server).submit_iterate(round_, 0, encode_iterate(np.arange(100), SIZES))
+        leader.submit_model(round_, encode_floats(rng.standard_normal(100), SIZES, "fp32"))
+        leader.propose()
+        device = ledger.signed_by(devices[round_ % 4])
+        task = device.mining_task()
+        miner.start(task.puzzle, task.difficulty)
+        found = miner.poll(60)
+        if found is None:
+            sys.exit("no nonce in a minute")
+        device.submit_nonce(task, found.nonce)
+        print(f"round {round_} sealed: block {node.head.block_number} 0x{node.head.hash.hex()}")
+node.close()
