@@ -1,19 +1,31 @@
 """`bfl chain ...`: read a chain, of a run or of a node."""
 
 import os
+from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
+from bfl.command import Command
 from bfl.errors import BflError
+
+if TYPE_CHECKING:
+    from chain.archive import Archive
 
 app = typer.Typer(no_args_is_help=True, help="Read a chain: blocks, transactions, participants.")
 
-Run = Annotated[Path | None, typer.Argument(help="Run folder, or a chain.db.", show_default=False)]
-Rpc = Annotated[str, typer.Option("--rpc", help="JSON-RPC address of a node, instead of RUN.", show_default=False)]
 TOKEN_VARIABLE = "BFL_RPC_TOKEN"  # noqa: S105 - its name
+Run = Annotated[Path | None, typer.Argument(help="Run folder, or a chain.db.", show_default=False)]
+Rpc = Annotated[
+    str,
+    typer.Option(
+        "--rpc",
+        help=f"JSON-RPC address of a node, instead of RUN; its token, if any, is in {TOKEN_VARIABLE}.",
+        show_default=False,
+    ),
+]
 
 
 def token() -> str:
@@ -21,7 +33,15 @@ def token() -> str:
     return os.environ.get(TOKEN_VARIABLE, "")
 
 
-def _console() -> Console:
+def opened(run: Path | None, rpc: str) -> "closing[Archive]":
+    """The archive a command reads, for a `with` statement."""
+    from chain.archive import open_archive
+
+    return closing(open_archive(run, rpc, token()))
+
+
+def wide_console() -> Console:
+    """The terminal, or a file or pipe in which no hash is folded."""
     console = Console()
     return console if console.is_terminal else Console(width=200)
 
@@ -37,60 +57,56 @@ def read_hash(text: str) -> bytes:
     return found
 
 
-@app.command()
+@app.command(cls=Command)
 def show(
     run: Run = None,
     rpc: Rpc = "",
     last: Annotated[int, typer.Option(min=1, help="How many blocks, counted from the head.")] = 20,
 ) -> None:
     """The last blocks: who led, who sealed, what is in them."""
-    from bfl.chain_tables import chain_table
-    from chain.archive import open_archive
+    with opened(run, rpc) as archive:
+        from bfl.chain_tables import chain_table
 
-    _console().print(chain_table(open_archive(run, rpc, token()), last))
+        wide_console().print(chain_table(archive, last))
 
 
-@app.command()
+@app.command(cls=Command)
 def block(
     number: Annotated[int, typer.Argument(min=0, help="Number of the block; round k is block k + 1.")],
     run: Run = None,
     rpc: Rpc = "",
 ) -> None:
     """One block: header and transactions."""
-    from bfl.chain_tables import block_tables
-    from chain.archive import open_archive
+    with opened(run, rpc) as archive:
+        from bfl.chain_tables import block_tables
 
-    archive = open_archive(run, rpc, token())
-    for table in block_tables(archive.block(number), archive.genesis):
-        _console().print(table)
+        for table in block_tables(archive.block(number), archive.genesis):
+            wide_console().print(table)
 
 
-@app.command()
+@app.command(cls=Command)
 def transaction(
     transaction_hash: Annotated[str, typer.Argument(metavar="HASH", help="Hash of the transaction.")],
     run: Run = None,
     rpc: Rpc = "",
 ) -> None:
     """One transaction: what it says, and what the registry made of it."""
-    from bfl.chain_tables import transaction_tables
-    from chain.archive import open_archive
-
     wanted = read_hash(transaction_hash)
-    archive = open_archive(run, rpc, token())
-    found = archive.find_transaction(wanted)
-    if found is None:
-        raise BflError(f"0x{wanted.hex()} is in no sealed block of this chain")
-    for table in transaction_tables(*found, archive.genesis):
-        _console().print(table)
+    with opened(run, rpc) as archive:
+        from bfl.chain_tables import transaction_tables
+
+        found = archive.find_transaction(wanted)
+        if found is None:
+            raise BflError(f"0x{wanted.hex()} is in no sealed block of this chain")
+        for table in transaction_tables(*found, archive.genesis):
+            wide_console().print(table)
 
 
-@app.command()
+@app.command(cls=Command)
 def participants(run: Run = None, rpc: Rpc = "") -> None:
-    """Who takes part: roles, homes, blocks led and sealed, exclusions."""
-    from bfl.chain_tables import participants_table
-    from chain.archive import open_archive
-    from chain.inspection import inspect_chain
+    """Who takes part: roles, homes, blocks led and sealed, exclusions. The chain is checked first."""
+    with opened(run, rpc) as archive:
+        from bfl.chain_tables import participants_table
+        from chain.inspection import inspect_chain
 
-    archive = open_archive(run, rpc, token())
-    found = inspect_chain(archive)
-    _console().print(participants_table(found.members, archive, found.excluded_through))
+        wide_console().print(participants_table(inspect_chain(archive)))

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from chain.archive import Archive
 from chain.codec import payload_header
@@ -12,6 +13,7 @@ from chain.consensus import Post, read_post
 from chain.contract import EQUIVOCATION, ITERATE, decode_log
 from chain.errors import ChainError, CodecError
 from chain.genesis import Genesis
+from chain.inspection import Inspection
 from chain.store import Block
 from chain.transactions import Transaction
 
@@ -124,11 +126,16 @@ def block_tables(block: Block, genesis: Genesis) -> list[Table]:
 
 
 def pairs_table(title: str, rows: dict[str, str]) -> Table:
-    """Names and values."""
+    """Names and values. What a chain says is not taken for markup."""
     table = Table(title=title or None, show_header=False, title_justify="left")
     for name, value in rows.items():
-        table.add_row(name, value)
+        table.add_row(name, Text(value))
     return table
+
+
+def printable(text: str) -> str:
+    """A text from the chain without what would move a terminal's cursor."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
 def _says(post: Post | None) -> str:
@@ -191,7 +198,7 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
 
 def _shown(name: str, value: Any) -> str:
     if name == "parameters" and isinstance(value, bytes) and len(value) > 32:
-        return value.decode("utf-8", "replace")
+        return printable(value.decode("utf-8", "replace"))
     if name == "payload" and isinstance(value, bytes):
         return _payload(value)
     if isinstance(value, bytes):
@@ -201,27 +208,21 @@ def _shown(name: str, value: Any) -> str:
     return str(value)
 
 
-def participants_table(members: dict[bytes, bytes], archive: Archive, excluded: dict[bytes, int]) -> Table:
+def participants_table(found: Inspection) -> Table:
     """Who takes part: role, home, rounds led and sealed."""
-    head = archive.head().block_number
-    led: Counter[bytes] = Counter()
-    sealed: Counter[bytes] = Counter()
-    for number in range(2, head + 1):
-        header = archive.block(number).header
-        led[header.coinbase] += 1
-        sealed[header.winner or b""] += 1
-    table = Table(title=f"{len(members)} participants after {max(0, head - 1)} rounds", title_justify="left")
+    running = found.blocks - 1  # number of the round
+    table = Table(title=f"{len(found.members)} participants after {max(0, running - 1)} rounds", title_justify="left")
     for column in ("address", "role", "home server", "blocks led", "blocks sealed", "standing"):
         table.add_column(column)
-    for who, home in sorted(members.items(), key=lambda item: (item[0] != item[1], item[1], item[0])):
+    for who, home in sorted(found.members.items(), key=lambda item: (item[0] != item[1], item[1], item[0])):
         is_server = who == home
-        out = excluded.get(who, 0) >= head  # the running round is number `head`
+        through = found.excluded_through.get(who, 0)
         table.add_row(
             full(who),
             "edge server" if is_server else "device",
             "-" if is_server else short(home),
-            str(led[who]) if is_server else "-",
-            "-" if is_server else str(sealed[who]),
-            f"excluded through round {excluded[who]}" if out else "ok",
+            str(found.led[who]) if is_server else "-",
+            "-" if is_server else str(found.sealed[who]),
+            f"excluded through round {through}" if through >= running else "ok",
         )
     return table

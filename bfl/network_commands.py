@@ -2,10 +2,12 @@
 
 import getpass
 import os
+import re
 import secrets
 import signal
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,13 +15,14 @@ import typer
 from rich.console import Console
 
 from bfl.chain_commands import TOKEN_VARIABLE, token
+from bfl.command import Command
 from bfl.errors import BflError
 
 app = typer.Typer(no_args_is_help=True, help="Run the system on real machines.")
 PASSWORD_VARIABLE = "BFL_KEY_PASSWORD"  # noqa: S105 - its name
 
 
-@app.command()
+@app.command(cls=Command)
 def key(out: Annotated[Path, typer.Argument(help="Key file to make (keystore v3).")]) -> None:
     """Make a participant's key. The password comes from the terminal, or from BFL_KEY_PASSWORD."""
     from chain.keys import new_account, save_key
@@ -31,13 +34,16 @@ def key(out: Annotated[Path, typer.Argument(help="Key file to make (keystore v3)
 
 
 def _asked_password() -> str:
-    password = getpass.getpass("password: ")
-    if password != getpass.getpass("again: "):
-        raise BflError("the two passwords differ")
-    return password
+    try:
+        password = getpass.getpass("password: ")
+        if password == getpass.getpass("again: "):
+            return password
+    except EOFError as error:
+        raise BflError(f"no password was given; type one, or set {PASSWORD_VARIABLE}") from error
+    raise BflError("the two passwords differ")
 
 
-@app.command()
+@app.command(cls=Command)
 def genesis(
     founder: Annotated[str, typer.Option(help="Address of the key that will found the network.")],
     out: Annotated[Path, typer.Option(help="File to make.")] = Path("genesis.json"),
@@ -53,6 +59,8 @@ def genesis(
     from chain.contract import size_class
     from chain.genesis import FIXED, RETARGET, Genesis, block_gas
 
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", founder) is None:
+        raise BflError(f"found --founder {founder!r}, expected an address: 0x and 40 hexadecimal digits")
     calls = 2 * devices + edges * (phi + 4) + 4
     made = Genesis(
         chain_id=secrets.randbelow(2**31) + 2**16,
@@ -63,13 +71,15 @@ def genesis(
         difficulty_rule=RETARGET if retarget else FIXED,
         block_s=block_s,
     )
-    if out.exists():
-        raise BflError(f"{out} exists; a genesis is never overwritten")
-    out.write_text(made.canonical_json() + "\n", encoding="utf-8")
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(made.canonical_json() + "\n")
+    except FileExistsError as error:
+        raise BflError(f"{out} exists; a genesis is never overwritten") from error
     print(f"chain id {made.chain_id}, genesis hash 0x{made.header.hash.hex()}, registry 0x{made.registry.hex()}\n{out}")
 
 
-@app.command()
+@app.command(cls=Command)
 def node(
     database: Annotated[Path, typer.Option("--db", help="The node's database file.")] = Path("chain.db"),
     genesis_file: Annotated[
@@ -81,40 +91,49 @@ def node(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to answer on; 0 takes a free one.")] = 8545,
     peer: Annotated[list[str] | None, typer.Option(help="JSON-RPC address of another node; may be repeated.")] = None,
     requests_per_s: Annotated[float, typer.Option(min=1, help="Requests per second and client.")] = 500.0,
-    max_request_mb: Annotated[float, typer.Option(min=0.1, help="Largest request, in MB.")] = 32.0,
+    max_request_mb: Annotated[
+        float | None, typer.Option(min=0.1, help="Largest request, in MB (default: a full block fits, at least 32).")
+    ] = None,
 ) -> None:
     """Run a node of the chain: JSON-RPC for web3, devices and auditors. BFL_RPC_TOKEN demands a bearer token."""
     from chain.peers import Peers
     from chain.server import RpcServer, ServerParams
 
+    stop = _stop_by_signal()
     if host not in ("127.0.0.1", "localhost", "::1") and not token():
         print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
-    running = _opened(database, genesis_file)
-    params = ServerParams(host, port, token(), int(max_request_mb * 1e6), requests_per_s)
-    server = RpcServer(running, params)
-    try:
-        url = server.start()
-        with Peers(running, peer or [], token()):
-            head = running.head
-            print(f"node of chain {running.genesis.chain_id}: {url}\ndatabase: {database}")
-            print(f"registry: 0x{running.genesis.registry.hex()}\nhead: block {head.block_number} 0x{head.hash.hex()}")
-            print("Ctrl-C stops it; everything sealed is on disk.", flush=True)
-            _watch(running, Console())
-    finally:
-        server.stop()
-        running.close()
+    params = ServerParams(host, port, token(), _request_bytes(running, max_request_mb), requests_per_s)
+    with (
+        closing(_opened(database, genesis_file)) as running,
+        RpcServer(running, params) as url,
+        Peers(running, peer or [], token()),
+    ):
+        _introduce(running, url, database)
+        _watch(running, Console(), stop)
     print("stopped")
 
 
+def _introduce(running: Any, url: str, database: Path) -> None:
+    head = running.head
+    print(f"node of chain {running.genesis.chain_id}: {url}\ndatabase: {database}")
+    print(f"registry: 0x{running.genesis.registry.hex()}\nhead: block {head.block_number} 0x{head.hash.hex()}")
+    print("Ctrl-C stops it; everything sealed is on disk.", flush=True)
+
+
+def _request_bytes(running: Any, megabytes: float | None) -> int:
+    """A block of a peer comes as one request, two hexadecimal digits per byte; a byte costs 16 gas."""
+    full_block = int(2.2 * running.genesis.gas_limit / 16)
+    return max(32 << 20, full_block) if megabytes is None else int(megabytes * 1e6)
+
+
 def _opened(database: Path, genesis_file: Path | None) -> Any:
-    from chain.genesis import read_genesis
     from chain.node import Node
 
     given = None
     if genesis_file is not None:
         if not genesis_file.is_file():
             raise BflError(f"{genesis_file} is no file; make a genesis with: bfl network genesis --founder ADDRESS")
-        given = read_genesis(genesis_file.read_text(encoding="utf-8"))
+        given = _read_genesis(genesis_file)
     if not database.exists():
         if given is None:
             raise BflError(f"{database} does not exist; a new chain needs --genesis FILE (bfl network genesis)")
@@ -126,11 +145,25 @@ def _opened(database: Path, genesis_file: Path | None) -> Any:
     return opened
 
 
-def _watch(running: Any, console: Console) -> None:
-    """Say each new block until Ctrl-C or SIGTERM."""
+def _read_genesis(path: Path) -> Any:
+    from chain.genesis import read_genesis
+
+    try:
+        return read_genesis(path.read_text(encoding="utf-8"))
+    except UnicodeDecodeError as error:
+        raise BflError(f"{path} is no genesis: {error}") from error
+
+
+def _stop_by_signal() -> threading.Event:
+    """Set by Ctrl-C or SIGTERM, also by one that comes while the node is starting."""
     stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    signal.signal(signal.SIGINT, lambda *_: stop.set())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _watch(running: Any, console: Console, stop: threading.Event) -> None:
+    """Say each new block until told to stop."""
     head = running.head
     while not stop.wait(0.2):
         now = running.head

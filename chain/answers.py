@@ -133,22 +133,25 @@ def receipt_json(block: Block, index: int, created: bytes | None) -> Json:
     }
 
 
-def logs_json(receipts: Sequence[Receipt], index: int, transaction: Transaction, header: Header | None) -> list[Json]:
-    """The logs of transaction `index`, numbered within the block; pending ones have no block."""
+def logs_json(receipts: Sequence[Receipt], index: int, transaction: Transaction, header: Header) -> list[Json]:
+    """The logs of transaction `index`, numbered within the block."""
     first = sum(len(receipt.logs) for receipt in receipts[:index])
-    return [log_json(log, transaction, index, first + i, header) for i, log in enumerate(receipts[index].logs)]
+    place = Place(header, index)
+    return [log_json(log, transaction, place, first + i) for i, log in enumerate(receipts[index].logs)]
 
 
-def log_json(log: Log, transaction: Transaction, index: int, log_index: int, header: Header | None) -> Json:
-    """One log."""
+def log_json(log: Log, transaction: Transaction, place: Place, log_index: int, is_pending: bool = False) -> Json:
+    """One log. A pending one stands in the block after `place.header`, in the order of arrival, without a block hash:
+    web3 sorts events by these numbers.
+    """
     return {
         "address": hex_bytes(log.address),
         "topics": [hex_bytes(topic) for topic in log.topics],
         "data": hex_bytes(log.data),
         "transactionHash": hex_bytes(transaction.hash),
-        "transactionIndex": hex_number(index) if header else None,
-        "logIndex": hex_number(log_index) if header else None,
-        "blockHash": hex_bytes(header.hash) if header else None,
-        "blockNumber": hex_number(header.block_number) if header else None,
+        "transactionIndex": hex_number(place.index),
+        "logIndex": hex_number(log_index),
+        "blockHash": None if is_pending else hex_bytes(place.header.hash),
+        "blockNumber": hex_number(place.header.block_number + is_pending),
         "removed": False,
     }

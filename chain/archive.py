@@ -9,14 +9,15 @@ from rlp.exceptions import RLPException
 from web3 import Web3
 
 from chain.blocks import decode_block
-from chain.connection import translated, web3_over_http
-from chain.errors import LedgerError, NodeUnreachableError, StoreError
+from chain.connection import read_bytes, request, web3_over_http
+from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
 from chain.genesis import Genesis, read_genesis
 from chain.headers import Header
-from chain.receipts import decode_receipt
+from chain.receipts import Receipt, decode_receipt
 from chain.store import Block, Store
 
 DATABASE = "chain.db"
+_MAX_RECEIPTS_BYTES = 64 << 20  # of a block; a node may send zeros that unpack to anything
 
 
 class Archive(Protocol):
@@ -46,19 +47,25 @@ class FileArchive:
 
     def head(self) -> Header:
         """The last sealed block."""
-        return self._store.head()
+        header = self._store.head()
+        if self._store.find_header(header.hash) is None:
+            raise StoreError(f"the header of the head has hash 0x{header.hash.hex()}, which the database does not know")
+        return header
 
     def block(self, number: int) -> Block:
         """A block by number."""
         block_hash = self._store.canonical_hash(number)
         if block_hash is None:
             raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
-        return self._store.block(block_hash)
+        block = _whole(self._store.block(block_hash))
+        if block.header.hash != block_hash:
+            raise StoreError(f"its header has hash 0x{block.header.hash.hex()}, the database says 0x{block_hash.hex()}")
+        return block
 
     def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         """A sealed transaction's block and position."""
         place = self._store.place(transaction_hash)
-        return None if place is None else (self.block(place[0]), place[1])
+        return None if place is None else _placed(self.block(place[0]), place[1], transaction_hash)
 
     def close(self) -> None:
         """Close the file."""
@@ -70,7 +77,10 @@ class RemoteArchive:
 
     def __init__(self, web3: Web3) -> None:
         self._web3 = web3
-        self.genesis = read_genesis(str(self._ask("bfl_genesis")))
+        text = self._ask("bfl_genesis")
+        if not isinstance(text, str):
+            raise NodeUnreachableError(f"found {text!r:.80} as the genesis; is it a node of ours?")
+        self.genesis = read_genesis(text)
 
     @classmethod
     def connect(cls, url: str, token: str = "") -> "RemoteArchive":
@@ -78,41 +88,66 @@ class RemoteArchive:
         return cls(web3_over_http(url, token))
 
     def _ask(self, method: str, *params: Any) -> Any:
-        with translated():
-            return self._web3.manager.request_blocking(method, params)  # type: ignore[arg-type]
+        return request(self._web3, method, *params)
 
     def head(self) -> Header:
         """The last sealed block."""
-        return Header.from_bytes(_data(self._ask("bfl_getRawHeader", "latest")))
+        return Header.from_bytes(read_bytes(self._ask("bfl_getRawHeader", "latest")))
 
     def block(self, number: int) -> Block:
         """A block by number."""
         raw = self._ask("bfl_getRawBlock", hex(number))
         if raw is None:
-            raise LedgerError(f"the node has no block {number}")
-        header, transactions = decode_block(_data(raw))
-        try:
-            encoded = rlp.decode(zlib.decompress(_data(self._ask("bfl_getRawReceipts", hex(number)))))
-        except (RLPException, RecursionError, zlib.error) as error:
-            raise NodeUnreachableError(f"the receipts of block {number} do not decode: {error}") from error
-        receipts = tuple(decode_receipt(each) for each in encoded)
-        return Block(header, transactions, receipts, 0)
+            raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
+        header, transactions = decode_block(read_bytes(raw))
+        receipts = _read_receipts(read_bytes(self._ask("bfl_getRawReceipts", hex(number))), number)
+        return _whole(Block(header, transactions, receipts, 0))
 
     def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         """A sealed transaction's block and position."""
         receipt = self._ask("eth_getTransactionReceipt", "0x" + transaction_hash.hex())
         if receipt is None:
             return None
-        return self.block(int(receipt["blockNumber"], 16)), int(receipt["transactionIndex"], 16)
+        try:
+            number, position = int(receipt["blockNumber"], 16), int(receipt["transactionIndex"], 16)
+        except (TypeError, KeyError, ValueError) as error:
+            raise NodeUnreachableError(f"found no place of a transaction in the node's receipt: {error!r}") from error
+        return _placed(self.block(number), position, transaction_hash)
 
     def close(self) -> None:
         """Nothing stays open."""
 
 
-def _data(found: Any) -> bytes:
-    if not isinstance(found, str):
-        raise NodeUnreachableError(f"found {found!r} where the node should answer with bytes; is it one of ours?")
-    return bytes.fromhex(found.removeprefix("0x"))
+def _read_receipts(compressed: bytes, number: int) -> tuple[Receipt, ...]:
+    unpacking = zlib.decompressobj()
+    try:
+        encoded = unpacking.decompress(compressed, _MAX_RECEIPTS_BYTES)
+        if not unpacking.eof:
+            raise MalformedBlockError(f"the receipts of block {number} are cut off, or too many")
+        return tuple(decode_receipt(each) for each in rlp.decode(encoded))
+    except (RLPException, RecursionError, zlib.error, TypeError, ProofError) as error:
+        raise MalformedBlockError(f"the receipts of block {number} do not decode: {error}") from error
+
+
+def _whole(block: Block) -> Block:
+    """A block with a receipt for each transaction."""
+    if len(block.transactions) != len(block.receipts):
+        raise MalformedBlockError(
+            f"block {block.header.block_number} has {len(block.transactions)} transactions "
+            f"and {len(block.receipts)} receipts, expected as many"
+        )
+    return block
+
+
+def _placed(block: Block, position: int, transaction_hash: bytes) -> tuple[Block, int]:
+    """The place of a transaction, which the index of a file or the word of a node may have wrong."""
+    found = block.transactions[position : position + 1] if position >= 0 else ()
+    if not found or found[0].hash != transaction_hash:
+        raise StoreError(
+            f"transaction 0x{transaction_hash.hex()} is not at position {position} of block "
+            f"{block.header.block_number}, where the archive says it is"
+        )
+    return block, position
 
 
 def open_archive(run: Path | None, rpc: str = "", token: str = "") -> Archive:

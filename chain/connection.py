@@ -21,6 +21,8 @@ from chain.transactions import Envelope, sign_transaction
 
 _REVERTED = "execution reverted: "
 _POLL_S = 0.05
+# What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
+_NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0) -> Web3:
@@ -40,10 +42,23 @@ def translated() -> Iterator[None]:
         raise _named(error) from error
     except TimeExhausted as error:
         raise DeadlineError(str(error)) from error
+    except requests.HTTPError as error:
+        raise NodeUnreachableError(_refusal(error)) from error
     except requests.RequestException as error:
         raise NodeUnreachableError(f"no node answers: {error}; is it running, and is the address right?") from error
-    except (Web3Exception, ValueError) as error:
+    except _NO_ANSWER as error:
         raise NodeUnreachableError(f"the answer is no JSON-RPC: {type(error).__name__}: {error}") from error
+
+
+def _refusal(error: requests.HTTPError) -> str:
+    """What an HTTP server says instead of an answer; ours says why, in JSON."""
+    if error.response is None:
+        return f"no node answers: {error}"
+    try:
+        said = error.response.json()["error"]["message"]
+    except (ValueError, TypeError, KeyError):
+        said = error.response.reason
+    return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}"
 
 
 def _named(error: Web3RPCError) -> ChainError:
@@ -58,6 +73,22 @@ def _named(error: Web3RPCError) -> ChainError:
     if message.startswith(_REVERTED):
         return RevertedError(message.removeprefix(_REVERTED))
     return RpcError(message)
+
+
+def request(web3: Web3, method: str, *params: Any) -> Any:
+    """The answer to a method that web3 has no name for."""
+    with translated():
+        return web3.manager.request_blocking(RPCEndpoint(method), params)
+
+
+def read_bytes(found: Any) -> bytes:
+    """Bytes out of an answer; `NodeUnreachableError` if it has none."""
+    try:
+        return bytes.fromhex(found.removeprefix("0x"))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise NodeUnreachableError(
+            f"found {found!r:.80} where the node should answer with bytes; is it one of ours?"
+        ) from error
 
 
 class Connection:
@@ -91,8 +122,11 @@ class Connection:
 
     def request(self, method: str, *params: Any) -> Any:
         """A method that web3 has no name for."""
-        with translated():
-            return self.web3.manager.request_blocking(RPCEndpoint(method), params)
+        return request(self.web3, method, *params)
+
+    def request_bytes(self, method: str, *params: Any) -> bytes:
+        """As `request`, for an answer of bytes."""
+        return read_bytes(self.request(method, *params))
 
     def ask(self, name: str, *arguments: Any, block: Any = None) -> Any:
         """The answer of a view of the registry, in the state that is visible."""
@@ -124,6 +158,11 @@ class Connection:
         """Number of the last sealed block."""
         with translated():
             return int(self.web3.eth.block_number)
+
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a sealed block."""
+        with translated():
+            return bytes(self.web3.eth.get_block(number)["hash"])
 
     def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float | None) -> bytes:
         """Post a call of the registry; returns once it is visible (P20). A refusal raises with its reason.

@@ -36,6 +36,14 @@ class Database:
         """Give the file back; what was committed is there."""
         self._opened.close()
 
+    def check_whole(self) -> None:
+        """Raise `StoreError` for a file cut within a page: SQLite would read zeros there."""
+        if self._path == IN_MEMORY or _size(Path(f"{self._path}-wal")):  # a page may be under way from there
+            return
+        page_bytes = int(self.rows("PRAGMA page_size")[0][0])
+        if last := _size(Path(self._path)) % page_bytes:
+            raise StoreError(f"{self._path} is damaged: found {last} bytes of its last page, expected {page_bytes}")
+
     def make_durable(self) -> None:
         """From now on what is committed survives a power cut too, not only a killed process."""
         self.write("PRAGMA journal_mode = WAL")
@@ -84,6 +92,10 @@ class Database:
         """The first row a query finds."""
         found = self.rows(query, *values)
         return found[0] if found else None
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _connect(path: Path | str, mode: str) -> sqlite3.Connection:

@@ -81,7 +81,7 @@ def _send(connection: Connection, founder: LocalAccount, data: bytes) -> None:
 def _seal_founding(connection: Connection, founder: LocalAccount) -> None:
     """Nobody is registered before this block: its founder seals it, without a winner."""
     connection.request("bfl_propose", Web3.to_hex(address_of(founder)))
-    header = Header.from_bytes(bytes.fromhex(connection.request("bfl_getWork", "0x")[2:]))
+    header = Header.from_bytes(connection.request_bytes("bfl_getWork", "0x"))
     nonce = find_nonce(header.mining_hash, header.difficulty)
     if nonce is None:
         raise WorkError(f"no nonce was found for difficulty {header.difficulty}")

@@ -16,6 +16,7 @@ from chain.errors import KeyFileError
 limit_recursion()
 _SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _OTHERS = 0o077
+_MOST_WORK = 2**23  # scrypt's n * r * p, four times the default: a damaged number must not take all memory
 
 
 def new_account() -> LocalAccount:
@@ -53,10 +54,14 @@ def save_key(path: Path, account: LocalAccount, password: str, work: int | None 
         raise KeyFileError(f"{path} exists; a key file is never overwritten") from error
     except OSError as error:
         raise KeyFileError(f"{path} cannot be written: {error.strerror}") from error
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        path.unlink()  # half a key file would only be in the way
+        raise KeyFileError(f"{path} cannot be written: {error.strerror}") from error
 
 
 def load_key(path: Path, password: str) -> LocalAccount:
@@ -64,16 +69,31 @@ def load_key(path: Path, password: str) -> LocalAccount:
     _check_private(path)
     try:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise KeyFileError(f"{path} is no keystore: {error}") from error
     if not isinstance(content, dict) or content.get("version") != 3:
         raise KeyFileError(f"{path} is no keystore of version 3")
     try:
-        return _account(bytes(Account.decrypt(content, password)))
+        _check_work(content["crypto"]["kdfparams"], path)
+        account = _account(bytes(Account.decrypt(content, password)))
     except ValueError as error:
         raise KeyFileError(f"{path}: {error}; wrong password, or a damaged file") from error
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError, ArithmeticError, NotImplementedError) as error:
         raise KeyFileError(f"{path} is a damaged keystore: {error!r}") from error
+    _check_address(account, content.get("address"), path)
+    return account
+
+
+def _check_work(params: Any, path: Path) -> None:
+    work = params["n"] * params["r"] * params["p"] if "n" in params else params["c"]
+    if not 0 < work <= _MOST_WORK or params["dklen"] != 32:
+        raise KeyFileError(f"{path} is a damaged keystore: found the work {params}, expected at most {_MOST_WORK}")
+
+
+def _check_address(account: LocalAccount, named: object, path: Path) -> None:
+    """The format's checksum leaves out the initial vector: with another one the file decrypts to another key."""
+    if named is not None and str(named).lower().removeprefix("0x") != address_of(account).hex():
+        raise KeyFileError(f"{path} is damaged: it holds the key of {account.address}, expected that of {named}")
 
 
 def _check_private(path: Path) -> None:

@@ -6,7 +6,7 @@ One client for our own node (in this process or over HTTP) and for any Ethereum 
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from eth_account.signers.local import LocalAccount
@@ -15,47 +15,17 @@ from web3 import Web3
 
 from chain import contract
 from chain.connection import Connection, web3_over_http
-from chain.contract import Call, call_gas, decode_call, decode_log, encode_call, events
+from chain.contract import call_gas, encode_call, events
 from chain.errors import DeadlineError, LedgerError
 from chain.headers import Header
 from chain.keys import address_of
+from chain.posts import Flag, Post, PostReader, address_in
+from chain.proof import ModelProof, TransactionProof
 from chain.seal import contract_puzzle
 from chain.transactions import Transaction
+from chain.turns import FOUNDING_BLOCK, Membership
 
-_EVENT_OF = {
-    contract.PLAN: "Planned",
-    contract.GRADIENT: "GradientPosted",
-    contract.CLOSE: "Closed",
-    contract.MODEL: "ModelPublished",
-}
-
-
-@dataclass(frozen=True)
-class Post:
-    """Something posted in a round, as read from the ledger."""
-
-    round: int
-    slot: int
-    sender: bytes
-    digest: bytes
-    payload: bytes
-    transaction_hash: bytes
-    arguments: Call = field(repr=False)
-    """The whole call: samples, iterations, base model and plan of a gradient, say."""
-    is_intact: bool
-    """Whether the payload has the digest; one in chunks need not (C8), and then it counts as not posted."""
-
-
-@dataclass(frozen=True)
-class Flag:
-    """A server's accusation (P15)."""
-
-    round: int
-    offender: bytes
-    server: bytes
-    slot: int
-    transaction_hash: bytes
-    expected: bytes
+__all__ = ["Flag", "Ledger", "MiningTask", "Post"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +39,7 @@ class MiningTask:
     """The header it seals; None on an external network."""
 
 
-class Ledger:
+class Ledger(PostReader):
     """The ledger of one network, read by anybody, written with one account's key."""
 
     def __init__(
@@ -81,7 +51,8 @@ class Ledger:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         """`deadline_s`: how long a post may take to be mined on an external network; None does not wait."""
-        self._connection, self._account, self._deadline_s = connection, account, deadline_s
+        super().__init__(connection)
+        self._account, self._deadline_s = account, deadline_s
         self._now, self._sleep = now, sleep
 
     @classmethod
@@ -166,116 +137,6 @@ class Ledger:
         gas = call_gas(len(data), self._connection.payload_bytes, self._connection.is_embedded)
         return self._connection.send(self._account, data, gas, self._deadline_s)
 
-    # --- reading a round
-
-    def plan(self, round_: int) -> Post | None:
-        """The plan of a round, if it is visible."""
-        return self._first(round_, contract.PLAN)
-
-    def gradients(self, round_: int) -> dict[bytes, Post]:
-        """Gradients of a round by sender, in ascending order of address."""
-        return self.posts(round_, contract.GRADIENT)
-
-    def close(self, round_: int) -> Post | None:
-        """The closed list of a round."""
-        return self._first(round_, contract.CLOSE)
-
-    def iterates(self, round_: int, step: int) -> dict[bytes, Post]:
-        """Iterates of one step by sender."""
-        return self.posts(round_, contract.ITERATE + step)
-
-    def model(self, round_: int) -> Post | None:
-        """Model k; model 0 is the founding one."""
-        return self._founding_model() if round_ == 0 else self._first(round_, contract.MODEL)
-
-    def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
-        """What is visible in a slot of a round, by sender in ascending order of address."""
-        found = [self._read_post(log, round_, slot) for log in self._slot_logs(round_, slot)]
-        return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
-
-    def flags(self, round_: int) -> list[Flag]:
-        """The accusations of a round."""
-        found = [self._event(log) for log in self._logs("Flagged", round_, [_word(round_)])]
-        return [
-            Flag(
-                round_,
-                _address(event["offender"]),
-                _address(event["server"]),
-                int(event["slot"]),
-                bytes(event["transaction_hash"]),
-                bytes(event["expected"]),
-            )
-            for event in found
-        ]
-
-    def _first(self, round_: int, slot: int) -> Post | None:
-        return next(iter(self.posts(round_, slot).values()), None)
-
-    def _slot_logs(self, round_: int, slot: int) -> list[Any]:
-        if slot >= contract.ITERATE:
-            return self._logs("IteratePosted", round_, [_word(round_), None, _word(slot - contract.ITERATE)])
-        return self._logs(_EVENT_OF[slot], round_, [_word(round_)])
-
-    def _logs(self, event: str, round_: int, topics: list[Any]) -> list[Any]:
-        first, last = self._span(round_)
-        return self._connection.logs(["0x" + events()[event].topic.hex(), *topics], first, last)
-
-    def _span(self, round_: int) -> tuple[Any, Any]:
-        """The blocks a round can be in: one on our own chain (P1), any on another."""
-        if not self._connection.is_embedded:
-            return "earliest", "latest"
-        if round_ + 1 > self._connection.head():
-            return "pending", "pending"
-        return round_ + 1, round_ + 1
-
-    def _event(self, log: Any) -> Call:
-        event = decode_log(tuple(bytes(topic) for topic in log["topics"]), bytes(log["data"]))
-        if event is None:
-            raise LedgerError("the registry's log is none of its events; is this the registry?")
-        return event
-
-    def _read_post(self, log: Any, round_: int, slot: int) -> Post:
-        event = self._event(log)
-        sender = _address(event["leader" if "leader" in event else "sender"])
-        transaction = self._transaction(log)
-        call = decode_call(bytes(transaction["input"]))
-        digest, chunks = bytes(event["digest"]), int(event["chunks"])
-        payload = self._joined(round_, slot, sender, transaction, chunks) if chunks else bytes(call["payload"])
-        intact = not chunks or keccak(payload) == digest
-        return Post(round_, slot, sender, digest, payload, bytes(log["transactionHash"]), call, intact)
-
-    def _transaction(self, log: Any) -> Any:
-        transaction = self._connection.transaction(bytes(log["transactionHash"]))
-        if transaction is None:
-            raise LedgerError(
-                f"the node has a log of transaction {log['transactionHash'].hex()} but not the transaction"
-            )
-        return transaction
-
-    def _joined(self, round_: int, slot: int, sender: bytes, post: Any, chunks: int) -> bytes:
-        """The chunks the post refers to: the sender's last ones for the slot before it."""
-        topics = [_word(round_), "0x" + sender.rjust(32, b"\0").hex(), _word(slot)]
-        sent = [self._transaction(log) for log in self._logs("ChunkPosted", round_, topics)]
-        before = sorted((each for each in sent if each["nonce"] < post["nonce"]), key=lambda each: int(each["nonce"]))
-        return b"".join(bytes(decode_call(bytes(each["input"]))["data"]) for each in before[-chunks:])
-
-    def _founding_model(self) -> Post | None:
-        for log in self._logs("Founded", 0, []):
-            event, transaction = self._event(log), self._transaction(log)
-            call, founder, chunks = (
-                decode_call(bytes(transaction["input"])),
-                _address(event["founder"]),
-                event["chunks"],
-            )
-            payload = call["payload"]
-            if chunks:
-                payload = self._joined(0, contract.MODEL, founder, transaction, chunks)
-            digest = bytes(event["model"])
-            intact = not chunks or keccak(payload) == digest
-            sent = bytes(log["transactionHash"])
-            return Post(0, contract.MODEL, founder, digest, bytes(payload), sent, call, intact)
-        return None
-
     # --- reading the network
 
     def round(self) -> int:
@@ -291,9 +152,17 @@ class Ledger:
 
     def participants(self) -> dict[bytes, bytes]:
         """Home server of every participant; a server's is itself."""
+        return self._registered(self._connection.visible)
+
+    def membership(self, round_: int) -> Membership:
+        """Whose turn a round was is decided among these: who was registered before its block (our own node only)."""
+        self._check_embedded()
+        return Membership(self._registered(round_), self._connection.term_cap, self._connection.turn_s)
+
+    def _registered(self, last: Any) -> dict[bytes, bytes]:
         topic = "0x" + events()["Registered"].topic.hex()
-        found = [self._event(log) for log in self._connection.logs([topic], "earliest", self._connection.visible)]
-        return {_address(event["participant"]): _address(event["home"]) for event in found}
+        found = [self._event(log) for log in self._connection.logs([topic], "earliest", last)]
+        return {address_in(event["participant"]): address_in(event["home"]) for event in found}
 
     def rank(self, server: bytes) -> int | None:
         """When a server may lead the running round (P12); None if it may not."""
@@ -303,8 +172,8 @@ class Ledger:
     def leader(self) -> bytes:
         """The server with rank 0."""
         for server in self._connection.ask("server_list"):
-            if self.rank(_address(server)) == 0:
-                return _address(server)
+            if self.rank(address_in(server)) == 0:
+                return address_in(server)
         raise LedgerError("no server may lead: all are excluded")
 
     def is_excluded(self, participant: bytes) -> bool:
@@ -344,24 +213,61 @@ class Ledger:
                 raise DeadlineError(f"round {round_} has not begun within {deadline_s:g} s; round {found} is running")
             self._sleep(poll_s)
 
+    # --- proving (P16)
+
+    def model_proof(self, round_: int, known_number: int) -> ModelProof:
+        """Proof of a sealed round's model for somebody who knows block `known_number` (our own node only).
+
+        Its headers reach back far enough to tell whose turn it was: over the term cap, and to every exclusion in force.
+        """
+        self._check_embedded()
+        number = round_ + FOUNDING_BLOCK
+        model = self.model(round_) if round_ > 0 else None
+        if model is None or self._connection.head() < number:
+            raise LedgerError(f"round {round_} has no sealed model; the head is block {self._connection.head()}")
+        exclusions = [self._proof(sent) for sent in self._exclusions(round_)]
+        oldest = [each.header.block_number for each in exclusions]
+        first = max(0, min(known_number, number - self._connection.term_cap - 1, *oldest))
+        headers = tuple(self._header(each) for each in range(first, max(known_number, number) + 1))
+        return ModelProof(headers, self._proof(model.transaction_hash), tuple(exclusions))
+
+    def _exclusions(self, round_: int) -> list[bytes]:
+        """The transactions that excluded a server from round `round_`."""
+        topic, servers = "0x" + events()["Excluded"].topic.hex(), self.membership(round_).servers
+        found = []
+        for log in self._connection.logs([topic], FOUNDING_BLOCK, round_ + FOUNDING_BLOCK):
+            event = self._event(log)
+            if address_in(event["participant"]) in servers and round_ <= int(event["last_round"]):
+                found.append(bytes(log["transactionHash"]))
+        return found
+
+    def _proof(self, transaction_hash: bytes) -> TransactionProof:
+        return TransactionProof.from_json(self._connection.request("bfl_getProof", Web3.to_hex(transaction_hash)))
+
+    def _header(self, number: int) -> Header:
+        return Header.from_bytes(self._connection.request_bytes("bfl_getRawHeader", hex(number)))
+
+    def _check_embedded(self) -> None:
+        if not self._connection.is_embedded:
+            raise LedgerError("an external network has its own blocks and proofs; this is for our own node")
+
     # --- building and sealing
 
     def propose(self) -> Header:
         """Ask the node to make the round a candidate block of this account (our own node only)."""
-        raw = self._connection.request("bfl_propose", Web3.to_hex(self._own_address()))
-        return Header.from_bytes(_data(raw))
+        return Header.from_bytes(self._connection.request_bytes("bfl_propose", Web3.to_hex(self._own_address())))
 
     def mining_task(self, leader: bytes | None = None) -> MiningTask:
         """What this device mines now."""
         device, connection = self._own_address(), self._connection
         if connection.is_embedded:
             wanted = [Web3.to_hex(device)] + ([Web3.to_hex(leader)] if leader else [])
-            header = Header.from_bytes(_data(connection.request("bfl_getWork", *wanted)))
+            header = Header.from_bytes(connection.request_bytes("bfl_getWork", *wanted))
             if header.winner != device:
                 raise LedgerError("the node hands out a header that names another winner; its nonce would not be ours")
             return MiningTask(header.mining_hash, header.difficulty, header.block_number - 1, header)
         round_ = self.round()
-        anchor = bytes(connection.web3.eth.get_block(int(connection.ask("anchor")))["hash"])
+        anchor = connection.block_hash(int(connection.ask("anchor")))
         puzzle = contract_puzzle(connection.chain_id, connection.registry, round_, anchor, self.model_digest(), device)
         return MiningTask(puzzle, connection.seal_difficulty, round_, None)
 
@@ -370,21 +276,9 @@ class Ledger:
         if task.header is None:
             return self._send("seal", task.round, nonce)
         found = (Web3.to_hex(task.puzzle), Web3.to_hex(nonce), Web3.to_hex(self._own_address()))
-        return _data(self._connection.request("bfl_submitWork", *found))
+        return self._connection.request_bytes("bfl_submitWork", *found)
 
     def _own_address(self) -> bytes:
         if self._account is None:
             raise LedgerError("this ledger is for reading; give it an account")
         return address_of(self._account)
-
-
-def _word(number: int) -> str:
-    return "0x" + number.to_bytes(32, "big").hex()
-
-
-def _address(text: str) -> bytes:
-    return bytes.fromhex(text.removeprefix("0x"))
-
-
-def _data(found: Any) -> bytes:
-    return bytes.fromhex(found.removeprefix("0x")) if isinstance(found, str) else bytes(found)

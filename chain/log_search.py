@@ -7,13 +7,14 @@ from typing import Any
 from eth_bloom import BloomFilter
 
 from chain import parsing
-from chain.answers import Json, log_json
+from chain.answers import Json, Place, log_json
 from chain.headers import Header
 from chain.node import Node
 from chain.parsing import ParameterError
 from chain.pool import Entry
 from chain.receipts import Log
 from chain.store import Block
+from chain.transactions import Transaction
 
 MAX_LOGS = 10_000
 _MAX_POSITIONS = 4
@@ -65,14 +66,16 @@ def find_logs(node: Node, criteria: Any) -> list[Json]:
     """
     wanted = parsing.mapping(criteria, "filter")
     pattern = read_pattern(wanted)
-    pending = node.pending() if _includes_pending(wanted) else ()
+    head = node.head
+    pending = node.pending() if _includes_pending(wanted, head.block_number) else ()
     found: list[Json] = []
     sealed: set[bytes] = set()
     for block in _blocks(node, wanted, pattern):
         sealed |= {transaction.hash for transaction in block.transactions} if pending else set()
-        found += _logs_of(block, pattern)
+        found += _sealed_logs(block, pattern)
         _check_few(found)
-    found += _pending_logs([entry for entry in pending if entry.post.transaction.hash not in sealed], pattern)
+    left = [entry for entry in pending if entry.post.transaction.hash not in sealed]
+    found += _pending_logs(left, pattern, head)
     _check_few(found)
     return found
 
@@ -82,9 +85,12 @@ def _check_few(found: Sequence[Json]) -> None:
         raise ParameterError(f"filter: found more than {MAX_LOGS} logs, expected fewer; ask for fewer blocks")
 
 
-def _includes_pending(wanted: Json) -> bool:
-    last = wanted.get("toBlock")
-    return last == _PENDING or (last is None and wanted.get("fromBlock") == _PENDING)
+def _includes_pending(wanted: Json, head: int) -> bool:
+    """Whether the block to come, number head + 1, is in the range."""
+    first, last = wanted.get("fromBlock"), wanted.get("toBlock")
+    if first == _PENDING:
+        return last is None or last == _PENDING
+    return bool(last == _PENDING) and _number(first, head) <= head + 1
 
 
 def _blocks(node: Node, wanted: Json, pattern: Pattern) -> Iterator[Block]:
@@ -121,20 +127,24 @@ def _number(which: Any, head: int) -> int:
     return 0 if which == "earliest" else parsing.number(which, "block")
 
 
-def _logs_of(block: Block, pattern: Pattern) -> list[Json]:
+def _sealed_logs(block: Block, pattern: Pattern) -> list[Json]:
+    receipts = zip(block.transactions, block.receipts, strict=True)
+    said = [(transaction, receipt.logs) for transaction, receipt in receipts]
+    return _logs(said, pattern, block.header)
+
+
+def _pending_logs(entries: Iterable[Entry], pattern: Pattern, head: Header) -> list[Json]:
+    said = [(entry.post.transaction, entry.outcome.logs) for entry in entries]
+    return _logs(said, pattern, head, is_pending=True)
+
+
+def _logs(
+    said: Iterable[tuple[Transaction, Sequence[Log]]], pattern: Pattern, header: Header, is_pending: bool = False
+) -> list[Json]:
     found, number = [], 0
-    for index, (transaction, receipt) in enumerate(zip(block.transactions, block.receipts, strict=True)):
-        for log in receipt.logs:
+    for index, (transaction, logs) in enumerate(said):
+        for log in logs:
             if pattern.matches(log):
-                found.append(log_json(log, transaction, index, number, block.header))
+                found.append(log_json(log, transaction, Place(header, index), number, is_pending))
             number += 1
     return found
-
-
-def _pending_logs(entries: Iterable[Entry], pattern: Pattern) -> list[Json]:
-    return [
-        log_json(log, entry.post.transaction, 0, 0, None)
-        for entry in entries
-        for log in entry.outcome.logs
-        if pattern.matches(log)
-    ]

@@ -145,8 +145,7 @@ class Methods:
             raise ParameterError("block: found 'pending', expected a sealed one: a number, 'latest' or 'earliest'")
         if isinstance(which, str) and len(which) == _HASH_TEXT:
             return self._node.header(parsing.hash32(which, "block hash"))
-        number = parsing.number(which, "block")
-        return self._node.header(number) if number <= self._node.head.block_number else None
+        return self._node.header(parsing.number(which, "block"))
 
     def _known_header(self, which: Any) -> Header:
         header = self._header(which)

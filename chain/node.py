@@ -8,35 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
+from chain.admission import check_finality, check_founding, check_leader, check_winner, executed_body
 from chain.blocks import decode_block, encode_block
-from chain.consensus import Post, check_header, check_order, check_time, is_better, next_difficulty, read_post
+from chain.consensus import Post, check_header, check_time, is_better, next_difficulty
 from chain.database import IN_MEMORY
-from chain.errors import (
-    FinalityError,
-    FoundingError,
-    InvalidBlockError,
-    LeaderError,
-    ReceiptRootError,
-    StateRootError,
-    StoreError,
-    TransactionRootError,
-    UnknownParentError,
-    UnregisteredSenderError,
-    WinnerError,
-    WorkError,
-)
+from chain.errors import InvalidBlockError, StoreError, UnknownParentError, WorkError
 from chain.genesis import EMPTY_TRIE_ROOT, EMPTY_UNCLES_HASH, Genesis
 from chain.headers import Header
 from chain.pool import MAX_POOL_BYTES, Body, Entry, Pool
 from chain.receipts import block_bloom, trie_root
 from chain.seal import check_seal, draw_winner, find_nonce
 from chain.store import Block, Store
-from chain.transactions import Transaction
 from chain.vm import Execution, StateView, call_registry
 
 _NOBODY = bytes(20)
 _CALL_GAS = 1 << 40
-_CONTRACT_SEAL = 1  # in what `settings` returns
 
 
 @dataclass(frozen=True)
@@ -281,9 +267,9 @@ class Node:
             nonce=bytes(8),
             base_fee_per_gas=0,
         )
-        check_time(header, parent, self.genesis, self._now())
-        self._check_founding(header, body.execution)
-        self._check_leader(header, body.execution)
+        check_time(header, parent, self.genesis, max(parent.timestamp, self._now()))
+        check_founding(header, body.execution, self.genesis)
+        check_leader(header, body.execution, self.genesis)
         self._check_body(header, parent, body)
         header = replace(header, state_root=body.execution.state_root())
         self._candidates.pop(coinbase, None)  # the last one proposed stands last
@@ -296,7 +282,7 @@ class Node:
         candidate = self._candidate(coinbase)
         if not device and candidate.header.block_number == 1:
             return Work(candidate.header)
-        self._check_winner(candidate.header.block_number, device, candidate.body.execution)
+        check_winner(candidate.header.block_number, device, candidate.body.execution, self.genesis)
         return Work(candidate.header.for_winner(device))
 
     @_locked
@@ -306,7 +292,7 @@ class Node:
             header = candidate.header.for_winner(device) if device else candidate.header
             if header.mining_hash == mining_hash:
                 check_seal(mining_hash, nonce, header.difficulty)
-                self._check_winner(header.block_number, device, candidate.body.execution)
+                check_winner(header.block_number, device, candidate.body.execution, self.genesis)
                 return self._accept(header.sealed(nonce), candidate.body)
         raise WorkError(
             f"no candidate of 0x{device.hex()} has mining hash 0x{mining_hash.hex()}: "
@@ -344,104 +330,15 @@ class Node:
         if parent is None:
             raise UnknownParentError(f"block {header.block_number}: parent 0x{header.parent_hash.hex()} is unknown")
         check_header(header, parent, self.genesis, self._now())
-        self._check_finality(parent)
-        body = self._execute(header, parent, transactions)
-        return self._accept(header, body)
-
-    def _execute(self, header: Header, parent: Header, transactions: tuple[Transaction, ...]) -> Body:
-        root = trie_root([transaction.raw for transaction in transactions])
-        if root != header.transaction_root:
-            raise TransactionRootError(
-                f"block {header.block_number}: the transactions have root 0x{root.hex()}, "
-                f"the header says 0x{header.transaction_root.hex()}"
-            )
-        posts = tuple(read_post(transaction, self.genesis) for transaction in transactions)
-        check_order(posts)
-        execution = Execution(self._store, parent, header.coinbase, header.timestamp, header.difficulty)
-        receipts, gas = [], 0
-        for post in posts:
-            self._check_sender(post, execution)
-            outcome = execution.apply(post.transaction, post.sender, header.gas_limit - gas)
-            receipts.append(outcome.receipt(gas))
-            gas += outcome.gas
-        body = Body(posts, tuple(receipts), execution)
-        self._check_outcome(header, body)
-        self._check_founding(header, execution)
-        self._check_leader(header, execution)
-        self._check_winner(header.block_number, header.extra_data, execution)
+        check_finality(self._store, self._pool.head, parent)
+        body = executed_body(self._store, header, parent, transactions)
         self._check_body(header, parent, body)
-        return body
-
-    def _check_sender(self, post: Post, execution: Execution) -> None:
-        if f"0x{post.sender.hex()}" == self.genesis.founder:
-            return
-        if execution.parent.block_number == 0:
-            raise UnregisteredSenderError(f"0x{post.sender.hex()} is not the founder, and nothing is founded yet")
-        if int(call_registry(execution, self.genesis, "home", post.sender), 16) == 0:
-            raise UnregisteredSenderError(f"0x{post.sender.hex()} is not registered in this network")
-
-    def _check_outcome(self, header: Header, body: Body) -> None:
-        root = trie_root([receipt.encoded for receipt in body.receipts])
-        if (header.receipt_root, header.gas_used) != (root, body.gas_used):
-            raise ReceiptRootError(
-                f"block {header.block_number}: executed here it has receipt root 0x{root.hex()} and gas "
-                f"{body.gas_used}; the header says 0x{header.receipt_root.hex()} and {header.gas_used}"
-            )
-        bloom = block_bloom(body.receipts)
-        if header.bloom != bloom:
-            raise ReceiptRootError(
-                f"block {header.block_number}: executed here it has the bloom filter 0x{bloom:x}; "
-                f"the header says 0x{header.bloom:x}"
-            )
-        state_root = body.execution.state_root()
-        if state_root != header.state_root:
-            raise StateRootError(
-                f"block {header.block_number}: executed here it has state root 0x{state_root.hex()}, "
-                f"the header says 0x{header.state_root.hex()}"
-            )
-
-    def _check_founding(self, header: Header, execution: Execution) -> None:
-        """Anybody can seal a first block without the founder's posts; no second one could follow it."""
-        if header.block_number > 1:
-            return
-        if not execution.code(self.genesis.registry) or not call_registry(execution, self.genesis, "founded"):
-            raise FoundingError("block 1 does not found the network: expected registry, participants and model 0")
-        if call_registry(execution, self.genesis, "settings")[_CONTRACT_SEAL]:
-            raise FoundingError("the registry of block 1 is sealed by calls, expected by blocks")
-
-    def _check_leader(self, header: Header, execution: Execution) -> None:
-        if header.block_number == 1:
-            lawful = f"0x{header.coinbase.hex()}" == self.genesis.founder
-        else:
-            lawful = call_registry(execution, self.genesis, "is_lawful", header.coinbase, header.timestamp)
-        if not lawful:
-            raise LeaderError(
-                f"0x{header.coinbase.hex()} may not build block {header.block_number} at {header.timestamp}, "
-                f"{header.timestamp - execution.parent.timestamp} s after its parent: it is not its turn"
-            )
-
-    def _check_winner(self, number: int, winner: bytes, execution: Execution) -> None:
-        if number == 1:
-            if winner:
-                raise WinnerError("the founding block is sealed by the founder: expected no winner")
-        elif len(winner) != 20 or not call_registry(execution, self.genesis, "is_device", winner):
-            raise WinnerError(f"block {number} names winner 0x{winner.hex()}, expected a registered device")
+        return self._accept(header, body)
 
     def _check_body(self, header: Header, parent: Header, body: Body) -> None:
         if self._check_round is not None and header.block_number > 1:
             statuses = tuple(receipt.status for receipt in body.receipts)
             self._check_round(RoundBody(header, parent, body.posts, statuses))
-
-    def _check_finality(self, parent: Header) -> None:
-        head = self._pool.head
-        if head.block_number < 2:
-            return
-        final = int(self.ask("final_block", header=head))
-        branch = parent
-        while self._store.canonical_hash(branch.block_number) != branch.hash:
-            branch = self._store.header_by_hash(branch.parent_hash)
-        if branch.block_number < final:
-            raise FinalityError(f"a branch from block {branch.block_number} would undo block {final}, which is final")
 
     def _accept(self, header: Header, body: Body) -> Header:
         """Persist a checked block in one database transaction, and follow it if it is the best."""

@@ -5,6 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from eth_hash.auto import keccak
+
 from chain.consensus import check_header, read_post
 from chain.contract import Call, decode_log
 from chain.errors import ChainError, ProofError
@@ -16,6 +18,8 @@ from chain.transactions import Transaction, decode_transaction
 from chain.turns import FOUNDING_BLOCK, Membership, rank_of
 
 _MAX_HEADERS = 1_000_000
+_MAX_NODES = 16  # on the way to an item; an index has at most 4 bytes
+_NO_PROOF = (KeyError, TypeError, ValueError, AttributeError, ChainError)
 
 
 @dataclass(frozen=True)
@@ -42,11 +46,11 @@ class TransactionProof:
         try:
             return cls(
                 Header.from_bytes(_bytes(content["header"])),
-                int(content["index"]),
+                _index(content["index"]),
                 tuple(map(_bytes, content["transaction"])),
                 tuple(map(_bytes, content["receipt"])),
             )
-        except (KeyError, TypeError, ValueError, AttributeError, ChainError) as error:
+        except _NO_PROOF as error:
             raise ProofError(f"found no transaction proof: {error}") from error
 
 
@@ -75,7 +79,7 @@ class ModelProof:
             headers = tuple(Header.from_bytes(_bytes(each)) for each in content["headers"][:_MAX_HEADERS])
             exclusions = tuple(TransactionProof.from_json(each) for each in content.get("exclusions", ()))
             return cls(headers, TransactionProof.from_json(content["model"]), exclusions)
-        except (KeyError, TypeError, ValueError, AttributeError, ChainError) as error:
+        except _NO_PROOF as error:
             raise ProofError(f"found no model proof: {error}") from error
 
 
@@ -95,6 +99,12 @@ def _bytes(text: str) -> bytes:
     return bytes.fromhex(text.removeprefix("0x"))
 
 
+def _index(found: Any) -> int:
+    if not isinstance(found, int) or isinstance(found, bool) or found < 0:
+        raise ProofError(f"found index {found!r:.80}, expected the position of a transaction")
+    return found
+
+
 def proof_of(block: Block, index: int) -> TransactionProof:
     """Proof of transaction `index` of a block."""
     return TransactionProof(
@@ -107,11 +117,33 @@ def proof_of(block: Block, index: int) -> TransactionProof:
 
 def check_transaction(proof: TransactionProof) -> tuple[Transaction, Receipt]:
     """The transaction a proof proves, and its receipt with status 1: inclusion alone proves nothing."""
-    raw = proven_item(proof.header.transaction_root, proof.index, proof.transaction_nodes)
-    receipt = decode_receipt(proven_item(proof.header.receipt_root, proof.index, proof.receipt_nodes))
+    raw = _proven(proof.header.transaction_root, proof.index, proof.transaction_nodes)
+    receipt = decode_receipt(_proven(proof.header.receipt_root, proof.index, proof.receipt_nodes))
     if receipt.status != 1:
         raise ProofError(f"transaction {proof.index} of block {proof.header.block_number} was reverted (status 0)")
-    return decode_transaction(raw), receipt
+    try:
+        return decode_transaction(raw), receipt
+    except ChainError as error:
+        raise ProofError(f"what is proven is no transaction: {error}") from error
+
+
+def _proven(root: bytes, index: int, nodes: tuple[bytes, ...]) -> bytes:
+    """The item the nodes lead to; none of them may be superfluous, so that one proof has one form."""
+    if len(nodes) > _MAX_NODES:
+        raise ProofError(f"found {len(nodes)} nodes to item {index}, expected at most {_MAX_NODES}")
+    item = proven_item(root, index, nodes)
+    for i in range(len(nodes)):
+        if _lead(root, index, nodes[:i] + nodes[i + 1 :]):
+            raise ProofError(f"node {i} of {len(nodes)} is not on the way to item {index}")
+    return item
+
+
+def _lead(root: bytes, index: int, nodes: tuple[bytes, ...]) -> bool:
+    try:
+        proven_item(root, index, nodes)
+    except ProofError:
+        return False
+    return True
 
 
 def check_links(headers: Sequence[Header], known_hash: bytes, genesis: Genesis) -> None:
@@ -130,6 +162,15 @@ def check_model(proof: ModelProof, known_hash: bytes, genesis: Genesis, membersh
     check_links(proof.headers, known_hash, genesis)
     before = _headers_before(proof, membership.term_cap)
     transaction, receipt = check_transaction(proof.model)
+    call = _published(transaction, receipt, genesis, proof.model.header.block_number - FOUNDING_BLOCK)
+    _check_turn(transaction.sender, proof, before, membership, _excluded(proof, genesis))
+    return ProvenModel(
+        int(call["round"]), bytes(call["digest"]), transaction.sender, bytes(call["payload"]), proof.model.header
+    )
+
+
+def _published(transaction: Transaction, receipt: Receipt, genesis: Genesis, round_: int) -> Call:
+    """The call that publishes the model of a round, and that the registry has agreed to it."""
     event = _event(receipt, genesis, "ModelPublished")
     try:
         call = read_post(transaction, genesis).call
@@ -137,11 +178,12 @@ def check_model(proof: ModelProof, known_hash: bytes, genesis: Genesis, membersh
         raise ProofError(f"the proven transaction is no post of this network: {error}") from error
     if call is None or call.name != "model":
         raise ProofError("the proven transaction does not publish a model")
-    round_ = proof.model.header.block_number - FOUNDING_BLOCK
-    if int(call["round"]) != round_ or bytes(call["digest"]) != bytes(event["digest"]):
+    if int(call["round"]) != round_:
         raise ProofError(f"the model is of round {call['round']}, its block of round {round_}")
-    _check_turn(transaction.sender, proof, before, membership, _excluded(proof, genesis))
-    return ProvenModel(round_, bytes(call["digest"]), transaction.sender, bytes(call["payload"]), proof.model.header)
+    digest = bytes(call["digest"])
+    if digest != bytes(event["digest"]) or (call["chunks"] == 0 and keccak(call["payload"]) != digest):
+        raise ProofError(f"the model does not have the digest 0x{digest.hex()} that it names")
+    return call
 
 
 def _headers_before(proof: ModelProof, term_cap: int) -> list[Header]:

@@ -135,9 +135,9 @@ def proven_item(root: bytes, index: int, proof: Sequence[bytes]) -> bytes:
     except (*_NO_PATH, *_MALFORMED) as error:
         reason = str(error)[:_SHOWN_CHARACTERS]
         raise ProofError(f"the nodes do not lead from root 0x{root.hex()} to item {index}: {reason}") from error
-    if not item:
+    if not item or not isinstance(item, bytes):
         raise ProofError(f"root 0x{root.hex()} has no item {index}")
-    return bytes(item)
+    return item
 
 
 def _trie(items: Sequence[bytes]) -> HexaryTrie:

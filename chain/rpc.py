@@ -27,8 +27,8 @@ REFUSED, TOO_LARGE = -32000, -32003
 EXECUTION_REVERTED = 3
 MAX_BATCH = 100
 MAX_BATCH_BYTES = 64 << 20
-# A batch of 100 needs 901. py-evm and py_ecc lift Python's recursion limit to 100,000, and `json` recurses in C: 100 KB
-# of "[" would kill the process.
+# A batch of 100 needs 901. `json` recurses in C: wherever a library has lifted Python's recursion limit (py-evm: to
+# 100,000; see `chain.limit_recursion`), 100 KB of "[" end the process.
 MAX_BRACKETS = 1000
 _ERROR_STRING = bytes.fromhex("08c379a0")  # Solidity's Error(string)
 _log = logging.getLogger(__name__)

@@ -94,6 +94,7 @@ class Store:
             undo.callback(database.close)
             store = cls(database, _genesis_in(database, path))
             store.head()  # a database without one is damaged
+            database.check_whole()
             if not read_only:
                 database.make_durable()
             undo.pop_all()

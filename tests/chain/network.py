@@ -98,7 +98,7 @@ class Network:
         """A signed call, ready to be submitted; `changes` are to its envelope."""
         fields: dict[str, Any] = {
             "chain_id": node.genesis.chain_id,
-            "nonce": node.state().nonce(address_of(sender)),
+            "nonce": node.nonce(address_of(sender)),
             "gas": 3_000_000,
             "to": node.genesis.registry,
         }
@@ -162,9 +162,11 @@ class Network:
         return seal(node, address_of(winner or self.devices[0]))
 
 
-def founded_node(network: Network | None = None, clock: Clock | None = None, **options: Any) -> Node:
+def founded_node(
+    network: Network | None = None, clock: Clock | None = None, rules: Genesis | None = None, **options: Any
+) -> Node:
     """A node in memory whose network is founded."""
-    node = Node.in_memory(genesis(), now=clock or Clock(), **options)
+    node = Node.in_memory(rules or genesis(), now=clock or Clock(), **options)
     (network or Network()).found(node)
     return node
 

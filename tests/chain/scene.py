@@ -3,15 +3,17 @@
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from eth_hash.auto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
 from chain.contract import build
+from chain.headers import Header
 from chain.keys import address_of
 from chain.node import Node
 from chain.rpc import Dispatcher
-from tests.chain.network import Clock, Network, founded_node
+from tests.chain.network import Clock, Network, founded_node, seal
 
 
 @dataclass
@@ -30,6 +32,28 @@ class Scene:
         answer = respond(Dispatcher(self.node), method, *params)
         assert "result" not in answer, answer
         return answer["error"]
+
+    def seal_round(self) -> Header:
+        """Post what round 2 lacks, and seal it as block 3."""
+        leader = self.network.leader(self.node)
+        self.network.post_close(self.node, leader)
+        for server in self.network.servers:
+            self.network.post_iterate(self.node, server, 0)
+        self.network.post_model(self.node, leader)
+        self.node.propose(address_of(leader))
+        return seal(self.node, address_of(self.network.devices[1]))
+
+    def seal_once_after(self, monkeypatch: pytest.MonkeyPatch, reading: str) -> None:
+        """Let the round be sealed right after the next answer of the node's method `reading`."""
+        read = getattr(self.node, reading)
+
+        def read_then_seal(*arguments: Any) -> Any:
+            found = read(*arguments)
+            monkeypatch.setattr(self.node, reading, read)
+            self.seal_round()
+            return found
+
+        monkeypatch.setattr(self.node, reading, read_then_seal)
 
 
 def scene(**options: Any) -> Scene:
@@ -69,3 +93,25 @@ def gradient_of(scene: Scene, device: int, payload: bytes = b"late gradient") ->
 
 def leader_of(scene: Scene) -> bytes:
     return address_of(scene.network.leader(scene.node))
+
+
+def header_of(block: Any) -> Header:
+    """The header a block's JSON describes; its hash tells whether every field is right."""
+    return Header(
+        parent_hash=bytes(block["parentHash"]),
+        uncles_hash=bytes(block["sha3Uncles"]),
+        coinbase=bytes.fromhex(block["miner"][2:]),
+        state_root=bytes(block["stateRoot"]),
+        transaction_root=bytes(block["transactionsRoot"]),
+        receipt_root=bytes(block["receiptsRoot"]),
+        bloom=int.from_bytes(block["logsBloom"], "big"),
+        difficulty=block["difficulty"],
+        block_number=block["number"],
+        gas_limit=block["gasLimit"],
+        gas_used=block["gasUsed"],
+        timestamp=block["timestamp"],
+        extra_data=bytes(block["extraData"]),
+        mix_hash=bytes(block["mixHash"]),
+        nonce=bytes(block["nonce"]),
+        base_fee_per_gas=block["baseFeePerGas"],
+    )

@@ -120,6 +120,7 @@ def test_a_cancelled_miner_stops_hashing_and_finds_nothing(miner: Miner) -> None
 
 def test_a_cancel_is_heard_within_a_few_slices(miner: Miner) -> None:
     miner.start(ONE, NEVER, 0)
+    assert happens(lambda: miner.hashes > 0)
     assert miner.poll(0.2) is None  # its slices have found their length
     waits_s = []
     for _ in range(20):

@@ -1,6 +1,5 @@
 """JSON-RPC parameters: what is taken, what is refused, and that a refusal is short whatever was sent."""
 
-import sys
 from typing import Any
 
 import pytest
@@ -79,19 +78,19 @@ def test_a_list_has_a_bound() -> None:
 @pytest.mark.parametrize("parse", PARSERS)
 @given(value=JSON)
 def test_any_json_is_read_or_refused_in_a_short_sentence(parse: Any, value: Any) -> None:
+    refusal = ""
     try:
         parse(value)
     except ParameterError as error:
-        assert len(str(error)) < 200
+        refusal = str(error)
+    assert len(refusal) < 200
 
 
 def test_a_refusal_shows_neither_megabytes_nor_depths() -> None:
     deep: list[Any] = []
-    for _ in range(2 * sys.getrecursionlimit()):
+    for _ in range(3000):
         deep = [deep]
     for value in ("0x" + "z" * 10**7, "\0" * 10**7, deep, {"a": deep}, 10**4000):
         with pytest.raises(ParameterError) as refused:
             parsing.data(value, "x")
         assert len(str(refused.value)) < 200
-    while deep:  # take it apart by hand: freeing it would recurse too
-        deep = deep.pop()

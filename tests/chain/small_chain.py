@@ -1,0 +1,291 @@
+"""One small chain with everything in it, built once per test session: copy it, read it, forge it.
+
+Round 1 leaves a gradient out, 2 has endorsements and votes, 3 an exclusion, 4 a successor after a turn, 5 payloads in
+chunks, one of them broken, and 6 a model that was reverted.
+"""
+
+import functools
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from chain.archive import FileArchive
+from chain.blocks import encode_block
+from chain.codec import encode_floats
+from chain.consensus import read_post
+from chain.contract import GRADIENT, ITERATE, MODEL, RegistryTerms, encode_call
+from chain.documents import ClosedList
+from chain.errors import StoreError
+from chain.founding import Charter, found_network
+from chain.genesis import EMPTY_UNCLES_HASH, Genesis
+from chain.headers import Header
+from chain.keys import address_of
+from chain.node import Node
+from chain.provider import web3_in_process
+from chain.receipts import Receipt, block_bloom, trie_root
+from chain.seal import find_nonce
+from chain.store import Block
+from chain.transactions import Envelope, Transaction, decode_transaction, sign_transaction
+from chain.turns import Membership
+from chain.vm import Execution
+from tests.chain.network import Clock, Network, account, genesis, seal
+
+TENSORS = [("layer.weight", (2, 3)), ("layer.bias", (3,))]
+PARAMETERS = b'{"scheme":"bfl","tensors":[["layer.weight",[2,3]],["layer.bias",[3]]]}'
+ROUNDS = 6
+NEW_DEVICE, NEW_SERVER = account("new device"), account("new server")
+NETWORK = Network(terms=RegistryTerms(turn_s=60, exclusion_rounds=2))
+
+
+def values_of(round_: int) -> Any:
+    """The numbers of model k."""
+    return np.arange(9, dtype=np.float32) + 10 * round_
+
+
+def model_of(round_: int) -> bytes:
+    return encode_floats(values_of(round_), (6, 3), "fp32")
+
+
+@dataclass(frozen=True)
+class Story:
+    """The chain as a file's bytes, and who did what."""
+
+    database: bytes
+    genesis: Genesis
+    left_out: bytes
+    """The device whose gradient of round 1 the closed list leaves out."""
+    liar: bytes
+    """The server that is excluded in round 3."""
+    reverted: bytes
+    """Hash of the reverted model transaction of round 6."""
+
+    def write(self, folder: Path) -> Path:
+        """A copy of the database."""
+        path = folder / "chain.db"
+        path.write_bytes(self.database)
+        return path
+
+    @functools.cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        with tempfile.TemporaryDirectory() as folder:
+            archive = FileArchive(self.write(Path(folder)))
+            found = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
+            archive.close()
+        return found
+
+    @property
+    def headers(self) -> tuple[Header, ...]:
+        return tuple(block.header for block in self.blocks)
+
+    def membership(self, round_: int) -> Membership:
+        """Who decides on the turns of a round."""
+        homes = dict(NETWORK.homes)
+        if round_ > 2:
+            home = address_of(NETWORK.servers[0])
+            homes |= {address_of(NEW_DEVICE): home, address_of(NEW_SERVER): address_of(NEW_SERVER)}
+        return Membership(homes, NETWORK.terms.term_cap, NETWORK.terms.turn_s)
+
+
+@functools.cache
+def story() -> Story:
+    """The chain of this session."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, clock = Path(folder) / "chain.db", Clock()
+        node = Node.create(path, genesis(), now=clock)
+        found_network(web3_in_process(node), NETWORK.founder, charter())
+        left_out = _round_1(node)
+        _round_2(node)
+        liar = _round_3(node)
+        _round_4(node, clock)
+        _round_5(node)
+        reverted = _round_6(node, clock)
+        node.close()
+        return Story(path.read_bytes(), node.genesis, left_out, liar, reverted)
+
+
+def charter() -> Charter:
+    return Charter(NETWORK.homes, PARAMETERS, model_of(0), NETWORK.payload_bytes, NETWORK.terms)
+
+
+def _leader(node: Node, rank: int = 0) -> LocalAccount:
+    """As `Network.leader`, the server that joined included."""
+    servers = (*NETWORK.servers, NEW_SERVER)
+    return next(server for server in servers if node.ask("rank", address_of(server)) == rank)
+
+
+def _plan_and_train(node: Node, leader: LocalAccount, devices: Sequence[LocalAccount]) -> list[bytes]:
+    NETWORK.post_plan(node, leader)
+    return [NETWORK.post_gradient(node, device) for device in devices]
+
+
+def _close(node: Node, leader: LocalAccount, closed: ClosedList) -> None:
+    NETWORK.post_close(node, leader, closed.encode())
+    for server in NETWORK.servers:
+        if not node.ask("is_excluded", address_of(server)):
+            NETWORK.post_iterate(node, server, 0)
+
+
+def _seal(node: Node, leader: LocalAccount, winner: LocalAccount) -> None:
+    node.propose(address_of(leader))
+    seal(node, address_of(winner))
+
+
+def _publish_and_seal(node: Node, leader: LocalAccount, winner: LocalAccount) -> None:
+    NETWORK.post_model(node, leader, model_of(node.ask("round")))
+    _seal(node, leader, winner)
+
+
+def _round_1(node: Node) -> bytes:
+    leader, devices = _leader(node), NETWORK.devices
+    sent = _plan_and_train(node, leader, devices)
+    left_out = address_of(devices[2])
+    accepted = tuple(each for device, each in zip(devices, sent, strict=True) if address_of(device) != left_out)
+    _close(node, leader, ClosedList(accepted, ((f"0x{left_out.hex()}", "norm"),)))
+    _publish_and_seal(node, leader, devices[0])
+    return left_out
+
+
+def _round_2(node: Node) -> None:
+    leader = _leader(node)
+    NETWORK.post_plan(node, leader)
+    for server in NETWORK.servers:
+        NETWORK.post(node, server, "endorse", 2, node.head.hash)
+    for server in NETWORK.servers[:2]:
+        NETWORK.post(node, server, "vote", address_of(NEW_DEVICE), address_of(NETWORK.servers[0]))
+        NETWORK.post(node, server, "vote", address_of(NEW_SERVER), address_of(NEW_SERVER))
+    sent = [NETWORK.post_gradient(node, device) for device in (*NETWORK.devices, NEW_DEVICE)]
+    _close(node, leader, ClosedList(tuple(sent)))
+    _publish_and_seal(node, leader, NEW_DEVICE)
+
+
+def _round_3(node: Node) -> bytes:
+    leader = _leader(node)
+    sent = _plan_and_train(node, leader, NETWORK.devices)
+    _close(node, leader, ClosedList(tuple(sent)))
+    liar = next(server for server in NETWORK.servers if server is not leader)
+    lie = NETWORK.post_iterate(node, liar, 1, b"a lie")
+    for server in (*NETWORK.servers, NEW_SERVER):
+        if server is not liar:
+            arguments = (3, address_of(liar), ITERATE + 1, lie, keccak(b"the truth"), b"")
+            NETWORK.post(node, server, "flag", *arguments)
+            if node.ask("is_excluded", address_of(liar)):
+                break
+    _publish_and_seal(node, leader, NETWORK.devices[1])
+    return address_of(liar)
+
+
+def _round_4(node: Node, clock: Clock) -> None:
+    clock.pass_s(NETWORK.terms.turn_s)
+    successor = _leader(node, rank=1)
+    sent = _plan_and_train(node, successor, NETWORK.devices[:1])
+    _close(node, successor, ClosedList(tuple(sent)))
+    _publish_and_seal(node, successor, NETWORK.devices[3])
+
+
+def _round_5(node: Node) -> None:
+    leader, device = _leader(node), NETWORK.devices[0]
+    NETWORK.post_plan(node, leader)
+    NETWORK.post(node, device, "chunk", 5, GRADIENT, 0, b"not what the digest says")
+    digests = (node.ask("model_digest"), node.ask("plan_digest"))
+    NETWORK.post(node, device, "gradient", 5, *digests, 100, 10, keccak(b"gradient"), 1, b"")
+    _close(node, leader, ClosedList(()))
+    for index, part in enumerate((model_of(5)[:20], model_of(5)[20:])):
+        NETWORK.post(node, leader, "chunk", 5, MODEL, index, part)
+    NETWORK.post(node, leader, "model", 5, keccak(model_of(5)), 2, b"")
+    _seal(node, leader, NETWORK.devices[0])
+
+
+def _round_6(node: Node, clock: Clock) -> bytes:
+    """A model before anything is closed: the registry reverts it, its leader puts it into the block all the same."""
+    leader = _leader(node)
+    clock.pass_s(5)
+    payload = model_of(6)
+    raw = [
+        NETWORK.signed(node, leader, "plan", 6, keccak(b"plan"), 0, b"plan"),
+        signed(leader, node.nonce(address_of(leader)) + 1, "model", 6, keccak(payload), 0, payload),
+    ]
+    block = executed(node, raw, leader, NETWORK.devices[0])
+    assert [receipt.status for receipt in block.receipts] == [1, 0]
+    node.import_block(encode_block(block.header, block.transactions))
+    return block.transactions[1].hash
+
+
+# --- blocks by hand
+
+
+def signed(sender: LocalAccount, nonce: int, name: str, *arguments: Any, **changes: Any) -> bytes:
+    """A call with any nonce, for any network."""
+    fields: dict[str, Any] = {"chain_id": genesis().chain_id, "gas": 3_000_000, "to": genesis().registry}
+    return sign_transaction(sender, Envelope(nonce=nonce, **(fields | changes)), encode_call(name, *arguments))
+
+
+def executed(node: Node, raw: Sequence[bytes], leader: LocalAccount, winner: LocalAccount) -> Block:
+    """A sealed block of these transactions on the node's head, reverted ones included."""
+    parent, timestamp = node.head, int(node._now())
+    execution = Execution(node._store, parent, address_of(leader), timestamp, parent.difficulty)
+    transactions, receipts, gas = [], [], 0
+    for each in map(decode_transaction, raw):
+        outcome = execution.apply(each, read_post(each, node.genesis).sender, node.genesis.gas_limit - gas)
+        receipts.append(outcome.receipt(gas))
+        transactions.append(each)
+        gas += outcome.gas
+    header = replace(
+        parent,
+        parent_hash=parent.hash,
+        uncles_hash=EMPTY_UNCLES_HASH,
+        block_number=parent.block_number + 1,
+        coinbase=address_of(leader),
+        timestamp=timestamp,
+        extra_data=address_of(winner),
+        state_root=execution.state_root(),
+    )
+    return forged(Block(header, (), (), 0), transactions, receipts)
+
+
+def forged(
+    block: Block,
+    transactions: Sequence[Transaction] | None = None,
+    receipts: Sequence[Receipt] | None = None,
+    **changes: Any,
+) -> Block:
+    """The block with other contents, its header committing to them, sealed again by real work."""
+    body = tuple(block.transactions if transactions is None else transactions)
+    outcomes = tuple(block.receipts if receipts is None else receipts)
+    fields: dict[str, Any] = {
+        "transaction_root": trie_root([each.raw for each in body]),
+        "receipt_root": trie_root([each.encoded for each in outcomes]),
+        "bloom": block_bloom(outcomes),
+        "gas_used": outcomes[-1].gas_used if outcomes else 0,
+    }
+    header = replace(block.header, **(fields | changes))
+    nonce = find_nonce(header.mining_hash, header.difficulty)
+    assert nonce is not None
+    return Block(header.sealed(nonce), body, outcomes, block.total_difficulty)
+
+
+class Shelf:
+    """Blocks as an archive, whatever they say."""
+
+    def __init__(self, blocks: Sequence[Block], genesis: Genesis | None = None, head: Header | None = None) -> None:
+        self._blocks, self._head = list(blocks), head
+        self.genesis = genesis or story().genesis
+
+    def head(self) -> Header:
+        return self._head or self._blocks[-1].header
+
+    def block(self, number: int) -> Block:
+        if number >= len(self._blocks):
+            raise StoreError(f"there is no block {number}")
+        return self._blocks[number]
+
+    def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
+        return None
+
+    def close(self) -> None:
+        """Nothing is open."""
