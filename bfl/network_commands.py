@@ -102,14 +102,11 @@ def node(
     stop = _stop_by_signal()
     if host not in ("127.0.0.1", "localhost", "::1") and not token():
         print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
-    params = ServerParams(host, port, token(), _request_bytes(running, max_request_mb), requests_per_s)
-    with (
-        closing(_opened(database, genesis_file)) as running,
-        RpcServer(running, params) as url,
-        Peers(running, peer or [], token()),
-    ):
-        _introduce(running, url, database)
-        _watch(running, Console(), stop)
+    with closing(_opened(database, genesis_file)) as running:
+        params = ServerParams(host, port, token(), _request_bytes(running, max_request_mb), requests_per_s)
+        with RpcServer(running, params) as url, Peers(running, peer or [], token()):
+            _introduce(running, url, database)
+            _watch(running, Console(), stop)
     print("stopped")
 
 

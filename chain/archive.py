@@ -1,6 +1,8 @@
 """A chain to read, whole blocks with receipts: from a database file, or from a node over JSON-RPC. No py-evm."""
 
+import contextlib
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -42,34 +44,47 @@ class FileArchive:
     """A database file, opened for reading; a running node may go on writing it."""
 
     def __init__(self, path: Path) -> None:
-        self._store = Store.open(path / DATABASE if path.is_dir() else path, read_only=True)
-        self.genesis = self._store.genesis
+        with _damage(path):
+            self._store = Store.open(path / DATABASE if path.is_dir() else path, read_only=True)
+        self._path, self.genesis = path, self._store.genesis
 
     def head(self) -> Header:
         """The last sealed block."""
-        header = self._store.head()
-        if self._store.find_header(header.hash) is None:
-            raise StoreError(f"the header of the head has hash 0x{header.hash.hex()}, which the database does not know")
-        return header
+        with _damage(self._path):
+            header = self._store.head()
+            if self._store.find_header(header.hash) is None:
+                raise StoreError(f"the head's header has hash 0x{header.hash.hex()}, which the database does not know")
+            return header
 
     def block(self, number: int) -> Block:
         """A block by number."""
-        block_hash = self._store.canonical_hash(number)
-        if block_hash is None:
-            raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
-        block = _whole(self._store.block(block_hash))
+        with _damage(self._path):
+            block_hash = self._store.canonical_hash(number)
+            if block_hash is None:
+                raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
+            block = _whole(self._store.block(block_hash))
         if block.header.hash != block_hash:
             raise StoreError(f"its header has hash 0x{block.header.hash.hex()}, the database says 0x{block_hash.hex()}")
         return block
 
     def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         """A sealed transaction's block and position."""
-        place = self._store.place(transaction_hash)
-        return None if place is None else _placed(self.block(place[0]), place[1], transaction_hash)
+        with _damage(self._path):
+            place = self._store.place(transaction_hash)
+            return None if place is None else _placed(self.block(place[0]), place[1], transaction_hash)
 
     def close(self) -> None:
         """Close the file."""
         self._store.close()
+
+
+@contextlib.contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """SQLite notices damaged pages, not that a text is no UTF-8 any more, or a number a text."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
 
 
 class RemoteArchive:

@@ -7,6 +7,7 @@ from typing import Any
 
 from chain.errors import CodecError
 
+_HASH_BYTES = 32
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 
@@ -17,6 +18,12 @@ class ClosedList:
     accepted: tuple[bytes, ...]
     refused: tuple[tuple[str, str], ...] = ()
     """(who, reason code)."""
+
+    def __post_init__(self) -> None:
+        if any(len(each) != _HASH_BYTES for each in self.accepted):
+            raise CodecError(f"closed list: expected transaction hashes of {_HASH_BYTES} bytes")
+        if len(set(self.accepted)) != len(self.accepted):  # it would weigh twice in every sum
+            raise CodecError("closed list: found a gradient that is accepted twice")
 
     def encode(self) -> bytes:
         """Canonical JSON."""

@@ -265,18 +265,15 @@ def inspect_chain(archive: Archive, progress: Callable[[int, int], Any] | None =
     with _reading("the head"):
         head = archive.head()
     for number in range(head.block_number + 1):
-        inspector.check(_read_block(archive, number))
+        with _reading(f"block {number}"):
+            block = archive.block(number)
+        inspector.check(block)
         if progress is not None:
             progress(number + 1, head.block_number + 1)
     last = inspector.found.hashes[-1]
     if last != head.hash:
         raise InspectionError(f"block {head.block_number}: 0x{last.hex()} is not the head 0x{head.hash.hex()}")
     return inspector.found
-
-
-def _read_block(archive: Archive, number: int) -> Block:
-    with _reading(f"block {number}"):
-        return archive.block(number)
 
 
 @contextlib.contextmanager
@@ -292,8 +289,9 @@ def _reading(what: str) -> Iterator[None]:
 
 def checked_block(archive: Archive, number: int, found: Inspection) -> Block:
     """A block that was inspected, read again: an archive may answer differently the second time."""
-    block = _read_block(archive, number)
+    with _reading(f"block {number}"):
+        block = archive.block(number)
+        check_roots(block)
     if block.header.hash != found.hashes[number]:
         raise InspectionError(f"block {number}: now 0x{block.header.hash.hex()}, 0x{found.hashes[number].hex()} before")
-    check_roots(block)
     return block

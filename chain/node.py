@@ -346,6 +346,7 @@ class Node:
         difficulty = self._store.total_difficulty(parent.hash) + header.difficulty
         is_best = is_better(difficulty, header.hash, self._store.total_difficulty(head.hash), head.hash)
         transactions = tuple(post.transaction for post in body.posts)
+        undone: list[Header] = []
         try:
             with self._store.transaction():
                 root = body.execution.persist()
@@ -353,11 +354,11 @@ class Node:
                     raise InvalidBlockError(f"block {header.block_number}: the state moved while it was sealed")
                 self._store.add_block(Block(header, transactions, body.receipts, difficulty))
                 if is_best:
-                    self._store.make_canonical(header, [transaction.hash for transaction in transactions])
+                    undone = self._store.make_canonical(header, [transaction.hash for transaction in transactions])
         finally:
             if is_best:
                 self._candidates = {}
-                self._pool.follow(self._store.head())
+                self._pool.follow(self._store.head(), undone)
         self._tell("block", encode_block(header, transactions) if self.listeners else b"")
         return header
 

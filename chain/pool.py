@@ -1,6 +1,6 @@
 """The transactions of the round that is running: admitted, executed at once, readable as `pending` (C2, P5)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chain.consensus import Post, next_difficulty, read_post
@@ -81,9 +81,13 @@ class Pool:
             return _FOUNDING_BYTES
         return int(call_registry(self.execution, self._store.genesis, "settings")[_PAYLOAD_BYTES])
 
-    def follow(self, head: Header) -> None:
-        """A new head: what belongs to its round or an earlier one goes, the rest is admitted anew (P5)."""
-        left = [e.post for e in self._entries.values() if not _is_over(e.post, head)]
+    def follow(self, head: Header, undone: Sequence[Header] = ()) -> None:
+        """A new head: what belongs to its round or an earlier one goes, the rest is admitted anew (P5).
+
+        So is what was sealed in blocks that are `undone` by it, newest first: a vote counts on any branch.
+        """
+        posts = [*self._posts_of(undone), *(entry.post for entry in self._entries.values())]
+        left = [post for post in posts if not _is_over(post, head)]
         self._entries, self._bytes, self._gas = {}, 0, 0
         self.conflicts = []
         if head.parent_hash != self.head.hash:
@@ -91,6 +95,10 @@ class Pool:
         self._start(head)
         for post in left:
             self._admit_again(post)
+
+    def _posts_of(self, blocks: Sequence[Header]) -> list[Post]:
+        found = [self._store.transactions(header.hash) for header in reversed(blocks)]
+        return [read_post(transaction, self._store.genesis) for block in found for transaction in block]
 
     def _admit_again(self, post: Post) -> None:
         try:

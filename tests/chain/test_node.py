@@ -317,6 +317,25 @@ def test_a_transaction_in_both_branches_answers_with_its_own_receipt() -> None:
         assert found["from"].lower() == "0x" + sender.hex()
 
 
+def test_a_vote_in_an_abandoned_branch_is_pending_again() -> None:
+    network, newcomer = Network(), account("newcomer")
+    one, other = founded_node(network), founded_node(network)
+    leader = network.leader(one)
+    voter = next(server for server in network.servers if server != leader)
+    vote = network.post(one, voter, "vote", address_of(newcomer), address_of(leader))
+    plan = network.post_plan(one)
+    propose_and_seal(one, leader, network.devices[0])
+    assert one.place(vote) is not None
+    for _ in range(2):
+        propose_and_seal(other, network.leader(other), network.devices[1])
+    exchange(one, other)
+    assert one.head == other.head
+    assert [entry.post.transaction.hash for entry in one.pending()] == [vote]
+    assert one.find_pending(plan) is None, "its round is over"
+    propose_and_seal(one, network.leader(one), network.devices[0])
+    assert one.place(vote) == (4, 0)
+
+
 def test_the_state_follows_the_branch() -> None:
     network, one, other = branches()
     network.run_round(other)

@@ -262,7 +262,7 @@ def test_an_exclusion_that_is_over_or_yet_to_come_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("item", "message"),
     [
-        ([b"a list"], "has no item 0"),
+        ([b" ", b"a list"], "has no item 0"),
         (b"no transaction", "what is proven is no transaction: found transaction type 0x6e"),
         (b"\x02" + b"\xd0" * 2000, "what is proven is no transaction"),
     ],
