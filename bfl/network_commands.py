@@ -125,6 +125,7 @@ def _request_bytes(running: Any, megabytes: float | None) -> int:
 
 def _opened(database: Path, genesis_file: Path | None) -> Any:
     from chain.node import Node
+    from chain.rounds import check_published
 
     given = None
     if genesis_file is not None:
@@ -134,8 +135,8 @@ def _opened(database: Path, genesis_file: Path | None) -> Any:
     if not database.exists():
         if given is None:
             raise BflError(f"{database} does not exist; a new chain needs --genesis FILE (bfl network genesis)")
-        return Node.create(database, given)
-    opened = Node.open(database)
+        return Node.create(database, given, check_round=check_published)
+    opened = Node.open(database, check_round=check_published)
     if given is not None and given != opened.genesis:
         opened.close()
         raise BflError(f"{database} is of chain {opened.genesis.chain_id}, {genesis_file} of chain {given.chain_id}")

@@ -10,33 +10,20 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from chain.admission import check_finality, check_founding, check_leader, check_winner, executed_body
 from chain.blocks import decode_block, encode_block
-from chain.consensus import Post, check_header, check_time, is_better, next_difficulty
+from chain.consensus import check_header, check_time, is_better, next_difficulty
 from chain.database import IN_MEMORY
 from chain.errors import InvalidBlockError, StoreError, UnknownParentError, WorkError
 from chain.genesis import EMPTY_TRIE_ROOT, EMPTY_UNCLES_HASH, Genesis
 from chain.headers import Header
 from chain.pool import MAX_POOL_BYTES, Body, Entry, Pool
 from chain.receipts import block_bloom, trie_root
+from chain.rounds import CheckRound, RoundBody
 from chain.seal import check_seal, draw_winner, find_nonce
 from chain.store import Block, Store
 from chain.vm import Execution, StateView, call_registry
 
 _NOBODY = bytes(20)
 _CALL_GAS = 1 << 40
-
-
-@dataclass(frozen=True)
-class RoundBody:
-    """A block as `check_round` sees it, before anyone mines or imports it (P13)."""
-
-    header: Header
-    parent: Header
-    posts: tuple[Post, ...]
-    statuses: tuple[int, ...]
-    """1 where the registry accepted the post."""
-
-
-CheckRound = Callable[[RoundBody], None]
 
 
 @dataclass(frozen=True)

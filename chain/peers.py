@@ -74,28 +74,27 @@ class Peers:
             self._stop.wait(self._pull_s)
 
     def fetch_from(self, web3: Web3) -> int:
-        """Take a peer's blocks that this node does not have, back to a common ancestor; returns how many."""
-        head = Header.from_bytes(_data(_ask(web3, "bfl_getRawHeader", "latest")))
+        """Take a peer's blocks that this node does not have, from a common ancestor on; returns how many."""
+        header = _header(web3, "latest")
         missing: list[bytes] = []
-        wanted = head.hash
-        while self._node.header(wanted) is None:
-            raw = _data(_ask(web3, "bfl_getRawBlock", "0x" + wanted.hex()))
-            missing.append(raw)
-            wanted = _parent(raw)
+        while self._node.header(header.hash) is None:
+            if header.block_number == 0:
+                raise UnknownParentError("the peer is of another network: it has another genesis")
+            missing.append(header.hash)
+            header = _header(web3, "0x" + header.parent_hash.hex(), header.block_number - 1)
+        for count, block_hash in enumerate(reversed(missing)):
             if self._stop.is_set():
-                return 0
-        for raw in reversed(missing):
-            self._node.import_block(raw)
+                return count
+            self._node.import_block(_data(_ask(web3, "bfl_getRawBlock", "0x" + block_hash.hex())))
         return len(missing)
 
 
-def _parent(raw: bytes) -> bytes:
-    from chain.blocks import decode_block
-
-    header, _ = decode_block(raw)
-    if header.block_number == 0:
-        raise UnknownParentError("the peer is of another network: it has another genesis")
-    return header.parent_hash
+def _header(web3: Web3, which: str, number: int | None = None) -> Header:
+    """A peer's header; its parent's must have the number before, or a liar could send us around for ever."""
+    header = Header.from_bytes(_data(_ask(web3, "bfl_getRawHeader", which)))
+    if number is not None and (header.block_number != number or "0x" + header.hash.hex() != which):
+        raise UnknownParentError(f"the peer answers with another header than {which}")
+    return header
 
 
 def _ask(web3: Web3, method: str, *params: Any) -> Any:
@@ -106,4 +105,7 @@ def _ask(web3: Web3, method: str, *params: Any) -> Any:
 def _data(found: Any) -> bytes:
     if not isinstance(found, str):
         raise LedgerError("the peer does not answer with bytes; is it a node of ours?")
-    return bytes.fromhex(found.removeprefix("0x"))
+    try:
+        return bytes.fromhex(found.removeprefix("0x"))
+    except ValueError as error:
+        raise LedgerError("the peer does not answer with bytes; is it a node of ours?") from error

@@ -6,7 +6,7 @@ with the old head or the new one. Bodies are one blob per block, so that pages a
 
 import contextlib
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +22,7 @@ from chain.receipts import Receipt, decode_receipt
 from chain.transactions import Transaction, decode_transaction
 
 FORMAT = 1
+_KEPT_NODES = 20_000  # of about 500 bytes
 _MAX_NUMBER = 2**63 - 1  # that SQLite holds
 T = TypeVar("T")
 _SCHEMA = """
@@ -58,6 +59,7 @@ class Store:
     def __init__(self, database: Database, genesis: Genesis) -> None:
         self._db = database
         self.genesis = genesis
+        self._kept: dict[bytes, bytes] = {}
 
     # --- opening
 
@@ -104,16 +106,29 @@ class Store:
         """Give the file back; what was committed is there."""
         self._db.close()
 
-    def transaction(self) -> contextlib.AbstractContextManager[None]:
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
         """All writes inside, or none. Inside another one it is part of that."""
-        return self._db.transaction()
+        try:
+            with self._db.transaction():
+                yield
+        except BaseException:
+            self._kept.clear()  # some of it may have been read from what is undone now
+            raise
 
     # --- state nodes
 
     def node(self, key: bytes) -> bytes | None:
-        """A node of a state trie, or code."""
-        row = self._db.row("SELECT value FROM node WHERE key = ?", key)
-        return row[0] if row else None
+        """A node of a state trie, or code. Those at the top are read for every transaction: the last ones are kept."""
+        value = self._kept.get(key)
+        if value is None:
+            row = self._db.row("SELECT value FROM node WHERE key = ?", key)
+            if row is None:
+                return None
+            if len(self._kept) >= _KEPT_NODES:
+                self._kept.clear()
+            value = self._kept[key] = row[0]
+        return value
 
     def put_nodes(self, nodes: Sequence[tuple[bytes, bytes]]) -> None:
         """Nodes are named by their hash: one that is there stays."""

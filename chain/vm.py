@@ -1,126 +1,30 @@
-"""The one place that executes: py-evm's London state on our store. Everything that imports `eth` is here.
+"""The one place that executes: blocks and calls on py-evm's London state.
 
 We use py-evm's STATE (accounts, storage, EVM, London's gas rules) and keep headers, bodies and receipts ourselves: its
 chain database keeps stale transaction lookups after a reorganisation and whole blocks in caches.
 """
 
-import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from eth.abc import ComputationAPI
-from eth.db.atomic import AtomicDBWriteBatch
-from eth.db.backends.base import BaseAtomicDB
 from eth.vm.execution_context import ExecutionContext
-from eth.vm.forks.london.computation import LondonComputation
-from eth.vm.forks.london.state import LondonState
-from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedTransaction
 from eth.vm.message import Message
 from eth_utils import ValidationError
 
-from chain import contract, limit_recursion
+from chain import contract
 from chain.contract import revert_reason
 from chain.errors import GasError, NonceError, RevertedError, StateRootError
+from chain.evm import ChainState, NodeDatabase, signed_for_evm
 from chain.genesis import Genesis
 from chain.headers import Header
 from chain.receipts import Log, Receipt
 from chain.store import Store
 from chain.transactions import Transaction
 
-limit_recursion()
-# Its errors print whole batches: megabytes of payload.
-logging.getLogger("eth.db.AtomicDBWriteBatch").setLevel(logging.CRITICAL + 1)
-
 SYSTEM = bytes.fromhex("fffffffffffffffffffffffffffffffffffffffe")
 _SYSTEM_GAS = 30_000_000
-_COINBASE, _TIMESTAMP, _DIFFICULTY = 0x41, 0x42, 0x44
-
-
-class NodeDatabase(BaseAtomicDB):  # type: ignore[misc]
-    """The store's state nodes as py-evm's key-value database."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def __getitem__(self, key: bytes) -> bytes:
-        value = self._store.node(key)
-        if value is None:
-            raise KeyError(key)
-        return value
-
-    def __setitem__(self, key: bytes, value: bytes) -> None:
-        self._store.put_nodes([(key, value)])
-
-    def __delitem__(self, key: bytes) -> None:
-        """State nodes stay: older blocks need them."""
-
-    def _exists(self, key: bytes) -> bool:
-        return self._store.node(key) is not None
-
-    @contextmanager
-    def atomic_batch(self) -> Iterator[AtomicDBWriteBatch]:
-        """py-evm's batches are part of the block's one transaction."""
-        with self._store.transaction(), AtomicDBWriteBatch._commit_unless_raises(self) as batch:
-            yield batch
-
-
-class _Computation(LondonComputation):  # type: ignore[misc]
-    """Notes when a contract looks at what the builder of a block may still change."""
-
-
-def _watched(opcode: Any) -> Any:
-    def look(computation: ComputationAPI) -> None:
-        computation.state.saw_block = True
-        opcode(computation=computation)
-
-    look.mnemonic = opcode.mnemonic  # type: ignore[attr-defined]
-    look.gas_cost = opcode.gas_cost  # type: ignore[attr-defined]
-    return look
-
-
-_Computation.opcodes = LondonComputation.opcodes | {
-    code: _watched(LondonComputation.opcodes[code]) for code in (_COINBASE, _TIMESTAMP, _DIFFICULTY)
-}
-
-
-class _State(LondonState):  # type: ignore[misc]
-    computation_class = _Computation
-    saw_block = False
-
-    def delta_balance(self, address: bytes, delta: int) -> None:
-        """No money, no touching: EIP-161 would delete the empty account again."""
-        if delta:
-            super().delta_balance(address, delta)
-
-
-class _Signed(DynamicFeeTransaction):  # type: ignore[misc]
-    """A transaction whose sender is recovered already."""
-
-    known_sender: bytes = b""
-
-    def get_sender(self) -> bytes:
-        return self.known_sender
-
-
-def _signed(transaction: Transaction, sender: bytes) -> LondonTypedTransaction:
-    inner = _Signed(
-        transaction.chain_id,
-        transaction.nonce,
-        transaction.max_priority_fee,
-        transaction.max_fee,
-        transaction.gas,
-        transaction.to,
-        transaction.value,
-        transaction.data,
-        (),
-        transaction.parity,
-        transaction.r,
-        transaction.s,
-    )
-    inner.known_sender = sender
-    return LondonTypedTransaction(2, inner)
 
 
 @dataclass(frozen=True)
@@ -141,7 +45,7 @@ class Outcome:
 class _Readable:
     """A state to look at."""
 
-    _state: _State
+    _state: ChainState
 
     def call(self, sender: bytes, to: bytes, data: bytes, gas: int) -> bytes:
         """What a call would return here; nothing is kept."""
@@ -177,7 +81,7 @@ class Execution(_Readable):
         self.parent, self.coinbase, self.timestamp, self.difficulty = parent, coinbase, timestamp, difficulty
         self._store, self._genesis = store, store.genesis
         context = _context(store, parent, parent.block_number + 1, coinbase, timestamp, difficulty)
-        self._state = _State(NodeDatabase(store), context, parent.state_root)
+        self._state = ChainState(NodeDatabase(store), context, parent.state_root)
         if self._state.get_code(self._genesis.registry):
             self._begin_block()
         self._state.saw_block = False
@@ -217,7 +121,7 @@ class Execution(_Readable):
         if transaction.nonce != expected:
             raise NonceError(f"found nonce {transaction.nonce} of 0x{sender.hex()}, expected {expected}")
         try:
-            computation = self._state.apply_transaction(_signed(transaction, sender))
+            computation = self._state.apply_transaction(signed_for_evm(transaction, sender))
         except ValidationError as error:  # nonce, value and fees are right: what is left is the gas
             raise GasError(f"found a gas allowance of {transaction.gas}, which does not even pay its bytes") from error
         return _outcome(transaction, computation)
@@ -254,7 +158,7 @@ class StateView(_Readable):
     def __init__(self, store: Store, header: Header) -> None:
         parent = store.find_header(header.parent_hash) or header
         context = _context(store, parent, header.block_number, header.coinbase, header.timestamp, header.difficulty)
-        self._state = _State(NodeDatabase(store), context, header.state_root)
+        self._state = ChainState(NodeDatabase(store), context, header.state_root)
 
 
 def _context(
@@ -297,7 +201,7 @@ def _outcome(transaction: Transaction, computation: ComputationAPI) -> Outcome:
     )
 
 
-def _message(state: _State, sender: bytes, to: bytes, data: bytes, gas: int) -> ComputationAPI:
+def _message(state: ChainState, sender: bytes, to: bytes, data: bytes, gas: int) -> ComputationAPI:
     message = Message(gas=gas, to=to, sender=sender, value=0, data=data, code=state.get_code(to))
     context = state.get_transaction_context_class()(gas_price=0, origin=sender)
     return state.computation_class.apply_message(state, message, context)

@@ -18,7 +18,6 @@ from chain.node import Node
 from tests.chain.network import Network, genesis
 
 
-
 def run_rounds(path: Path, acknowledge: int) -> None:
     """Run rounds until killed; every sealed block is acknowledged through the pipe."""
     network, node = Network(), Node.open(path)

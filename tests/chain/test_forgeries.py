@@ -48,8 +48,9 @@ from chain.errors import (
 )
 from chain.headers import Header
 from chain.keys import address_of
-from chain.node import Node, RoundBody
+from chain.node import Node
 from chain.receipts import Receipt, block_bloom, trie_root
+from chain.rounds import RoundBody
 from chain.seal import find_nonce, is_sealed
 from chain.store import Store
 from chain.transactions import Envelope, Transaction, decode_transaction, sign_transaction

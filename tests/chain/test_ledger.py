@@ -8,6 +8,7 @@ import pytest
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
+from benchmarks.anvil import ABSENT, anvil, find_anvil
 from chain import contract
 from chain.connection import Connection, web3_over_http
 from chain.contract import RegistryTerms, encode_call
@@ -20,7 +21,6 @@ from chain.provider import web3_in_process
 from chain.seal import find_nonce, is_sealed
 from chain.server import RpcServer, ServerParams
 from chain.transactions import Envelope, decode_transaction, sign_transaction
-from benchmarks.anvil import ABSENT, anvil, find_anvil
 from tests.chain.network import Clock, Network, genesis
 
 PARAMETERS = b'{"scheme":"bfl"}'

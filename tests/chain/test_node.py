@@ -28,8 +28,9 @@ from chain.errors import (
 from chain.genesis import RETARGET
 from chain.headers import Header
 from chain.keys import address_of
-from chain.node import Node, RoundBody
+from chain.node import Node
 from chain.provider import web3_in_process
+from chain.rounds import RoundBody
 from chain.seal import draw_winner, find_nonce
 from chain.transactions import decode_transaction
 from tests.chain.network import START, TERMS, Clock, Network, account, addresses, founded_node, genesis, seal

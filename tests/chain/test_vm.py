@@ -14,12 +14,13 @@ from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedT
 from chain.contract import encode_call, functions
 from chain.database import IN_MEMORY
 from chain.errors import GasError, NonceError, RevertedError, StateRootError, StoreError
+from chain.evm import NodeDatabase
 from chain.genesis import EMPTY_TRIE_ROOT
 from chain.keys import address_of
 from chain.node import Node
 from chain.store import Store
 from chain.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-from chain.vm import SYSTEM, Execution, NodeDatabase, StateView, _context, call_registry
+from chain.vm import SYSTEM, Execution, StateView, _context, call_registry
 from tests.chain.network import CHAIN_ID, START, Clock, Network, account, founded_node, genesis
 
 REPOSITORY = Path(__file__).parents[2]

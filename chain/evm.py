@@ -1,0 +1,110 @@
+"""py-evm fitted to our chain: its London state on our store, our transactions as its own, a watch on what code reads."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from eth.abc import ComputationAPI
+from eth.db.atomic import AtomicDBWriteBatch
+from eth.db.backends.base import BaseAtomicDB
+from eth.vm.forks.london.computation import LondonComputation
+from eth.vm.forks.london.state import LondonState
+from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedTransaction
+
+from chain import limit_recursion
+from chain.store import Store
+from chain.transactions import Transaction
+
+limit_recursion()
+# Its errors print whole batches: megabytes of payload.
+logging.getLogger("eth.db.AtomicDBWriteBatch").setLevel(logging.CRITICAL + 1)
+_COINBASE, _TIMESTAMP, _DIFFICULTY = 0x41, 0x42, 0x44
+
+
+class NodeDatabase(BaseAtomicDB):  # type: ignore[misc]
+    """The store's state nodes as py-evm's key-value database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, key: bytes) -> bytes:
+        value = self._store.node(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        self._store.put_nodes([(key, value)])
+
+    def __delitem__(self, key: bytes) -> None:
+        """State nodes stay: older blocks need them."""
+
+    def _exists(self, key: bytes) -> bool:
+        return self._store.node(key) is not None
+
+    @contextmanager
+    def atomic_batch(self) -> Iterator[AtomicDBWriteBatch]:
+        """py-evm's batches are part of the block's one transaction."""
+        with self._store.transaction(), AtomicDBWriteBatch._commit_unless_raises(self) as batch:
+            yield batch
+
+
+class _Computation(LondonComputation):  # type: ignore[misc]
+    """Notes when a contract looks at what the builder of a block may still change."""
+
+
+def _watched(opcode: Any) -> Any:
+    def look(computation: ComputationAPI) -> None:
+        computation.state.saw_block = True
+        opcode(computation=computation)
+
+    look.mnemonic = opcode.mnemonic  # type: ignore[attr-defined]
+    look.gas_cost = opcode.gas_cost  # type: ignore[attr-defined]
+    return look
+
+
+_Computation.opcodes = LondonComputation.opcodes | {
+    code: _watched(LondonComputation.opcodes[code]) for code in (_COINBASE, _TIMESTAMP, _DIFFICULTY)
+}
+
+
+class ChainState(LondonState):  # type: ignore[misc]
+    """London's state; `saw_block` is set once code looked at time, coinbase or difficulty."""
+
+    computation_class = _Computation
+    saw_block = False
+
+    def delta_balance(self, address: bytes, delta: int) -> None:
+        """No money, no touching: EIP-161 would delete the empty account again."""
+        if delta:
+            super().delta_balance(address, delta)
+
+
+class _Signed(DynamicFeeTransaction):  # type: ignore[misc]
+    """A transaction whose sender is recovered already."""
+
+    known_sender: bytes = b""
+
+    def get_sender(self) -> bytes:
+        return self.known_sender
+
+
+def signed_for_evm(transaction: Transaction, sender: bytes) -> LondonTypedTransaction:
+    """Our transaction as py-evm's."""
+    inner = _Signed(
+        transaction.chain_id,
+        transaction.nonce,
+        transaction.max_priority_fee,
+        transaction.max_fee,
+        transaction.gas,
+        transaction.to,
+        transaction.value,
+        transaction.data,
+        (),
+        transaction.parity,
+        transaction.r,
+        transaction.s,
+    )
+    inner.known_sender = sender
+    return LondonTypedTransaction(2, inner)

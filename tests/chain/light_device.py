@@ -1,0 +1,85 @@
+"""`python -m tests.chain.light_device WHAT ...`: what a device does on a machine where py-evm cannot be imported."""
+
+import importlib
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+LIGHT = (
+    "archive", "codec", "connection", "consensus", "contract", "documents", "founding", "headers", "inspection", "keys",
+    "ledger", "miner", "posts", "proof", "receipts", "seal", "store", "transactions", "turns",
+)  # fmt: skip
+
+
+class NoEvm:
+    """A machine without py-evm: `eth` is missing, `eth_account` and its kin are there."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> None:
+        if name == "eth" or name.startswith("eth."):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def imports() -> Any:
+    """Import everything a device has, then what only a node has."""
+    for name in LIGHT:
+        importlib.import_module(f"chain.{name}")
+    try:
+        importlib.import_module("chain.node")
+    except ModuleNotFoundError as error:
+        return {"missing": error.name, "eth": "eth" in sys.modules, "recursion": sys.getrecursionlimit()}
+    return {}
+
+
+def read(database: str) -> Any:
+    """Open a database and audit it."""
+    from chain.archive import FileArchive
+    from chain.inspection import inspect_chain
+
+    archive = FileArchive(Path(database))
+    return {"head": archive.head().hash.hex(), "transactions": inspect_chain(archive).transactions}
+
+
+def train(url: str, registry: str) -> Any:
+    """Sign a gradient and post it."""
+    import numpy as np
+
+    from chain.codec import encode_floats
+
+    ledger = _ledger(url, registry)
+    payload = encode_floats(np.arange(4, dtype=np.float32), (4,), "int8")
+    sent = ledger.submit_gradient(ledger.round(), ledger.model_digest(), ledger.plan_digest(), 100, 10, payload)
+    return {"sent": sent.hex(), "payload": payload.hex()}
+
+
+def mine(url: str, registry: str, genesis: str) -> Any:
+    """Seal the round by real work, fetch the proof of its model, and check it."""
+    from chain.genesis import read_genesis
+    from chain.miner import Miner
+    from chain.miner import mine as mined
+    from chain.proof import check_model
+
+    ledger, rules = _ledger(url, registry), read_genesis(genesis)
+    task = ledger.mining_task()
+    with Miner() as miner:
+        assert task.header is not None
+        header = mined(task.header, miner, deadline_s=60)
+    assert header is not None
+    block_hash = ledger.submit_nonce(task, header.nonce)
+    proof = ledger.model_proof(task.round, known_number=0)
+    proven = check_model(proof, rules.header.hash, rules, ledger.membership(task.round))
+    return {"block": block_hash.hex(), "round": proven.round, "model": proven.payload.decode()}
+
+
+def _ledger(url: str, registry: str) -> Any:
+    from chain.keys import simulated_account
+    from chain.ledger import Ledger
+
+    return Ledger.connect(url, bytes.fromhex(registry), account=simulated_account(b"tests", "device 0"))
+
+
+if __name__ == "__main__":
+    sys.meta_path.insert(0, NoEvm())  # type: ignore[arg-type]
+    what = {"imports": imports, "read": read, "train": train, "mine": mine}[sys.argv[1]]
+    print(json.dumps(what(*sys.argv[2:])))
