@@ -185,6 +185,8 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
     }
     if post is not None and post.call is not None:
         rows |= {name: _shown(name, value) for name, value in post.call.arguments.items()}
+        if "parameters" in post.call:
+            rows["parameters"] = printable(bytes(post.call["parameters"]).decode("utf-8", "replace"))
     events = Table(title="events", title_justify="left")
     for column in ("event", "fields"):
         events.add_column(column, overflow="fold")
@@ -197,8 +199,6 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
 
 
 def _shown(name: str, value: Any) -> str:
-    if name == "parameters" and isinstance(value, bytes) and len(value) > 32:
-        return printable(value.decode("utf-8", "replace"))
     if name == "payload" and isinstance(value, bytes):
         return _payload(value)
     if isinstance(value, bytes):

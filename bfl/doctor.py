@@ -39,6 +39,8 @@ def examine() -> list[Check]:
         lambda: _package("torchvision", "warn", "install bfl[simulation] for downloads and SVHN"),
         lambda: _package("flwr_datasets", "warn", "install bfl[simulation]: partitions need it"),
         lambda: _package("matplotlib", "warn", "install bfl[simulation] for plots"),
+        lambda: _package("web3", "warn", "install bfl[chain] for the ledger: keys, mining, proofs"),
+        lambda: _package("eth", "warn", "install bfl[node] to run a chain node (bfl[chain] is enough for a device)"),
         lambda: _package("ray", "warn", "install bfl[ray] only if you want `flwr run .`"),
         _cores,
         _memory,
@@ -77,7 +79,7 @@ def _package(name: str, if_missing: str, do: str) -> Check:
 
             import_torchvision()
         importlib.import_module(name)
-        found = version(name.replace("_", "-"))
+        found = version({"eth": "py-evm"}.get(name, name.replace("_", "-")))
     except (ImportError, PackageNotFoundError, RuntimeError, OSError) as error:
         return Check(name, if_missing, f"cannot be imported: {error}", do)
     pinned = _pinned().get(name.replace("_", "-"))

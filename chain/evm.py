@@ -1,4 +1,4 @@
-"""py-evm fitted to our chain: its London state on our store, our transactions as its own, a watch on what code reads."""
+"""py-evm fitted to our chain: its state on our store, our transactions as its own, a watch on what code reads."""
 
 import logging
 from collections.abc import Iterator

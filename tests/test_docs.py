@@ -50,3 +50,13 @@ def test_the_version_is_the_newest_of_the_changelog() -> None:
     newest = re.search(r"^## (\S+)", (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert newest is not None
     assert newest[1] == importlib.import_module("bfl").__version__
+
+
+def test_the_first_chain_is_founded_mined_and_fits(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "docs/examples/first_chain.py", str(tmp_path / "chain.db")]
+    done = subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True)
+    assert done.stdout.count("sealed: block") == 3
+    command = [sys.executable, "-m", "bfl", "audit", "check", str(tmp_path / "chain.db")]
+    audit = subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True)
+    assert "everything fits" in audit.stdout

@@ -3,7 +3,7 @@
 import importlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,14 @@ LIGHT = (
 )  # fmt: skip
 
 
-class NoEvm:
-    """A machine without py-evm: `eth` is missing, `eth_account` and its kin are there."""
+class Missing:
+    """A machine without some packages: `eth` is missing, say, while `eth_account` and its kin are there."""
+
+    def __init__(self, *packages: str) -> None:
+        self._packages = packages
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> None:
-        if name == "eth" or name.startswith("eth."):
+        if name.partition(".")[0] in self._packages:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
@@ -80,6 +83,6 @@ def _ledger(url: str, registry: str) -> Any:
 
 
 if __name__ == "__main__":
-    sys.meta_path.insert(0, NoEvm())  # type: ignore[arg-type]
-    what = {"imports": imports, "read": read, "train": train, "mine": mine}[sys.argv[1]]
-    print(json.dumps(what(*sys.argv[2:])))
+    sys.meta_path.insert(0, Missing("eth"))
+    tasks: dict[str, Callable[..., Any]] = {"imports": imports, "read": read, "train": train, "mine": mine}
+    print(json.dumps(tasks[sys.argv[1]](*sys.argv[2:])))

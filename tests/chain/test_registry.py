@@ -1355,6 +1355,7 @@ def test_chunks_of_another_slot_or_round_do_not_count(bench: Bench) -> None:
 
 @pytest.mark.parametrize("slot", [4, 15, ITERATE + MAX_STEP + 1, 2**64, 2**64 + GRADIENT, 2**255])
 def test_chunks_of_no_slot_are_refused(bench: Bench, slot: int) -> None:
+    chunk(bench, bench.leader, ITERATE + MAX_STEP, 0)
     with reverts("no such slot"):
         chunk(bench, bench.leader, slot, 0)
 
