@@ -3,9 +3,9 @@
     python -m benchmarks.chain [--kilobytes 22 44 87 400] [--blocks 8] [--only speed|memory|audit]
 
 One run, the same Ledger client and the same payloads for every row. Ours runs in this process, and as a node of its
-own over HTTP (`bfl network node`), on disk; anvil (npm @foundry-rs/anvil) over HTTP, in memory, with one block of 26
-and with its default of a block per transaction. Seconds are the middle of the blocks; the ratio is to anvil's block of 26.
-A block also has the leader's plan, a few bytes.
+own over HTTP (`bfl network node`), on disk; anvil (npm @foundry-rs/anvil) over HTTP, in memory: as it comes, where each
+post is mined and its receipt awaited before the next, and told to mine one block of 26. Seconds are the middle of the
+blocks. A block also has the plan, the close and a small model of its leader, which are not timed on either.
 """
 
 import argparse
@@ -91,30 +91,32 @@ def leader_of(ledger: Ledger) -> Ledger:
     return ledger.signed_by(next(account for account in SERVER_KEYS if address_of(account) == leader))
 
 
-def post_round(ledger: Ledger, round_: int, payloads: list[bytes]) -> Ledger:
-    """The plan and 26 gradients."""
-    leader = leader_of(ledger)
-    base, plan = ledger.model_digest(), b"plan %d" % round_
-    leader.submit_plan(round_, plan)
-    for account, each in zip(DEVICE_KEYS, payloads, strict=True):
+def post_gradients(ledger: Ledger, round_: int, plan: bytes, payloads: list[bytes]) -> list[bytes]:
+    """26 gradients, each signed by its device; returns the hashes of the transactions."""
+    base = ledger.model_digest()
+    return [
         ledger.signed_by(account).submit_gradient(round_, base, keccak(plan), 100, 10, each)
-    return leader
+        for account, each in zip(DEVICE_KEYS, payloads, strict=True)
+    ]
 
 
 def ours(ledger: Ledger, kilobytes: int, blocks: int, after: Callable[[], None] = lambda: None) -> Times:
-    """Blocks on our own node, whatever is between it and the client."""
+    """Blocks on our own node, whatever is between it and the client. Plan, close and model are not timed."""
     times, rng = Times(), np.random.default_rng(0)
     for round_ in range(1, blocks + 1):
         payloads = [payload(kilobytes, rng) for _ in DEVICE_KEYS]
-        started = time.perf_counter()
+        leader, plan = leader_of(ledger), b"plan %d" % round_
+        leader.submit_plan(round_, plan)
         with times.step("post"):
-            leader = post_round(ledger, round_, payloads)
+            post_gradients(ledger, round_, plan, payloads)
+        leader.submit_close(round_, b"[]")
+        leader.submit_model(round_, b"model")
         with times.step("build"):
             leader.propose()
         with times.step("seal"):
             device = ledger.signed_by(DEVICE_KEYS[0])
             device.submit_nonce(device.mining_task(), bytes(8))
-        times.total.append(time.perf_counter() - started)
+        times.total.append(sum(seconds[-1] for seconds in times.steps.values()))
         after()
     return times
 
@@ -198,14 +200,11 @@ def on_anvil(program: str, kilobytes: int, blocks: int, one_block: bool) -> Time
 def anvil_block(ledger: Ledger, round_: int, payloads: list[bytes], times: Times, one_block: bool) -> None:
     """One round on anvil, model and seal included, as its registry needs them to go on; those are not timed."""
     connection = ledger.connection
-    leader, base, plan = leader_of(ledger), ledger.model_digest(), b"plan %d" % round_
+    leader, plan = leader_of(ledger), b"plan %d" % round_
     leader.submit_plan(round_, plan)
     mine(connection, one_block)
     started = time.perf_counter()
-    sent = [
-        ledger.signed_by(account).submit_gradient(round_, base, keccak(plan), 100, 10, each)
-        for account, each in zip(DEVICE_KEYS, payloads, strict=True)
-    ]
+    sent = post_gradients(ledger, round_, plan, payloads)
     mine(connection, one_block)
     for each in sent if one_block else []:
         if await_receipt(connection.web3, each, 30)["status"] != 1:
@@ -230,19 +229,20 @@ def speed(sizes: list[int], blocks: int) -> None:
     program = find_anvil()
     if program is None:
         print(f"({ABSENT})")
-    print(f"| payload KB | ledger | s per block of {DEVICES} | tx/s | MB/s | x anvil | disk / payload |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        f"| payload KB | ledger | s per block of {DEVICES} | tx/s | MB/s | x anvil | x anvil, one block | disk / payload |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     details = []
     for kilobytes in sizes:
         with tempfile.TemporaryDirectory() as folder:
-            reference = on_anvil(program, kilobytes, blocks, True).middle() if program else None
+            peers = [on_anvil(program, kilobytes, blocks, one).middle() for one in (False, True)] if program else []
             times, disk, extra = in_process(kilobytes, blocks, Path(folder))
-            row(kilobytes, "bfl, in process", times.middle(), reference, f"{disk:.3f}")
-            row(kilobytes, "bfl, over HTTP", over_http(kilobytes, blocks, Path(folder)).middle(), reference, "")
-            if program and reference:
-                row(kilobytes, "anvil, one block", reference, reference, "in memory")
-                row(kilobytes, "anvil, block each", on_anvil(program, kilobytes, blocks, False).middle(), reference, "")
-            row(kilobytes, "bfl, import on a second node", extra["import"], None, "")
+            row(kilobytes, "bfl, in process", times.middle(), peers, f"{disk:.3f}")
+            row(kilobytes, "bfl, over HTTP", over_http(kilobytes, blocks, Path(folder)).middle(), peers)
+            for name, seconds in zip(("anvil", "anvil, one block"), peers, strict=False):
+                row(kilobytes, name, seconds, peers, "in memory")
+            row(kilobytes, "bfl, import on a second node", extra["import"], [])
             details.append((kilobytes, times, extra))
     print("\nWhere the time goes (bfl in process, seconds per block):\n")
     print("| payload KB | encode + sign | submit + admit + execute | build | seal + persist |\n|---|---|---|---|---|")
@@ -252,11 +252,11 @@ def speed(sizes: list[int], blocks: int) -> None:
         print(f"| {kilobytes} | {steps} |")
 
 
-def row(kilobytes: int, name: str, seconds: float, reference: float | None, disk: str) -> None:
+def row(kilobytes: int, name: str, seconds: float, peers: list[float], disk: str = "") -> None:
     """One line of the table."""
-    ratio = f"{reference / seconds:.2f}" if reference else ""
+    ratios = " | ".join(f"{peer / seconds:.2f}" for peer in peers) if peers else " | "
     rates = f"{DEVICES / seconds:.0f} | {DEVICES * kilobytes / 1000 / seconds:.1f}"
-    print(f"| {kilobytes} | {name} | {seconds:.3f} | {rates} | {ratio} | {disk} |", flush=True)
+    print(f"| {kilobytes} | {name} | {seconds:.3f} | {rates} | {ratios} | {disk} |", flush=True)
 
 
 def memory(kilobytes: int, blocks: int) -> None:

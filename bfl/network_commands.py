@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -102,8 +103,9 @@ def node(
     stop = _stop_by_signal()
     if host not in ("127.0.0.1", "localhost", "::1") and not token():
         print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
+    params = ServerParams(host, port, token(), requests_per_s=requests_per_s)  # refused before a database is made
     with closing(_opened(database, genesis_file)) as running:
-        params = ServerParams(host, port, token(), _request_bytes(running, max_request_mb), requests_per_s)
+        params = replace(params, max_request_bytes=_request_bytes(running, max_request_mb))
         with RpcServer(running, params) as url, Peers(running, peer or [], token()):
             _introduce(running, url, database)
             _watch(running, Console(), stop)

@@ -164,8 +164,6 @@ def test_what_does_not_fit_is_told_in_its_own_words(
     command: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Brackets in a message are no markup."""
-    from chain import inspection
-    from chain.errors import InspectionError
 
     def refuse(*_: object) -> None:
         raise InspectionError("expected [who, reason] [/red] [bold]")

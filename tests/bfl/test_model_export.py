@@ -1,6 +1,7 @@
 """`bfl audit model`: a .pt file with the right numbers under the right names, and who made them."""
 
-from collections.abc import Sequence
+import io
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -9,22 +10,24 @@ import pytest
 import torch
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
+from rich.console import Console
 
 from bfl.errors import BflError
 from bfl.model_export import export_model
+from chain.blocks import encode_block
 from chain.contract import CLOSE
 from chain.documents import ClosedList
+from chain.errors import InspectionError
 from chain.founding import Charter, found_network
 from chain.inspection import inspect_chain
 from chain.keys import address_of
 from chain.node import Node
 from chain.provider import web3_in_process
 from chain.server import RpcServer, ServerParams
-from chain.store import Block
 from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl
-from tests.chain.network import Clock, Network, founded_node, genesis, seal
-from tests.chain.small_chain import NETWORK, TENSORS, Shelf, executed, model_of, signed, story, values_of
+from tests.chain.network import Clock, genesis, seal
+from tests.chain.small_chain import NETWORK, TENSORS, Shelf, executed, forged, model_of, signed, story, values_of
 
 
 @pytest.fixture
@@ -130,11 +133,159 @@ def test_the_founding_model_is_the_founders(command: Command, run: Path) -> None
     assert (shown["sealed by"], shown["gradients of"]) == (["the founder"], ["-"])
 
 
-def exported(blocks: Sequence[Block], path: Path, round_: int = 1) -> str:
-    """The table of a made-up chain's model, as text."""
-    from rich.console import Console
+# --- chains made for one question
 
-    archive = Shelf(blocks, blocks and genesis() or None)
-    console = Console(width=200, record=True, quiet=False, file=open("/dev/null", "w"))  # noqa: SIM115, PTH123
-    console.print(export_model(archive, inspect_chain(archive), round_, path))
-    return console.export_text()
+
+def node_with(parameters: bytes = b"{}", model: bytes | None = None) -> Node:
+    """A founded node with a model of numbers."""
+    node = Node.in_memory(genesis(), now=Clock())
+    charter = Charter(NETWORK.homes, parameters, model_of(0) if model is None else model, 4096, NETWORK.terms)
+    found_network(web3_in_process(node), NETWORK.founder, charter)
+    return node
+
+
+def exported(node: Node, path: Path, round_: int) -> dict[str, list[str]]:
+    """The table of a model of the node's chain."""
+    blocks = [block for number in range(node.head.block_number + 1) if (block := node.block(number)) is not None]
+    archive, console = Shelf(blocks), Console(width=200, file=io.StringIO())
+    console.print(export_model(archive, inspect_chain(archive), round_, path / "model.pt"))
+    return table(console.file.getvalue())  # type: ignore[attr-defined]
+
+
+def finished(node: Node, leader: LocalAccount, model: bytes) -> Node:
+    """The round with its model, sealed."""
+    NETWORK.post_model(node, leader, model)
+    node.propose(address_of(leader))
+    seal(node, address_of(NETWORK.devices[0]))
+    return node
+
+
+def test_a_closed_list_in_chunks_is_read(tmp_path: Path) -> None:
+    node = node_with()
+    leader, (first, second) = NETWORK.leader(node), NETWORK.devices[:2]
+    NETWORK.post_plan(node, leader)
+    sent = [NETWORK.post_gradient(node, device) for device in (first, second)]
+    payload = ClosedList((sent[0],), (("0xdead", "late"),)).encode()
+    for index, part in enumerate((payload[:30], payload[30:])):
+        NETWORK.post(node, leader, "chunk", 1, CLOSE, index, part)
+    NETWORK.post(node, leader, "close", 1, keccak(payload), 2, b"")
+    shown = exported(finished(node, leader, model_of(1)), tmp_path, 1)["gradients of"]
+    assert f"{full(address_of(first))} (100 samples)" in shown
+    assert f"{full(address_of(second))} (100 samples, left out)" in shown
+    assert shown[-1] == "0xdead (posted nothing that counts: late)"
+
+
+def test_a_closed_list_that_nobody_can_read_is_said_so(tmp_path: Path) -> None:
+    node = node_with()
+    leader = NETWORK.leader(node)
+    NETWORK.post_plan(node, leader)
+    NETWORK.post_gradient(node, NETWORK.devices[0])
+    NETWORK.post_close(node, leader, b"no list")
+    shown = exported(finished(node, leader, model_of(1)), tmp_path, 1)["gradients of"]
+    assert shown[1:] == ["the closed list cannot be read: nobody can say who of them counts"]
+
+
+def test_a_reverted_closed_list_counts_for_nothing(tmp_path: Path) -> None:
+    node = node_with()
+    leader, device = NETWORK.leader(node), NETWORK.devices[0]
+    base, planned = node.ask("model_digest"), keccak(b"plan")
+    trained = signed(device, 0, "gradient", 1, base, planned, 100, 10, keccak(b"g"), 0, b"g")
+    lists = [ClosedList((keccak(trained),)).encode(), ClosedList(()).encode()]
+    raw = [signed(leader, 0, "plan", 1, planned, 0, b"plan"), trained]
+    raw += [signed(leader, 1 + i, "close", 1, keccak(each), 0, each) for i, each in enumerate(lists)]
+    raw += [signed(leader, 3, "model", 1, keccak(model_of(1)), 0, model_of(1))]
+    block = executed(node, raw, leader, device)
+    assert [receipt.status for receipt in block.receipts] == [1, 1, 1, 0, 1]
+    node.import_block(encode_block(block.header, block.transactions))
+    assert exported(node, tmp_path, 1)["gradients of"] == [f"{full(address_of(device))} (100 samples)"]
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        b"{}",
+        b"no JSON",
+        b"[]",
+        b'{"tensors":5}',
+        b'{"tensors":[5]}',
+        b'{"tensors":[["a"],["b"]]}',
+        b'{"tensors":[["a",[6]],["b",[4]]]}',
+        b'{"tensors":[["a",[6]],["a",[3]]]}',
+        b'{"tensors":[["a",[-2,-3]],["b",[3]]]}',
+        b'{"tensors":[["a",[6.0]],["b",[3]]]}',
+        b'{"tensors":[["a",["6"]],["b",[3]]]}',
+        b'{"tensors":[["a",6],["b",3]]}',
+        b'{"tensors":[[5,[6]],["b",[3]]]}',
+    ],
+)
+def test_where_the_chain_has_no_names_that_fit_tensors_are_numbered(tmp_path: Path, parameters: bytes) -> None:
+    shown = exported(node_with(parameters), tmp_path, 0)
+    assert shown["tensors"] == ["tensor 0 [6]", "tensor 1 [3]"]
+    assert list(loaded(tmp_path / "model.pt")["state_dict"]) == ["tensor 0", "tensor 1"]
+
+
+def test_names_of_tensors_are_shown_not_obeyed(tmp_path: Path) -> None:
+    shown = exported(node_with(rb'{"tensors":[["[red]\u001b",[6]],["b",[3]]]}'), tmp_path, 0)
+    assert shown["tensors"] == ["[red]\ufffd [6]", "b [3]"]
+    assert "[red]\x1b" in loaded(tmp_path / "model.pt")["state_dict"], "the file has them as they are"
+
+
+# --- refusals
+
+
+def test_a_model_that_is_no_array_is_said_so(tmp_path: Path) -> None:
+    with pytest.raises(BflError, match="the model of round 0 is no array of numbers"):
+        exported(node_with(model=b"words"), tmp_path, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "block 7 has no model: round 6 was sealed without one"),
+        (["--round", "6"], "block 7 has no model: round 6 was sealed without one"),
+        (["--round", "7"], "found --round 7, the last sealed round is 6"),
+        (["--round", "1", "--out", "chain.db"], "chain.db exists; choose another file with --out"),
+        (["--round", "1", "--out", "no/folder.pt"], "[Errno 2] No such file or directory: 'no/folder.pt'"),
+    ],
+)
+def test_a_refusal_is_one_line_and_leaves_no_file(
+    command: Command, run: Path, arguments: list[str], message: str
+) -> None:
+    before = set(run.iterdir())
+    answer = command("audit", "model", ".", *arguments)
+    assert (answer.code, answer.out, answer.err) == (2, "", f"error: {message}\n")
+    assert {path for path in run.iterdir() if path.suffix == ".pt"} <= before
+
+
+@pytest.mark.parametrize("arguments", [["--round", "one"], ["--round", "-1"], ["--round"], ["a", "b"]])
+def test_a_wrong_argument_is_explained(command: Command, run: Path, arguments: list[str]) -> None:
+    answer = command("audit", "model", *arguments)
+    assert (answer.code, answer.out) == (2, "")
+    assert "Error" in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_a_chain_that_is_not_founded_has_no_model(command: Command, tmp_path: Path) -> None:
+    Node.create(tmp_path / "chain.db", genesis(), now=Clock()).close()
+    answer = command("audit", "model", str(tmp_path))
+    assert (answer.code, answer.err) == (2, "error: this chain is not founded: it has no model\n")
+
+
+def test_nothing_is_exported_from_a_chain_that_does_not_fit(command: Command, run: Path) -> None:
+    connection = sqlite3.connect(run / "chain.db")
+    with connection:
+        connection.execute("DELETE FROM block WHERE number = 6")
+    connection.close()
+    answer = command("audit", "model", ".", "--round", "1")
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out == "does not fit: block 6: there is no block 6; the head is 7\n"
+    assert not (run / "model-1.pt").exists()
+
+
+def test_an_archive_that_shows_another_block_the_second_time_is_refused(tmp_path: Path) -> None:
+    found = inspect_chain(Shelf(story().blocks))
+    other = [*story().blocks[:2], forged(story().blocks[2], (), ()), *story().blocks[3:]]
+    with pytest.raises(InspectionError, match=r"^block 2: now 0x"):
+        export_model(Shelf(other), found, 1, tmp_path / "model.pt")
+    assert list(tmp_path.iterdir()) == []
