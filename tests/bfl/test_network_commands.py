@@ -1,5 +1,6 @@
 """`bfl network ...`: keys, a genesis, and a node as it runs on a real machine."""
 
+import functools
 import getpass
 import json
 import re
@@ -18,7 +19,7 @@ from chain.contract import RegistryTerms, size_class
 from chain.errors import NodeUnreachableError
 from chain.founding import Charter, found_network
 from chain.genesis import Genesis, block_gas, read_genesis
-from chain.keys import address_of, load_key
+from chain.keys import address_of, load_key, save_key
 from chain.ledger import Ledger
 from chain.miner import Miner, mine
 from chain.node import Node
@@ -63,6 +64,7 @@ def test_a_key_is_made_that_its_password_opens(command: Command, folder: Path, m
 def test_the_password_is_asked_for_twice(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = iter([PASSWORD, PASSWORD, PASSWORD, "typo", "", ""])
     monkeypatch.setattr(getpass, "getpass", lambda _: next(typed))
+    monkeypatch.setattr("chain.keys.save_key", functools.partial(save_key, work=2))  # scrypt takes a second otherwise
     assert command("network", "key", "mine.json").code == 0
     assert load_key(folder / "mine.json", PASSWORD)
     for message in ("the two passwords differ", "the password is empty"):
