@@ -229,9 +229,7 @@ def speed(sizes: list[int], blocks: int) -> None:
     program = find_anvil()
     if program is None:
         print(f"({ABSENT})")
-    print(
-        f"| payload KB | ledger | s per block of {DEVICES} | tx/s | MB/s | x anvil | x anvil, one block | disk / payload |"
-    )
+    print(f"| payload KB | ledger | s per {DEVICES} | tx/s | MB/s | x anvil | x anvil, one block | disk / payload |")
     print("|---|---|---|---|---|---|---|---|")
     details = []
     for kilobytes in sizes:

@@ -1372,6 +1372,8 @@ def test_numbers_beyond_their_field_do_not_pass_for_others(bench: Bench) -> None
     for count in ((1 << 64) | 1, (GRADIENT << 192) | 1, 4097):
         with reverts("too many chunks"):
             bench.gradient(device, chunks=count, payload=b"")
+    with reverts("chunks are missing"):
+        bench.gradient(device, chunks=4096, payload=b"")
     bench.gradient(device, chunks=1, payload=b"")
 
 
