@@ -239,7 +239,8 @@ def test_a_place_that_a_node_makes_up_is_refused(node: Node, receipt: Any, error
 
 @pytest.mark.parametrize("found", [None, 5, "", "{}", "[]", '{"chain_id": 1}'])
 def test_a_node_without_a_genesis_is_none_of_ours(found: Any) -> None:
-    with pytest.raises((NodeUnreachableError, StoreError), match="genesis"):
+    expected = StoreError if isinstance(found, str) else NodeUnreachableError
+    with pytest.raises(expected, match="genesis"):
         RemoteArchive(saying(bfl_genesis=found))
 
 

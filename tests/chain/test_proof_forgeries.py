@@ -186,7 +186,7 @@ def _with_model(sender: LocalAccount, **changes: Any) -> Block:
     block, payload = story().blocks[ROUND + 1], model_of(ROUND)
     fields: dict[str, Any] = {"round_": ROUND, "digest": keccak(payload), "payload": payload, "nonce": 0} | changes
     arguments = (fields["round_"], fields["digest"], 0, fields["payload"])
-    raw = signed(sender, fields["nonce"], "model", *arguments, **fields.get("envelope", {}))
+    raw = signed(sender, fields["nonce"], fields.get("name", "model"), *arguments, **fields.get("envelope", {}))
     receipt = replace(block.receipts[index_of(block, "ModelPublished")], gas_used=21_000)
     logs = fields.get("logs", receipt.logs)
     return forged(block, [decode_transaction(raw)], [replace(receipt, logs=logs)])
@@ -201,6 +201,7 @@ def _with_model(sender: LocalAccount, **changes: Any) -> Block:
         ({"round_": ROUND - 1}, "the model is of round 3, its block of round 4"),
         ({"payload": b"another"}, "the model does not have the digest 0x[0-9a-f]{64} that it names"),
         ({"digest": bytes(32)}, "the model does not have the digest 0x0{64} that it names"),
+        ({"name": "plan"}, "the proven transaction does not publish a model"),
         ({"logs": ()}, "no event ModelPublished"),
         ({"envelope": {"chain_id": 1}}, "no post of this network: found chain id 1, expected 4242"),
         ({"envelope": {"to": b"\1" * 20}}, "no post of this network: found a call to 0x0101"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
+import rlp
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 from eth_keys import keys
@@ -1103,7 +1104,7 @@ def test_evidence_may_carry_two_whole_payloads(bench: Bench, size: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "envelope", [{"nonce": 0}, {"nonce": 200, "gas": 2**62, "max_fee": 10**18, "max_priority_fee": 2**64}]
+    "envelope", [{"nonce": 0}, {"nonce": 200, "gas": 2**62, "max_fee": 2**256 - 1, "max_priority_fee": 2**64}]
 )
 def test_evidence_is_found_behind_numbers_of_any_length(bench: Bench, envelope: dict[str, int]) -> None:
     liar, one, _ = bench.network.servers
@@ -1263,6 +1264,11 @@ def test_bytes_that_are_no_transaction_are_no_evidence_even_if_signed() -> None:
 
     rng = random.Random(3)
     garbage = [first[:length] for length in range(len(first))]
+    fields = rlp.decode(first[1:])
+    with_access_list = [*fields[:8], [[bare.registry.address, []]]]
+    garbage += [b"\x02" + rlp.encode(other) for other in (with_access_list, [*fields, b"more"], fields[:8])]
+    assert first[1] == 0xF9  # a list whose length takes two bytes
+    garbage += [first[:3] + bytes([first[3] ^ bit]) + first[4:] for bit in (1, 2, 128)]
     garbage += [first + b"\0", first + b"\xc0", first[:-1] + b"\xc1\x80", first + second, b"\x01" + first[1:]]
     garbage += [first[:at] + rng.randbytes(rng.randrange(600)) for at in range(64)]
     garbage += [b"\x02" + bytes([prefix]) + rng.randbytes(300) for prefix in range(192, 256)]
