@@ -9,7 +9,10 @@ from typer.models import ArgumentInfo
 from bfl.errors import BflError
 
 _NODE = ("eth", "starlette", "uvicorn")
-_CHAIN = ("web3", "rlp", "trie", "hexbytes", "eth_abi", "eth_account", "eth_bloom", "eth_hash", "eth_keys", "eth_utils")
+_CHAIN = (
+    "web3", "rlp", "trie", "hexbytes", "eth_abi", "eth_account", "eth_bloom", "eth_hash", "eth_keyfile", "eth_keys",
+    "eth_rlp", "eth_typing", "eth_utils",
+)  # fmt: skip
 _EXTRAS = dict.fromkeys(_NODE, "node") | dict.fromkeys(_CHAIN, "chain")
 
 
