@@ -1,7 +1,7 @@
 """A network of three edge servers and four devices on a chain of its own: python docs/examples/first_chain.py chain.db
 
 Founds it, runs three rounds with made-up gradients, and leaves a database that `bfl chain show chain.db`,
-`bfl audit check chain.db` and `bfl audit model chain.db` read. Everything goes through the ledger, as it would over HTTP.
+`bfl audit check chain.db` and `bfl audit model chain.db` read. Everything goes through the ledger, as over HTTP.
 """
 
 import sys
