@@ -1,4 +1,4 @@
-"""The ledger: codec, keys, registry contract, py-evm node, web3 client, proofs. Only chain/vm.py imports `eth`."""
+"""The ledger: codec, keys, registry contract, py-evm node, web3 client, proofs. Only evm.py and vm.py import `eth`."""
 
 import importlib.util
 import os

@@ -29,8 +29,8 @@ _PLACES = {
     "register": ("founding", 1),
     "found": ("founding", 2),
     "plan": ("plan", 0),
-    "endorse": ("plan", 1),
-    "vote": ("plan", 2),
+    "endorse": ("plan", 0),
+    "vote": ("plan", 0),
     "gradient": ("train", 0),
     "close": ("close", 0),
     "flag": ("verify", 0),
@@ -76,7 +76,7 @@ def _chunk_place(slot: int, round_: int) -> tuple[str, int]:
         return "gossip", slot - contract.ITERATE
     if slot == contract.MODEL:
         return ("founding", 2) if round_ == 0 else ("model", 0)
-    return _SLOT_PLACES.get(slot, ("plan", 2))
+    return _SLOT_PLACES.get(slot, ("plan", 0))
 
 
 def read_post(transaction: Transaction, genesis: Genesis) -> Post:

@@ -100,6 +100,8 @@ def _size(path: Path) -> int:
 
 def _connect(path: Path | str, mode: str) -> sqlite3.Connection:
     target = "file::memory:" if path == IN_MEMORY else f"{Path(path).absolute().as_uri()}?mode={mode}"
+    if mode == READ and not os.access(Path(path).absolute().parent, os.W_OK):
+        target += "&immutable=1"  # SQLite could not make its own files beside it; nobody else can write there either
     try:
         return sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
     except sqlite3.Error as error:

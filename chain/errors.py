@@ -136,7 +136,11 @@ class GasError(TransactionRefusedError):
 
 
 class PoolFullError(TransactionRefusedError):
-    """The pool's memory bound is reached."""
+    """The pool's memory bound is reached, or the sender's share of the block."""
+
+
+class PhaseOrderError(TransactionRefusedError):
+    """A post of an earlier phase than one its sender has posted already: in the block it could not keep its nonce."""
 
 
 class RevertedError(TransactionRefusedError):

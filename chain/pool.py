@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chain.consensus import Post, next_difficulty, read_post
+from chain.contract import call_gas
 from chain.errors import (
     ChainError,
     NonceError,
     NotRegistryCallError,
     OversizedPayloadError,
+    PhaseOrderError,
     PoolFullError,
     TransactionRefusedError,
     UnregisteredSenderError,
@@ -119,6 +121,7 @@ class Pool:
         self._check_registered(post)
         self._check_room(len(raw))
         self._note_conflict(post)
+        self._check_share(post)
         self._execute(post)
         return transaction
 
@@ -127,7 +130,9 @@ class Pool:
             self._rebuild()
         self.execution.advance(self._timestamp())
         gas_left = self._store.genesis.gas_limit - self._gas
-        outcome = self.execution.try_apply(post.transaction, post.sender, gas_left)
+        outcome = self.execution.try_apply(
+            post.transaction, post.sender, gas_left, then=lambda: self._check_phase(post)
+        )
         self._entries[post.transaction.hash] = Entry(post, outcome)
         self._gas += outcome.gas
         self._bytes += len(post.transaction.raw)
@@ -179,6 +184,30 @@ class Pool:
                 f"the pool holds {len(self._entries)} transactions of {self._bytes} bytes in all; it takes "
                 f"{MAX_POOL_TRANSACTIONS} and {self._max_bytes} bytes: wait for the next block"
             )
+
+    def _check_phase(self, post: Post) -> None:
+        """A sender's posts follow the phases (P5): sorted into a block, their nonces must stay in order."""
+        later = [e.post for e in self._entries.values() if e.post.sender == post.sender and e.post.place > post.place]
+        if later:
+            raise PhaseOrderError(
+                f"found a post of phase {post.phase} (step {post.place[1]}) of 0x{post.sender.hex()}, which has posted "
+                f"phase {later[0].phase} (step {later[0].place[1]}) already; post it earlier, or in the next round"
+            )
+
+    def _check_share(self, post: Post) -> None:
+        """No sender takes the block's room from others: a device has two posts of full size, a server half of it."""
+        if f"0x{post.sender.hex()}" == self._store.genesis.founder:
+            return
+        mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == post.sender)
+        is_device = post.call is not None and post.call.name in ("gradient", "chunk") and self._is_device(post.sender)
+        share = (
+            2 * call_gas(self._payload_bytes, self._payload_bytes) if is_device else self._store.genesis.gas_limit // 2
+        )
+        if mine + _least_gas(post) > share:
+            raise PoolFullError(f"0x{post.sender.hex()} has used {mine} gas of its share of {share} in this block")
+
+    def _is_device(self, sender: bytes) -> bool:
+        return bool(call_registry(self.execution, self._store.genesis, "is_device", sender))
 
     def _note_conflict(self, post: Post) -> None:
         if post.call is None or post.call.name not in _SLOTTED:
@@ -235,13 +264,20 @@ class Pool:
         kept, outcomes, gas_left = [], [], self._store.genesis.gas_limit
         for post in posts:
             try:
-                outcome = execution.try_apply(post.transaction, post.sender, gas_left)
+                # One that held in the order of arrival and not in this one stays, reverted: its nonce is spent, and
+                # what its sender posted after it still counts.
+                outcome = execution.apply(post.transaction, post.sender, gas_left)
             except ChainError:
-                continue  # it held in the order of arrival, not in the canonical one
+                continue
             kept.append(post)
             outcomes.append(outcome)
             gas_left -= outcome.gas
         return _body(kept, outcomes, execution)
+
+
+def _least_gas(post: Post) -> int:
+    """What the calldata costs at least."""
+    return 4 * len(post.transaction.data)
 
 
 def _body(posts: list[Post], outcomes: list[Outcome], execution: Execution) -> Body:

@@ -8,7 +8,7 @@ from eth_hash.auto import keccak
 from chain import contract
 from chain.connection import Connection
 from chain.contract import Call, decode_call, decode_log, events
-from chain.errors import LedgerError
+from chain.errors import LedgerError, NotRegistryCallError
 
 _EVENT_OF = {
     contract.PLAN: "Planned",
@@ -74,7 +74,8 @@ class PostReader:
 
     def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
         """What is visible in a slot of a round, by sender in ascending order of address."""
-        found = [self._read_post(log, round_, slot) for log in self._slot_logs(round_, slot)]
+        read = [self._read_post(log, round_, slot) for log in self._slot_logs(round_, slot)]
+        found = [post for post in read if post is not None]
         return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
 
     def flags(self, round_: int) -> list[Flag]:
@@ -120,10 +121,14 @@ class PostReader:
             raise LedgerError("the registry's log is none of its events; is this the registry?")
         return event
 
-    def _read_post(self, log: Any, round_: int, slot: int) -> Post:
+    def _read_post(self, log: Any, round_: int, slot: int) -> Post | None:
+        """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
         event, transaction = self._event(log), self._transaction(log)
         sender = next(address_in(event[name]) for name in ("leader", "sender", "founder") if name in event)
-        call = decode_call(bytes(transaction["input"]))
+        try:
+            call = decode_call(bytes(transaction["input"]))
+        except NotRegistryCallError:
+            return None  # our own node admits none such; another network may
         digest, chunks = bytes(event["model" if "model" in event else "digest"]), int(event["chunks"])
         payload = self._joined(round_, slot, sender, transaction, chunks) if chunks else bytes(call["payload"])
         intact = not chunks or keccak(payload) == digest

@@ -4,7 +4,7 @@ We use py-evm's STATE (accounts, storage, EVM, London's gas rules) and keep head
 chain database keeps stale transaction lookups after a reorganisation and whole blocks in caches.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -126,8 +126,10 @@ class Execution(_Readable):
             raise GasError(f"found a gas allowance of {transaction.gas}, which does not even pay its bytes") from error
         return _outcome(transaction, computation)
 
-    def try_apply(self, transaction: Transaction, sender: bytes, gas_left: int) -> Outcome:
-        """As `apply`, but one the registry refuses leaves no trace and raises `RevertedError`."""
+    def try_apply(
+        self, transaction: Transaction, sender: bytes, gas_left: int, then: Callable[[], None] = lambda: None
+    ) -> Outcome:
+        """As `apply`, but a transaction that the registry refuses, or else `then`, leaves no trace and raises."""
         self._state.lock_changes()
         snapshot = self._state.snapshot()
         saw_block = self._state.saw_block
@@ -135,6 +137,7 @@ class Execution(_Readable):
             outcome = self._run(transaction, sender, gas_left)
             if not outcome.status:
                 raise RevertedError(outcome.reason or "the call fails without a reason; is its gas allowance enough?")
+            then()
         except BaseException:
             self._state.revert(snapshot)
             self._state.saw_block = saw_block

@@ -4,11 +4,19 @@ import random
 from typing import Any
 
 import pytest
+from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
 from chain import pool as pool_module
 from chain.consensus import PHASES, read_post
-from chain.errors import NonceError, OversizedPayloadError, PoolFullError, RevertedError, UnregisteredSenderError
+from chain.errors import (
+    NonceError,
+    OversizedPayloadError,
+    PhaseOrderError,
+    PoolFullError,
+    RevertedError,
+    UnregisteredSenderError,
+)
 from chain.genesis import RETARGET
 from chain.keys import address_of
 from chain.node import Node
@@ -218,11 +226,14 @@ def test_evidence_goes_with_its_round() -> None:
 def test_sealing_drops_the_round_and_keeps_votes_and_posts_of_the_next() -> None:
     network, newcomer = Network(), account("newcomer")
     node = founded_node(network)
-    leader = network.post_round(node)
+    leader = network.leader(node)
+    network.post_plan(node, leader)
+    network.post_close(node, leader)
+    network.post_model(node, leader)
     node.propose(address_of(leader))
-    voter = next(server for server in network.servers if server != leader)
+    voter, late_one = (server for server in network.servers if server != leader)
     vote = network.post(node, voter, "vote", address_of(newcomer), address_of(leader))
-    late = network.post(node, leader, "endorse", 1, node.ask("parent_hash"))
+    late = network.post(node, late_one, "endorse", 1, node.ask("parent_hash"))
     assert {vote, late} < set(hashes(node))
     seal(node, address_of(network.devices[0]))
     assert hashes(node) == [vote]
@@ -334,10 +345,11 @@ def test_posts_that_looked_at_the_time_are_executed_again_for_the_block() -> Non
     body = node.pool.body(address_of(successor), START + TERMS.turn_s)
     assert body.execution is not node.pool.execution
     assert [receipt.status for receipt in body.receipts] == [1]
-    assert node.pool.body(address_of(successor), START + TERMS.turn_s - 1).posts == ()
+    early = node.pool.body(address_of(successor), START + TERMS.turn_s - 1)
+    assert [receipt.status for receipt in early.receipts] == [0]
 
 
-def test_a_post_that_only_held_in_the_order_of_arrival_is_left_out() -> None:
+def test_a_post_that_only_held_in_the_order_of_arrival_is_in_the_block_reverted() -> None:
     """Flags stand before the model: a leader that is excluded publishes nothing, though its model came first."""
     network = Network()
     node = founded_node(network)
@@ -348,10 +360,40 @@ def test_a_post_that_only_held_in_the_order_of_arrival_is_left_out() -> None:
         network.post(node, server, "flag", *flag)
     assert node.ask("is_excluded", address_of(leader))
     body = node.pool.body(address_of(leader), START)
-    built = [post.call.name for post in body.posts if post.call is not None]
-    assert "model" in names(node)
-    assert "model" not in built
-    assert len(built) == len(names(node)) - 1
+    reverted = [p.call.name for p, r in zip(body.posts, body.receipts, strict=True) if p.call and not r.status]
+    assert reverted == ["model"]
+    assert len(body.posts) == len(names(node))
+
+
+def test_posts_of_an_earlier_phase_than_the_senders_last_are_refused() -> None:
+    """Sorted into the block they would leave a gap in the sender's nonces, and all it posted would vanish."""
+    network = Network()
+    node = founded_node(network)
+    leader = network.leader(node)
+    network.post_plan(node, leader)
+    network.post_close(node, leader)
+    before = hashes(node)
+    with pytest.raises(PhaseOrderError, match=r"found a post of phase plan .* has posted phase close"):
+        network.post(node, leader, "vote", address_of(account("newcomer")), address_of(leader))
+    assert hashes(node) == before
+    network.post_model(node, leader)
+    assert len(node.pool.body(address_of(leader), START).posts) == 3
+
+
+def _post_chunks_for_ever(network: Network, node: Node, device: LocalAccount) -> None:
+    """Each restarts the upload, which the registry allows."""
+    for _ in range(200):
+        network.post(node, device, "chunk", 1, 1, 0, bytes(range(256)) * 300)
+
+
+def test_one_device_cannot_take_the_room_of_a_block() -> None:
+    network = Network()
+    node = founded_node(network)
+    network.post_plan(node)
+    greedy, honest = network.devices[:2]
+    with pytest.raises(PoolFullError, match=r"has used .* gas of its share"):
+        _post_chunks_for_ever(network, node, greedy)
+    assert network.post_gradient(node, honest) in hashes(node)
 
 
 def test_a_retarget_is_computed_for_the_time_of_the_block() -> None:
