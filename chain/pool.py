@@ -60,7 +60,7 @@ class Pool:
         self._entries: dict[bytes, Entry] = {}
         self._bytes = 0
         self._gas = 0
-        self._registered: set[bytes] = set()
+        self._homes: dict[bytes, bytes] = {}
         self.conflicts: list[tuple[Transaction, Transaction]] = []
         """Two different posts of one sender for one slot: evidence of equivocation (P15); one pair per slot."""
         self._start(store.head())
@@ -93,7 +93,7 @@ class Pool:
         self._entries, self._bytes, self._gas = {}, 0, 0
         self.conflicts = []
         if head.parent_hash != self.head.hash:
-            self._registered = set()  # a reorganisation may have undone a registration
+            self._homes = {}  # a reorganisation may have undone a registration
         self._start(head)
         for post in left:
             self._admit_again(post)
@@ -141,7 +141,7 @@ class Pool:
         """Execute all entries again: the last execution went into a candidate block."""
         posts = [entry.post for entry in self._entries.values()]
         self._entries, self._bytes, self._gas = {}, 0, 0
-        self._registered = set()
+        self._homes = {}
         self._start(self.head)
         for post in posts:
             self._admit_again(post)
@@ -170,13 +170,14 @@ class Pool:
         sender = post.sender
         if post.call is not None and not self.execution.code(genesis.registry):
             raise NotRegistryCallError(f"found a call of {post.call.name}, but the registry is not created yet")
-        if sender in self._registered or f"0x{sender.hex()}" == genesis.founder:
+        if sender in self._homes or f"0x{sender.hex()}" == genesis.founder:
             return
         if self.head.block_number == 0:
             raise UnregisteredSenderError(f"0x{sender.hex()} is not the founder, and nothing is founded yet")
-        if int(call_registry(self.execution, genesis, "home", sender), 16) == 0:
+        home = bytes.fromhex(call_registry(self.execution, genesis, "home", sender)[2:])
+        if not any(home):
             raise UnregisteredSenderError(f"0x{sender.hex()} is not registered in this network")
-        self._registered.add(sender)
+        self._homes[sender] = home
 
     def _check_room(self, size: int) -> None:
         if self._bytes + size > self._max_bytes or len(self._entries) >= MAX_POOL_TRANSACTIONS:
@@ -199,15 +200,11 @@ class Pool:
         if f"0x{post.sender.hex()}" == self._store.genesis.founder:
             return
         mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == post.sender)
-        is_device = post.call is not None and post.call.name in ("gradient", "chunk") and self._is_device(post.sender)
-        share = (
-            2 * call_gas(self._payload_bytes, self._payload_bytes) if is_device else self._store.genesis.gas_limit // 2
-        )
+        full_post = call_gas(self._payload_bytes, self._payload_bytes)
+        is_server = self._homes.get(post.sender) == post.sender
+        share = self._store.genesis.gas_limit // 2 if is_server else 2 * full_post
         if mine + _least_gas(post) > share:
             raise PoolFullError(f"0x{post.sender.hex()} has used {mine} gas of its share of {share} in this block")
-
-    def _is_device(self, sender: bytes) -> bool:
-        return bool(call_registry(self.execution, self._store.genesis, "is_device", sender))
 
     def _note_conflict(self, post: Post) -> None:
         if post.call is None or post.call.name not in _SLOTTED:

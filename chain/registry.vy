@@ -563,8 +563,9 @@ def _check_running():
 @internal
 @view
 def _check_round(round: uint256):
-    self._check_running()
-    assert round == self.round, "wrong round"
+    current: uint256 = self.round
+    assert self.founded and current > 0, "not founded yet"
+    assert round == current, "wrong round"
 
 
 @internal
@@ -609,8 +610,9 @@ def _check_payload(round: uint256, slot: uint256, digest: bytes32, chunks: uint2
 def _mark(slot: uint256, digest: bytes32):
     """One submission per (round, slot, sender)."""
     marks: uint256 = self.marks[msg.sender]
-    if marks >> 128 != self.round:
-        marks = self.round << 128
+    round: uint256 = self.round
+    if marks >> 128 != round:
+        marks = round << 128
     assert marks & (1 << slot) == 0, "already posted"
     self.marks[msg.sender] = marks | (1 << slot)
     self.digest_in[msg.sender][slot] = digest
@@ -633,7 +635,8 @@ def _is_device(who: address) -> bool:
 @internal
 @view
 def _is_excluded(who: address) -> bool:
-    return self.excluded_through[who] >= self.round and self.excluded_through[who] != 0
+    last_round: uint256 = self.excluded_through[who]
+    return last_round != 0 and last_round >= self.round
 
 
 @internal
