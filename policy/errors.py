@@ -1,0 +1,13 @@
+"""What can go wrong in the policy."""
+
+
+class PolicyError(Exception):
+    """Any refusal of this package."""
+
+
+class ActionError(PolicyError):
+    """An action outside the environment's action space."""
+
+
+class ObservationError(PolicyError):
+    """A state or observation that is not finite, or of another size than the policy was asked for."""
