@@ -1,10 +1,10 @@
 """Whose turn it is to lead (P12), from headers alone: what the registry computes, computed again by whoever doubts."""
 
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from chain.headers import Header
+from chain.ranking import ranked_servers
 
 FOUNDING_BLOCK = 1
 
@@ -26,16 +26,6 @@ class Membership:
     def is_device(self, who: bytes) -> bool:
         """Whether `who` is registered and no server."""
         return who in self.homes and self.homes[who] != who
-
-
-def ranked_servers(
-    servers: Collection[bytes], winner_home: bytes | None, parent_hash: bytes, spent: bytes | None
-) -> list[bytes]:
-    """Servers in the order in which they may lead: the winner's home, the others by hash, the spent leader last."""
-    by_hash = sorted(servers, key=lambda address: hashlib.sha256(parent_hash + address).digest())
-    first = [winner_home] if winner_home in by_hash and winner_home != spent and winner_home is not None else []
-    last = [spent] if spent in by_hash and spent is not None else []
-    return first + [each for each in by_hash if each not in first + last] + last
 
 
 def spent_leader(parents: Sequence[Header], term_cap: int) -> bytes | None:

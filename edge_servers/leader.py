@@ -1,8 +1,9 @@
 """Who leads a round (L14, P12): the home server of the last winner, with a term cap and ranked successors."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+from chain.ranking import ranked_servers
 
 
 @dataclass(frozen=True)
@@ -25,12 +26,11 @@ def ranked_leaders(
     P12: first the home server of the device that sealed the last block, unless it has led `term_cap` rounds in a row
     (then it comes last); behind it the others by sha256(block hash || address).
     """
-    by_hash = sorted(servers, key=lambda address: _rank(block_hash, address))
-    spent = reign.leader if reign.terms >= term_cap else None
-    first = [winner_home] if winner_home is not None and winner_home != spent else []
-    last = [spent] if spent is not None and len(servers) > 1 else []
-    return first + [s for s in by_hash if s not in first and s not in last] + last
+    spent = _bytes(reign.leader) if reign.terms >= term_cap else None
+    home = None if winner_home is None else _bytes(winner_home)
+    by_bytes = {_bytes(server): server for server in servers}
+    return [by_bytes[each] for each in ranked_servers(by_bytes, home, block_hash, spent)]
 
 
-def _rank(block_hash: bytes, address: str) -> bytes:
-    return hashlib.sha256(block_hash + bytes.fromhex(address.removeprefix("0x"))).digest()
+def _bytes(address: str) -> bytes:
+    return bytes.fromhex(address.removeprefix("0x"))

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from chain.contract import ITERATE
 from chain.headers import Header
 from chain.keys import address_of
-from chain.turns import Membership, rank_of, ranked_servers, spent_leader
+from chain.ranking import ranked_servers
+from chain.turns import Membership, rank_of, spent_leader
 from edge_servers.leader import Reign, ranked_leaders
 from tests.chain.network import START, TERMS, BareRegistry, Clock, Network, account, founded_node, genesis, seal
 
