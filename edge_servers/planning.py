@@ -16,7 +16,7 @@ from edge_servers.network import Network
 from edge_servers.parameters import RoundParams
 from edge_servers.posts import Plan, canonical_digest
 from edge_servers.schemes import SCHEMES
-from policy.parameters import StateParams
+from policy.parameters import LatencyParams
 from policy.state import data_bits, data_samples
 from policy.streams import Purpose, stream
 
@@ -45,7 +45,7 @@ def round_state(round_: int, network: Network, data: DataParams, sample_bytes: i
     """The state of a round: how much data each device works on (P22), where it belongs, what it allows."""
     shares = np.array([device.samples for device in network.devices])
     if data.data_per_round == "state":
-        bits = data_bits(StateParams(), data.seed, round_, len(shares))
+        bits = data_bits(LatencyParams(), data.seed, round_, len(shares))
         shares = np.minimum(shares, data_samples(bits, sample_bytes))
     return RoundState(
         round=round_,

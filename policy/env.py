@@ -70,6 +70,12 @@ def round_info(latency: Latency, params: LatencyParams) -> dict[str, NDArray[Any
     }
 
 
+def _begun(state: State | None) -> State:
+    if state is None:
+        raise ActionError("the environment has no state yet: call reset() first")
+    return state
+
+
 class EdgeOffloadEnv(gym.Env[Observation, Action]):
     """Who offloads where, and with how much power, bandwidth, CPU and hash power, round by round.
 
@@ -116,9 +122,7 @@ class EdgeOffloadEnv(gym.Env[Observation, Action]):
     @property
     def state(self) -> State:
         """The state behind the observation."""
-        if self._state is None:
-            raise ActionError("the environment has no state yet: call reset() first")
-        return self._state
+        return _begun(self._state)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -160,9 +164,7 @@ class EdgeOffloadVectorEnv(VectorEnv):
     @property
     def state(self) -> State:
         """The states behind the observations."""
-        if self._state is None:
-            raise ActionError("the environment has no state yet: call reset() first")
-        return self._state
+        return _begun(self._state)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
         """New episodes."""

@@ -17,14 +17,6 @@ def dbm_to_w(dbm: float) -> float:
 
 
 @dataclass(frozen=True)
-class StateParams:
-    """How much data a device works on in a round (S3)."""
-
-    data_min_bits: float = 0.5 * BITS_PER_MB
-    data_max_bits: float = 2.0 * BITS_PER_MB
-
-
-@dataclass(frozen=True)
 class LatencyParams:
     """The world of the policy: who is there, and every constant of S1-S26. Another reading of the paper is another
     value here."""

@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from policy.parameters import StateParams
+from policy.parameters import LatencyParams
 from policy.streams import Purpose, stream
 
 
-def data_bits(params: StateParams, seed: int, round_: int, devices: int) -> NDArray[np.float64]:
+def data_bits(params: LatencyParams, seed: int, round_: int, devices: int) -> NDArray[np.float64]:
     """Data each device has in this round. S3: D_n ~ U[0.5, 2] MB, drawn anew every round."""
     return np.array(
         [

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.parameters import StateParams
+from policy.parameters import LatencyParams
 from policy.state import data_bits, data_samples
 
-PARAMS = StateParams()
+PARAMS = LatencyParams()
 FASHION_MNIST_BYTES = 784
 
 
@@ -56,5 +56,5 @@ def test_a_device_has_at_least_one_sample_however_large_samples_are() -> None:
 
 
 def test_other_bounds_are_kept_too() -> None:
-    narrow = StateParams(data_min_bits=8_000.0, data_max_bits=8_001.0)
+    narrow = LatencyParams(data_min_bits=8_000.0, data_max_bits=8_001.0)
     assert data_samples(data_bits(narrow, 0, 1, 10), sample_bytes=100).tolist() == [10] * 10
