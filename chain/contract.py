@@ -201,6 +201,16 @@ def decode_call(data: bytes) -> Call:
     return Call(function.name, dict(zip(function.arguments, values, strict=True)))
 
 
+def split_payload(payload: bytes) -> list[bytes]:
+    """The chunks a payload travels in where it is too big for one transaction (C8)."""
+    return [payload[i : i + CHUNK_BYTES] for i in range(0, len(payload), CHUNK_BYTES)]
+
+
+def address_in(text: str) -> bytes:
+    """The 20 bytes of an address as calls, views and events name it."""
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
 def decode_result(name: str, data: bytes) -> Any:
     """What a view returned; `LedgerError` if it cannot be the registry's answer."""
     try:

@@ -66,7 +66,7 @@ def _post_model(connection: Connection, founder: LocalAccount, charter: Charter)
     limit = connection.payload_bytes if connection.is_embedded else contract.CHUNK_BYTES
     whole, chunks = charter.model, 0
     if len(whole) > limit:
-        parts = [whole[i : i + contract.CHUNK_BYTES] for i in range(0, len(whole), contract.CHUNK_BYTES)]
+        parts = contract.split_payload(whole)
         for index, part in enumerate(parts):
             _send(connection, founder, encode_call("chunk", 0, contract.MODEL, index, part))
         whole, chunks = b"", len(parts)

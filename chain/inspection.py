@@ -14,7 +14,7 @@ from eth_hash.auto import keccak
 
 from chain.archive import Archive
 from chain.consensus import Post, check_header, check_order, read_post
-from chain.contract import Call, build, decode_log
+from chain.contract import Call, address_in, build, decode_log
 from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
 from chain.genesis import Genesis
 from chain.headers import Header
@@ -189,9 +189,9 @@ class Inspector:
             if event is None:
                 raise InspectionError("a log that is no event of the registry")
             if event.name == "Registered":
-                self._register(_address(event["participant"]), _address(event["home"]), header)
+                self._register(address_in(event["participant"]), address_in(event["home"]), header)
             elif event.name == "Excluded":
-                self.found.excluded_through[_address(event["participant"])] = int(event["last_round"])
+                self.found.excluded_through[address_in(event["participant"])] = int(event["last_round"])
 
     def _register(self, who: bytes, home: bytes, header: Header) -> None:
         """A server that joins by votes takes part from the next round on, as the registry has it."""
@@ -250,10 +250,6 @@ def _at(index: int, transaction_hash: bytes) -> Iterator[None]:
         yield
     except ChainError as error:
         raise InspectionError(f"transaction {index} (0x{transaction_hash.hex()}): {error}") from error
-
-
-def _address(text: str) -> bytes:
-    return bytes.fromhex(text.removeprefix("0x"))
 
 
 def inspect_chain(archive: Archive, progress: Callable[[int, int], Any] | None = None) -> Inspection:

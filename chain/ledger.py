@@ -15,11 +15,11 @@ from web3 import Web3
 
 from chain import contract
 from chain.connection import Connection, web3_over_http
-from chain.contract import call_gas, encode_call, events
+from chain.contract import address_in, call_gas, encode_call, events
 from chain.errors import DeadlineError, LedgerError
 from chain.headers import Header
 from chain.keys import address_of
-from chain.posts import Flag, Post, PostReader, address_in
+from chain.posts import Flag, Post, PostReader
 from chain.proof import ModelProof, TransactionProof
 from chain.seal import contract_puzzle
 from chain.transactions import Transaction
@@ -125,7 +125,7 @@ class Ledger(PostReader):
             limit = min(limit, contract.CHUNK_BYTES)  # networks cap a transaction at 128 KiB
         if len(payload) <= limit:
             return self._send(name, *head, digest, 0, payload)
-        chunks = [payload[i : i + contract.CHUNK_BYTES] for i in range(0, len(payload), contract.CHUNK_BYTES)]
+        chunks = contract.split_payload(payload)
         for index, chunk in enumerate(chunks):
             self._send("chunk", round_, slot, index, chunk)
         return self._send(name, *head, digest, len(chunks), b"")

@@ -4,12 +4,11 @@ import logging
 import queue
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from web3 import Web3
 
-from chain.connection import translated, web3_over_http
-from chain.errors import ChainError, LedgerError, UnknownParentError
+from chain.connection import read_bytes, request, web3_over_http
+from chain.errors import ChainError, UnknownParentError
 from chain.headers import Header
 from chain.node import Node
 
@@ -61,7 +60,7 @@ class Peers:
                 continue
             method = "eth_sendRawTransaction" if kind == "transaction" else "bfl_importBlock"
             try:
-                _ask(web3, method, "0x" + raw.hex())
+                request(web3, method, "0x" + raw.hex())
             except ChainError as error:  # it knows it already, misses the parent (and pulls it), or is away
                 _log.debug("peer %s: %s", url, error)
 
@@ -85,27 +84,13 @@ class Peers:
         for count, block_hash in enumerate(reversed(missing)):
             if self._stop.is_set():
                 return count
-            self._node.import_block(_data(_ask(web3, "bfl_getRawBlock", "0x" + block_hash.hex())))
+            self._node.import_block(read_bytes(request(web3, "bfl_getRawBlock", "0x" + block_hash.hex())))
         return len(missing)
 
 
 def _header(web3: Web3, which: str, number: int | None = None) -> Header:
     """A peer's header; its parent's must have the number before, or a liar could send us around for ever."""
-    header = Header.from_bytes(_data(_ask(web3, "bfl_getRawHeader", which)))
+    header = Header.from_bytes(read_bytes(request(web3, "bfl_getRawHeader", which)))
     if number is not None and (header.block_number != number or "0x" + header.hash.hex() != which):
         raise UnknownParentError(f"the peer answers with another header than {which}")
     return header
-
-
-def _ask(web3: Web3, method: str, *params: Any) -> Any:
-    with translated():
-        return web3.manager.request_blocking(method, params)  # type: ignore[arg-type]
-
-
-def _data(found: Any) -> bytes:
-    if not isinstance(found, str):
-        raise LedgerError("the peer does not answer with bytes; is it a node of ours?")
-    try:
-        return bytes.fromhex(found.removeprefix("0x"))
-    except ValueError as error:
-        raise LedgerError("the peer does not answer with bytes; is it a node of ours?") from error

@@ -7,7 +7,7 @@ from eth_hash.auto import keccak
 
 from chain import contract
 from chain.connection import Connection
-from chain.contract import Call, decode_call, decode_log, events
+from chain.contract import Call, address_in, decode_call, decode_log, events
 from chain.errors import LedgerError, NotRegistryCallError
 
 _EVENT_OF = {
@@ -157,8 +157,3 @@ class PostReader:
 def word(number: int) -> str:
     """A number as a topic."""
     return "0x" + number.to_bytes(32, "big").hex()
-
-
-def address_in(text: str) -> bytes:
-    """The 20 bytes of an address as the ABI decodes it."""
-    return bytes.fromhex(text.removeprefix("0x"))
