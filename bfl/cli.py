@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bfl import __version__, audit_commands, chain_commands, network_commands
+from bfl import __version__, audit_commands, chain_commands, network_commands, policy_commands
 from bfl.config import all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
@@ -20,6 +20,7 @@ from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError
 from edge_servers.parameters import RoundParams
+from policy.errors import PolicyError
 
 # Read by torch when it is first imported, which no module above does. Threads that wait for each other spin for
 # milliseconds by default, which on a busy machine makes a round ten times slower; this is microseconds.
@@ -181,13 +182,14 @@ app.command("simulate")(_with_setting_flags(simulate))
 app.add_typer(audit_commands.app, name="audit")
 app.add_typer(chain_commands.app, name="chain")
 app.add_typer(network_commands.app, name="network")
+app.add_typer(policy_commands.app, name="policy")
 
 
 def main() -> None:
     """Entry point: what is refused is told in one line, with exit code 2."""
     try:
         app()
-    except (BflError, ChainError, ClientError, EdgeError) as error:
+    except (BflError, ChainError, ClientError, EdgeError, PolicyError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:

@@ -1,6 +1,6 @@
 """Pictures of a run."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,31 @@ def _curve(x: Sequence[int], y: Sequence[float], label: str, title: str, path: P
     axes.margins(y=0.12)
     axes.set(xlabel="round", ylabel=label, title=title)
     axes.grid(alpha=0.3)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933", "#882255", "#44aa99")
+"""Told apart also by the colour-blind (Okabe-Ito, Tol)"""
+
+
+def plot_lines(
+    lines: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str, title: str, path: Path, dashed: str = ""
+) -> Path:
+    """Several named lines of (x, y) on one picture; the one called `dashed` is drawn so."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(8, 4.8))
+    figure.subplots_adjust(left=0.09, right=0.97, bottom=0.12, top=0.92)
+    for number, (name, points) in enumerate(lines.items()):
+        xs, ys = zip(*points, strict=True) if points else ((), ())
+        style = "--" if name == dashed else "-"
+        marker = "o" if len(points) < 12 else None
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(xs, ys, style, label=name, color=colour, linewidth=1.6, marker=marker, markersize=4)
+    axes.set(xlabel=x, ylabel=y, title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return path

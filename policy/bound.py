@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 from policy.latency import consensus_s, generation_s, propagation_s
 from policy.parameters import LatencyParams, dbm_to_w
-from policy.projection import Choices, cpu_hz, local_cycles
+from policy.projection import Choices, fastest_local_s, water_filled
 from policy.radio import home_servers
 from policy.world import Array, State
 
@@ -35,11 +35,10 @@ def task_of(state: State, row: int, params: LatencyParams) -> Task:
     heard = state.gain[row].mean(axis=2)[np.arange(home.size), home]
     efficiency = np.log2(1 + dbm_to_w(params.power_max_dbm) * heard / params.noise_w)
     cycles = state.server_work_cycles[row][:, None] * data / params.reference_bits * params.passes
-    fastest = cpu_hz(np.ones_like(state.cpu_hz), state, params)[row]
     return Task(
         gain=np.ascontiguousarray(state.gain[row].transpose(2, 1, 0)),
         data_bits=data,
-        local_s=local_cycles(state, params)[row] / fastest,
+        local_s=fastest_local_s(state, params)[row],
         server_s=cycles / params.server_cpu_hz,
         home=home,
         upload_s=params.model_bits / (params.bandwidth_hz * efficiency),
@@ -91,19 +90,6 @@ def quiet_learning_s(task: Task) -> tuple[float, Array]:
         best = max(best, (bound_s, loads), key=lambda found: found[0])
         loads = loads + 2 / (step + 3) * (loads_of(occupant, weights) - loads)
     return best
-
-
-def water_filled(caps: Array, budget: float) -> Array:
-    """The hash rates with the least sum of 1 / Psi (S19, S20): Psi_n = min(H_n, lambda), together min(Psi_max, sum H).
-
-    sum_n min(H_n, lambda) is the least of the lines "the j smallest at their cap, the others at lambda", so that
-    lambda is the largest of their roots.  # (B, N)
-    """
-    devices = caps.shape[1]
-    rising = np.sort(caps, axis=1)
-    capped = np.cumsum(rising, axis=1) - rising
-    level = ((budget - capped) / (devices - np.arange(devices))).max(axis=1, keepdims=True)
-    return np.asarray(np.minimum(caps, level))
 
 
 def lower_bound_s(state: State, params: LatencyParams) -> Array:

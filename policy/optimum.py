@@ -25,9 +25,10 @@ from policy.assignment import (
     uploads_s,
     weights,
 )
-from policy.bound import Task, matched, quiet_learning_s, quiet_weights, task_of, water_filled
+from policy.bound import Task, matched, quiet_learning_s, quiet_weights, task_of
+from policy.latency import latency_of
 from policy.parameters import LatencyParams, dbm_to_w
-from policy.projection import LOCAL, Allocation, Decision, cpu_hz
+from policy.projection import LOCAL, Allocation, Decision, cpu_hz, projected, water_filled
 from policy.world import Array, State
 
 POWER_STEP_DB = 1.0
@@ -44,10 +45,32 @@ def near_optimum(state: State, params: LatencyParams) -> Decision:
     return decision_of(best_allocation(state, params), state, params)
 
 
+def searched(decision: Decision, state: State, params: LatencyParams) -> Decision:
+    """Local search that starts from the slots and powers of `decision`; where nothing better is found it stays."""
+    began = projected(decision, state, params)
+    plans = []
+    for row in range(state.shape[0]):
+        occupant = began.occupant[row].T
+        power = np.where(occupant >= 0, began.power_w[row][np.maximum(occupant, 0)], dbm_to_w(params.power_max_dbm))
+        task = task_of(state, row, params)
+        plans.append(climbed(task, without_timeouts(task, new_plan(task, occupant, power)), (*MOVES, repowered)))
+    found = decision_of(allocation_of(plans, state, params), state, params)
+    before, after = (latency_of(each, state, params).total_s for each in (decision, found))
+    better = after < before
+    return Decision(
+        np.where(better[:, None], found.choice, decision.choice),
+        np.where(better[:, None, None], found.shares, decision.shares),
+    )
+
+
 def best_allocation(state: State, params: LatencyParams) -> Allocation:
     """What `near_optimum` asks for, carried out."""
+    return allocation_of([best_plan(task_of(state, row, params)) for row in range(state.shape[0])], state, params)
+
+
+def allocation_of(plans: list[Plan], state: State, params: LatencyParams) -> Allocation:
+    """The plans of B states with the best of everything else."""
     batch, devices, _, channels = state.shape
-    plans = [best_plan(task_of(state, row, params)) for row in range(batch)]
     occupant = np.stack([plan.occupant.T for plan in plans])  # (B, M, G)
     slot = np.full((batch, devices), NOBODY)
     power = np.full((batch, devices), dbm_to_w(params.power_max_dbm))
@@ -90,11 +113,16 @@ def starts(task: Task) -> list[Plan]:
     quiet, (_, loads) = quiet_weights(task), quiet_learning_s(task)
     for multiple in LOADS:
         plan = new_plan(task, matched(task, quiet, multiple * loads)[0], loudest)
-        while np.isinf(plan.learning_s):
-            g, m = np.unravel_index(plan.weight.argmax(), plan.weight.shape)
-            plan = updated(task, plan, [(int(g), int(m), NOBODY, float(loudest[g, m]))])
-        found.append(plan)
+        found.append(without_timeouts(task, plan))
     return found
+
+
+def without_timeouts(task: Task, plan: Plan) -> Plan:
+    """The plan less those who would time out, the heaviest first."""
+    while np.isinf(plan.learning_s):
+        g, m = np.unravel_index(plan.weight.argmax(), plan.weight.shape)
+        plan = updated(task, plan, [(int(g), int(m), NOBODY, float(plan.power_w[g, m]))])
+    return plan
 
 
 def rebuilt(task: Task, plan: Plan) -> Plan:

@@ -78,10 +78,14 @@ def slots_of(occupant: Choices, devices: int) -> Choices:
     return found
 
 
+def requested_hz(share: Array, params: LatencyParams) -> Array:
+    """S10: b_min + u (W - b_min)."""
+    return np.asarray(params.bandwidth_min_hz + share * (params.bandwidth_hz - params.bandwidth_min_hz))
+
+
 def bandwidth_hz(share: Array, server: Choices, params: LatencyParams) -> Array:
-    """S10: b_min + u (W - b_min); where a cell asks for more than W, all of it is scaled down.  # (B, N)"""
-    wanted = params.bandwidth_min_hz + share * (params.bandwidth_hz - params.bandwidth_min_hz)
-    wanted = np.where(server >= 0, wanted, 0.0)
+    """S10: what is asked for; where a cell asks for more than W, all of it is scaled down.  # (B, N)"""
+    wanted = np.where(server >= 0, requested_hz(share, params), 0.0)
     total = np.stack([np.where(server == m, wanted, 0.0).sum(axis=1) for m in range(params.servers)], axis=1)
     scale = np.minimum(1.0, params.bandwidth_hz / np.maximum(total, params.bandwidth_min_hz))
     return np.asarray(wanted * np.take_along_axis(scale, np.maximum(server, 0), axis=1))
@@ -100,16 +104,37 @@ def cpu_hz(share: Array, state: State, params: LatencyParams) -> Array:
     return np.minimum(wanted, np.sqrt(params.energy_j / (params.energy_per_cycle * np.maximum(cycles, 1.0))))
 
 
+def fastest_local_s(state: State, params: LatencyParams) -> Array:
+    """S14, S15: training on the device with all the CPU that the energy allows.  # (B, N)"""
+    return np.asarray(local_cycles(state, params) / cpu_hz(np.ones_like(state.cpu_hz), state, params))
+
+
+def hash_requests(share: Array, state: State, params: LatencyParams) -> tuple[float, Array]:
+    """S19: the hash rate everybody has, and what each asks for above it.  # (B, N)"""
+    low = params.hash_min_hashes_per_s
+    floor = min(low, params.hash_budget_hashes_per_s / share.shape[1])
+    return floor, low + share * (state.hash_rate - low) - floor
+
+
 def hash_rates(share: Array, state: State, params: LatencyParams) -> Array:
     """S19: what is asked for, scaled so that all devices together stay within Psi_max."""
-    devices = share.shape[1]
-    budget, low = params.hash_budget_hashes_per_s, params.hash_min_hashes_per_s
-    wanted = low + share * (state.hash_rate - low)
-    floor = min(low, budget / devices)
-    above = wanted - floor
-    total = above.sum(axis=1, keepdims=True)
-    scale = np.minimum(1.0, (budget - devices * floor) / np.maximum(total, np.finfo(float).tiny))
+    floor, above = hash_requests(share, state, params)
+    room = params.hash_budget_hashes_per_s - share.shape[1] * floor
+    scale = np.minimum(1.0, room / np.maximum(above.sum(axis=1, keepdims=True), 1.0))
     return np.asarray(floor + above * scale)
+
+
+def water_filled(caps: Array, budget: float) -> Array:
+    """The hash rates with the least sum of 1 / Psi (S19, S20): Psi_n = min(H_n, lambda), together min(Psi_max, sum H).
+
+    sum_n min(H_n, lambda) is the least of the lines "the j smallest at their cap, the others at lambda", so that
+    lambda is the largest of their roots.  # (B, N)
+    """
+    devices = caps.shape[1]
+    rising = np.sort(caps, axis=1)
+    capped = np.cumsum(rising, axis=1) - rising
+    level = ((budget - capped) / (devices - np.arange(devices))).max(axis=1, keepdims=True)
+    return np.asarray(np.minimum(caps, level))
 
 
 def projected(decision: Decision, state: State, params: LatencyParams) -> Allocation:

@@ -1,1 +1,1 @@
-"""Policies without learning, to compare with."""
+"""What the policy is compared with: simple rules, and learned rivals of a library."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from policy.parameters import LatencyParams, dbm_to_w
-from policy.projection import LOCAL, Choices, Decision, cpu_hz, local_cycles
+from policy.projection import LOCAL, Choices, Decision, fastest_local_s
 from policy.world import Array, State
 
 Heuristic = Callable[[State, LatencyParams, np.random.Generator], Decision]
@@ -52,7 +52,7 @@ def threshold(state: State, params: LatencyParams, _rng: np.random.Generator) ->
     """Everybody asks for its fastest slot if that seems faster than training itself."""
     batch, devices, _, _ = state.shape
     offload_s = estimated_offload_s(state, params).reshape(batch, devices, -1)
-    local_s = local_cycles(state, params) / cpu_hz(np.ones_like(state.cpu_hz), state, params)
+    local_s = fastest_local_s(state, params)
     return asking_for_everything(np.where(offload_s.min(axis=2) < local_s, 1 + offload_s.argmin(axis=2), LOCAL))
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from policy.assignment import new_plan, powers_w, updated
 from policy.baselines.heuristics import HEURISTICS, threshold
-from policy.bound import lower_bound_s, task_of, water_filled
+from policy.bound import lower_bound_s, task_of
 from policy.latency import Latency, allocated_latency, latency_of
 from policy.optimum import best_allocation, best_plan, decision_of, near_optimum, power_grid_w
 from policy.parameters import LatencyParams
-from policy.projection import Allocation, Decision, cpu_hz, projected
+from policy.projection import Allocation, Decision, cpu_hz, projected, water_filled
 from policy.radio import sinr
 from policy.world import Array, State, new_state
 

@@ -1,0 +1,115 @@
+"""Every agent by its name: ours, the paper's rivals, the simple rules and the near-optimum."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from policy.a2c import StepParams
+from policy.baselines.heuristics import HEURISTICS
+from policy.baselines.library import LIBRARY_AGENTS
+from policy.errors import PolicyError
+from policy.learner import LearningParams
+from policy.optimum import near_optimum, searched
+from policy.parameters import LatencyParams
+from policy.planner import Policy
+from policy.projection import Decision
+from policy.weights import SHIPPED, actor_of, read_weights
+from policy.world import State
+
+Agent = Callable[[State, LatencyParams, np.random.Generator], Decision]
+"""Decides for B states of any world it can serve"""
+
+OPTIMUM = "near-optimum"
+TRIES = 32
+"""Drawn decisions of `a2c-best-of`"""
+
+VANILLA = StepParams(method="gradient", actor_rate=3e-3)
+
+LEARNERS: dict[str, LearningParams] = {
+    "a2c": LearningParams(),
+    "a2c-vanilla": LearningParams(step=VANILLA),
+    "actor-critic": LearningParams(step=VANILLA, has_advantage=False),
+    "a2c-paper": LearningParams(architecture="paper", devices=(30,), rows=7680, samples=4),
+}
+"""Agents of our own: the parameterised A2C; the same with the vanilla gradient; that without advantage; the paper's
+networks"""
+
+UPDATES: dict[str, int] = {"a2c": 600, "a2c-vanilla": 600, "actor-critic": 600, "a2c-paper": 300}
+"""Updates of a whole training"""
+
+
+@dataclass(frozen=True)
+class Description:
+    """What an agent is, in a line of a table."""
+
+    name: str
+    text: str
+    is_learned: bool
+
+
+DESCRIPTIONS = [
+    Description("a2c", "parameterised A2C with trust region and matching: the policy we ship", True),
+    Description("a2c-best-of", f"a2c, then the best of {TRIES} drawn decisions (search at decision time)", True),
+    Description("a2c-searched", "a2c, then local search from its plan (search at decision time)", True),
+    Description("a2c-vanilla", "the same networks and credit, plain gradient steps", True),
+    Description("actor-critic", "the same without advantage", True),
+    Description("a2c-paper", "the paper's flat networks, one reward for all devices; N = 30 only", True),
+    Description("ddpg", "stable-baselines3 DDPG, relaxed choice", True),
+    Description("dqn", "stable-baselines3 DQN, discretised", True),
+    Description("a2c-relaxed", "stable-baselines3 A2C, relaxed action space", True),
+    Description("a2c-discretised", "stable-baselines3 A2C, approximated (discretised) action space", True),
+    Description("random", "any action", False),
+    Description("all-local", "everybody trains", False),
+    Description("all-offload", "everybody asks the nearest server", False),
+    Description("greedy-channel", "everybody asks for its best slot", False),
+    Description("threshold", "offload if it seems faster", False),
+    Description(OPTIMUM, "local search and exact continuous part: the yardstick", False),
+]
+NAMES = [each.name for each in DESCRIPTIONS]
+
+
+def check_name(name: str) -> None:
+    """Raise `PolicyError` unless there is an agent of this name."""
+    if name not in NAMES:
+        raise PolicyError(f"found agent {name!r}, expected one of {', '.join(NAMES)}")
+
+
+def policy_agent(path: Path = SHIPPED, tries: int = 0) -> Agent:
+    """The policy in a file of weights, for any world its networks can serve."""
+    weights = read_weights(path)
+
+    def decide(state: State, params: LatencyParams, rng: np.random.Generator) -> Decision:
+        return Policy(actor_of(weights, params), params, tries=tries).decide(state, rng)
+
+    return decide
+
+
+def searched_agent(path: Path = SHIPPED) -> Agent:
+    """The policy, and local search from its plan."""
+    plain = policy_agent(path)
+    return lambda state, params, rng: searched(plain(state, params, rng), state, params)
+
+
+def fixed_agent(name: str) -> Agent | None:
+    """Agents that need no weights but the shipped ones; None if this one has to be trained."""
+    if name in HEURISTICS:
+        return HEURISTICS[name]
+    made: dict[str, Callable[[], Agent]] = {
+        "a2c": policy_agent,
+        "a2c-best-of": lambda: policy_agent(tries=TRIES),
+        "a2c-searched": searched_agent,
+        OPTIMUM: lambda: lambda state, params, _rng: near_optimum(state, params),
+    }
+    return made[name]() if name in made else None
+
+
+def learning_params(name: str, seed: int) -> LearningParams:
+    """How one of our own agents learns."""
+    return replace(LEARNERS[name], seed=seed)
+
+
+def is_of_the_library(name: str) -> bool:
+    """Whether stable-baselines3 trains it."""
+    return name in LIBRARY_AGENTS

@@ -1,0 +1,88 @@
+"""Agents on fresh states: T / N with confidence intervals, beside the near-optimum on the same states."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from policy.agents import Agent
+from policy.errors import PolicyError
+from policy.latency import latency_of
+from policy.parameters import LatencyParams
+from policy.world import Array, State, new_state
+
+EVALUATION_SEED = 9_000_000
+"""Evaluation states come from seeds that no training uses"""
+CHUNK = 50
+"""States decided at once"""
+Z_95 = 1.959964
+
+
+@dataclass(frozen=True)
+class Score:
+    """An agent in one world."""
+
+    agent: str
+    params: LatencyParams
+    per_state_s: Array  # T / N of each state
+    decide_ms: float  # per state, decided in chunks
+
+    @property
+    def mean_s(self) -> float:
+        """Mean T / N."""
+        return float(self.per_state_s.mean())
+
+    @property
+    def half_width_s(self) -> float:
+        """Half of the 95 % confidence interval of the mean."""
+        return half_width(self.per_state_s)
+
+
+def half_width(values: Array) -> float:
+    """Half of the 95 % confidence interval of a mean."""
+    return Z_95 * float(values.std(ddof=1)) / math.sqrt(values.size) if values.size > 1 else 0.0
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """One mean over another on the same states."""
+
+    value: float
+    half_width: float
+
+
+def ratio(scores: Array, yardstick: Array) -> Ratio:
+    """mean(a) / mean(b) of paired values and half of its 95 % interval: a - r b has mean 0."""
+    value = float(scores.mean() / yardstick.mean())
+    return Ratio(value, half_width(scores - value * yardstick) / float(yardstick.mean()))
+
+
+def fresh_states(params: LatencyParams, states: int, seed: int = EVALUATION_SEED) -> list[State]:
+    """The same states for every agent, in chunks."""
+    if states < 1:
+        raise PolicyError(f"states: found {states}, expected at least 1")
+    rng = np.random.default_rng([seed, params.devices, params.servers, params.channels])
+    return [new_state(params, min(CHUNK, states - done), rng) for done in range(0, states, CHUNK)]
+
+
+def evaluated(
+    name: str,
+    agent: Agent,
+    params: LatencyParams,
+    states: int,
+    seed: int = EVALUATION_SEED,
+    told: Callable[[int], None] | None = None,
+) -> Score:
+    """T / N of an agent on `states` fresh states; `told` hears how many are done after each chunk."""
+    rng = np.random.default_rng([seed, 1])
+    found, seconds = [], 0.0
+    for chunk in fresh_states(params, states, seed):
+        began = time.perf_counter()
+        decision = agent(chunk, params, rng)
+        seconds += time.perf_counter() - began
+        found.append(latency_of(decision, chunk, params).per_device_s)
+        if told:
+            told(chunk.shape[0])
+    return Score(name, params, np.concatenate(found), 1e3 * seconds / states)
