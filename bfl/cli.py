@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bfl import __version__, audit_commands, chain_commands, network_commands, policy_commands
+from bfl import __version__, audit_commands, chain_commands, network_commands, policy_commands, reproduce_commands
+from bfl.command import Command
 from bfl.config import all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
@@ -179,6 +180,7 @@ def _metavar(field: Any) -> str:
 
 
 app.command("simulate")(_with_setting_flags(simulate))
+app.command("reproduce", cls=Command)(reproduce_commands.reproduce)
 app.add_typer(audit_commands.app, name="audit")
 app.add_typer(chain_commands.app, name="chain")
 app.add_typer(network_commands.app, name="network")

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bfl.errors import BflError
 from bfl.plots import can_plot, plot_lines
-from bfl.progress import WorkDisplay
+from bfl.watch import Watch
 from policy.agents import LEARNERS, Agent
 from policy.baselines.library import LIBRARY_AGENTS
 from policy.parameters import LatencyParams
@@ -18,8 +18,8 @@ from policy.shelf import Curve, Shelf
 
 def shelved(shelf: Shelf, name: str, seed: int, console: Console) -> tuple[Agent, Curve | None]:
     """An agent from the shelf; if it has to be trained, its progress is shown."""
-    with WorkDisplay(console, f"training {name}, seed {seed}") as display:
-        return shelf.agent(name, seed, lambda part, s: display.show(part, f"T/N {s:.4f} s while learning"))
+    with Watch(console).part(f"train {name}, seed {seed}") as told:
+        return shelf.agent(name, seed, lambda part, s: told(part, f"T/N {s:.4f} s while learning"))
 
 
 def compare_agents(

@@ -12,7 +12,7 @@ from rich.table import Table
 from bfl.errors import BflError
 from bfl.plots import can_plot, plot_lines
 from bfl.policy_comparison import shelved
-from bfl.progress import WorkDisplay
+from bfl.watch import Watch
 from policy.agents import LEARNERS, OPTIMUM, Agent, fixed_agent, policy_agent
 from policy.evaluation import Score, evaluated, ratio
 from policy.parameters import LatencyParams
@@ -93,13 +93,13 @@ def _row(question: Question, name: str, console: Console) -> Row:
     scores: dict[int, list[Score]] = {}
     worlds = [n for n in question.devices if name not in ONE_WORLD or n == LEARNERS[name].devices[0]]
     total = len(worlds) * len(seeds) * question.states
-    with WorkDisplay(console, f"evaluating {name}") as display:
+    with Watch(console).part(f"evaluate {name}") as told:
         done = 0
 
         def hear(states: int) -> None:
             nonlocal done
             done += states
-            display.show(done / total, f"{done:,} of {total:,} states")
+            told(done / total, f"{done:,} of {total:,} states")
 
         for devices in worlds:
             world = question.world(devices)

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bfl.errors import BflError
 from bfl.plots import can_plot, plot_lines
-from bfl.progress import WorkDisplay
+from bfl.watch import Watch
 from policy.agents import LEARNERS, UPDATES, learning_params, policy_agent
 from policy.baselines.library import LIBRARY_AGENTS, trained
 from policy.evaluation import evaluated
@@ -58,13 +58,13 @@ def _train_own(job: Job, console: Console) -> None:
     elif checkpoint.exists():
         raise BflError(f"{job.folder} holds a training: go on with --resume, or choose another --out")
     job.folder.mkdir(parents=True, exist_ok=True)
-    with WorkDisplay(console, f"{job.agent}, seed {job.seed}") as display:
+    with Watch(console).part(f"train {job.agent}, seed {job.seed}") as told:
 
         def hear(*_: Any) -> None:
             text = f"update {training.done}/{updates}"
             if training.curve:
                 text += f"  T/N {training.curve[-1].validation_s:.4f} s in validation states"
-            display.show(training.done / updates, text)
+            told(training.done / updates, text)
             if training.done % CHECKPOINT_EVERY == 0 or training.done == updates:
                 training.save(checkpoint)
 
@@ -126,11 +126,11 @@ def _train_library(job: Job, console: Console) -> None:
         raise BflError(f"{job.agent} is trained by stable-baselines3 in one go; expected no --resume")
     rounds = job.updates or LIBRARY_AGENTS[job.agent].rounds
     points: list[tuple[float, float]] = []
-    with WorkDisplay(console, f"{job.agent}, seed {job.seed}") as display:
+    with Watch(console).part(f"train {job.agent}, seed {job.seed}") as told:
 
         def hear(done: int, per_device_s: float) -> None:
             points.append((done, per_device_s))
-            display.show(done / rounds, f"round {done}/{rounds}  T/N {per_device_s:.4f} s while learning")
+            told(min(1.0, done / rounds), f"round {done}/{rounds}  T/N {per_device_s:.4f} s while learning")
 
         agent = trained(job.agent, LatencyParams(), rounds, job.seed, hear)
     job.folder.mkdir(parents=True, exist_ok=True)

@@ -55,37 +55,6 @@ class RunDisplay:
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
 
 
-class WorkDisplay:
-    """Progress of one piece of long work: a bar on a terminal, ten plain lines in a pipe."""
-
-    def __init__(self, console: Console, title: str) -> None:
-        self._title, self._tenth = title, -1
-        self._live: Progress | None = None
-        if console.is_terminal:
-            columns = (TextColumn(title), BarColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-            self._live = Progress(*columns, console=console)
-            self._task = self._live.add_task("starting", total=1.0)
-
-    def __enter__(self) -> "WorkDisplay":
-        if self._live:
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live:
-            self._live.stop()
-
-    def show(self, part: float, text: str) -> None:
-        """How much is done, in [0, 1], and what there is to say."""
-        if self._live:
-            self._live.update(self._task, completed=part, description=text)
-        elif int(10 * part) > self._tenth:
-            self._tenth = int(10 * part)
-            print(f"{self._title}: {100 * part:.0f} %  {text}", flush=True)
-
-
 def summary_table(summary: dict[str, Any]) -> Table:
     """The end of a run in one look."""
     table = Table(title=f"{summary['scheme']} on {summary['dataset']}", show_header=False, title_justify="left")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -80,8 +81,12 @@ def policy_agent(path: Path = SHIPPED, tries: int = 0) -> Agent:
     """The policy in a file of weights, for any world its networks can serve."""
     weights = read_weights(path)
 
+    @cache
+    def policy(params: LatencyParams) -> Policy:
+        return Policy(actor_of(weights, params), params, tries=tries)
+
     def decide(state: State, params: LatencyParams, rng: np.random.Generator) -> Decision:
-        return Policy(actor_of(weights, params), params, tries=tries).decide(state, rng)
+        return policy(params).decide(state, rng)
 
     return decide
 

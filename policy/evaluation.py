@@ -60,11 +60,17 @@ def ratio(scores: Array, yardstick: Array) -> Ratio:
 
 
 def fresh_states(params: LatencyParams, states: int, seed: int = EVALUATION_SEED) -> list[State]:
-    """The same states for every agent, in chunks."""
+    """The same states for every agent, in chunks; fewer states are the first of more."""
     if states < 1:
         raise PolicyError(f"states: found {states}, expected at least 1")
     rng = np.random.default_rng([seed, params.devices, params.servers, params.channels])
-    return [new_state(params, min(CHUNK, states - done), rng) for done in range(0, states, CHUNK)]
+    chunks = [new_state(params, CHUNK, rng) for _ in range(0, states, CHUNK)]
+    return [*chunks[:-1], first(chunks[-1], states - CHUNK * (len(chunks) - 1))]
+
+
+def first(state: State, states: int) -> State:
+    """The first of B states."""
+    return State(**{name: getattr(state, name)[:states] for name in state.__dataclass_fields__})
 
 
 def evaluated(

@@ -39,7 +39,7 @@ class LearningParams:
     step: StepParams = field(default_factory=StepParams)
     has_advantage: bool = True
     """Without: the actor follows the credit itself, no critic is asked"""
-    devices: tuple[int, ...] = (10, 20, 10, 30, 50, 100)
+    devices: tuple[int, ...] = (10, 20, 3, 30, 10, 50, 100)
     """Numbers of devices, one after the other, update by update"""
     rows: int = 960
     """States of an update times devices"""

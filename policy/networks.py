@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from policy.hybrid import Heads
-from policy.physics import Inputs, Messages, messages
+from policy.physics import Inputs, messages
 
 PASSES = 4
 HIDDEN = 32
@@ -31,17 +31,18 @@ class SharedOutputs:
     """What the shared actor says about B states; means in (-1, 1)."""
 
     logits: Tensor  # (B, N, 1 + M G): local first
-    slot_mean: Tensor  # (B, N, M G, 2): power and bandwidth, if the device has this slot
     device_mean: Tensor  # (B, N, 2): CPU and hash rate
     log_std: Tensor  # (4,)
-    features: Tensor  # (B, N, M, G, SLOT_FEATURES): after the last pass, for the critic
+    features: Tensor  # (B, N, M, G, SLOT_FEATURES): after the last pass
+    slot_share: nn.Module  # from features to power and bandwidth
 
     def at(self, choice: Tensor) -> Heads:
         """The heads at choices (R, B, N)."""
-        slot = (choice - 1).clamp(min=0)[..., None, None].expand(*choice.shape, 1, 2)
-        means = self.slot_mean.expand(choice.shape[0], *self.slot_mean.shape).gather(3, slot)[:, :, :, 0]
+        slots = self.logits.shape[2] - 1
+        place = torch.arange(choice[0].numel()).view_as(choice[0]) * slots + (choice - 1).clamp(min=0)
+        chosen = self.features.flatten(0, 3).index_select(0, place.flatten()).view(*choice.shape, -1)
         alone = self.device_mean.expand(choice.shape[0], *self.device_mean.shape)
-        return Heads(self.logits, torch.cat([means, alone], dim=-1), self.log_std)
+        return Heads(self.logits, torch.cat([torch.tanh(self.slot_share(chosen)), alone], dim=-1), self.log_std)
 
 
 def expected(logits: Tensor, shape: torch.Size) -> Tensor:
@@ -65,21 +66,26 @@ def against_best_other(values: Tensor, dim: int) -> Tensor:
     return values - torch.where(values >= first, second, first)
 
 
-def slot_features(inputs: Inputs, q: Tensor, heard: Messages, before: Tensor) -> Tensor:
-    """What the network sees of a device in a slot.  # (B, N, M, G, SLOT_FEATURES)"""
+def still_features(inputs: Inputs) -> Tensor:
+    """What does not change from pass to pass.  # (B, N, M, G, 6)"""
     shape = inputs.snr.shape
     decibels = torch.log10(inputs.snr.clamp(min=1e-6)) / 2
-    local = inputs.local_s[:, :, None, None].expand(shape)
-    server = inputs.server_s[..., None].expand(shape)
-    saved = local - server - heard.upload_s - heard.harm_s
-    rivals = q.sum(dim=1, keepdim=True) - q
     parts = (
         decibels,
         against_best_other(decibels, 1).clamp(-2, 2),
         against_best_other(decibels.flatten(2), 2).reshape(shape).clamp(-2, 2),
-        torch.log1p(local),
-        server * 4,
-        inputs.data_s[:, :, None, None].expand(shape) * 2,
+        torch.log1p(inputs.local_s)[:, :, None, None].expand(shape),
+        4 * inputs.server_s[..., None].expand(shape),
+        2 * inputs.data_s[:, :, None, None].expand(shape),
+    )
+    return torch.stack(parts, dim=-1)
+
+
+def slot_features(inputs: Inputs, still: Tensor, q: Tensor, before: Tensor) -> Tensor:
+    """What the network sees of a device in a slot, when all do what q says.  # (B, N, M, G, SLOT_FEATURES)"""
+    heard = messages(inputs, q)
+    saved = inputs.local_s[:, :, None, None] - inputs.server_s[..., None] - heard.upload_s - heard.harm_s
+    parts = (
         torch.log10(heard.noise) / 2,
         heard.efficiency / 8,
         heard.weight.clamp(max=3.0),
@@ -88,12 +94,12 @@ def slot_features(inputs: Inputs, q: Tensor, heard: Messages, before: Tensor) ->
         torch.log1p(heard.harm_s),
         saved.clamp(-4, 4) / 2,
         against_best_other(saved, 1).clamp(-2, 2),
-        against_best_other(saved.flatten(2), 2).reshape(shape).clamp(-2, 2),
-        rivals.clamp(max=3.0),
+        against_best_other(saved.flatten(2), 2).reshape(saved.shape).clamp(-2, 2),
+        (q.sum(dim=1, keepdim=True) - q).clamp(max=3.0),
         q,
         before.clamp(-10, 10) / 5,
     )
-    return torch.stack(parts, dim=-1)
+    return torch.cat([still, torch.stack(parts, dim=-1)], dim=-1)
 
 
 def device_features(inputs: Inputs, slots: int) -> Tensor:
@@ -105,14 +111,14 @@ def device_features(inputs: Inputs, slots: int) -> Tensor:
     return torch.stack(parts, dim=-1)
 
 
-def perceptron(*sizes: int, last_gain: float) -> nn.Sequential:
-    """Linear layers with tanh between them, orthogonal at first."""
+def perceptron(*sizes: int, last_gain: float, between: type[nn.Module] = nn.Tanh) -> nn.Sequential:
+    """Linear layers with an activation between them, orthogonal at first."""
     layers: list[nn.Module] = []
     for before, after in pairwise(sizes):
         linear = nn.Linear(before, after)
         nn.init.orthogonal_(linear.weight, 1.0)
         nn.init.zeros_(linear.bias)
-        layers += [linear, nn.Tanh()]
+        layers += [linear, between()]
     nn.init.orthogonal_(layers[-2].weight, last_gain)  # type: ignore[arg-type]
     return nn.Sequential(*layers[:-1])
 
@@ -141,21 +147,18 @@ class SharedActor(nn.Module):
 
     def forward(self, inputs: Inputs) -> SharedOutputs:
         """The policy in B states."""
-        shape = inputs.snr.shape
-        scores = torch.zeros(shape)
-        q = torch.full(shape, 1.0 / max(shape[1], shape[2] * shape[3]))
+        shape, still = inputs.snr.shape, still_features(inputs)
+        scores = torch.zeros_like(inputs.snr)
+        q = torch.full_like(scores, 1.0 / max(shape[1], shape[2] * shape[3]))
         for _ in range(self.passes):
-            features = slot_features(inputs, q, messages(inputs, q), scores)
-            scores = SCORE_SCALE * self.score(features)[..., 0]
+            scores = SCORE_SCALE * self.score(slot_features(inputs, still, q, scores))[..., 0]
             q = expected(with_local(scores), shape)
-        features = slot_features(inputs, q, messages(inputs, q), scores)
-        alone = device_features(inputs, shape[2] * shape[3])
         return SharedOutputs(
             logits=with_local(scores),
-            slot_mean=torch.tanh(self.slot_share(features)).flatten(2, 3),
-            device_mean=torch.tanh(self.device_share(alone)),
+            device_mean=torch.tanh(self.device_share(device_features(inputs, shape[2] * shape[3]))),
             log_std=self.log_std.clamp(*self.log_std_bounds),
-            features=features,
+            features=slot_features(inputs, still, q, scores),
+            slot_share=self.slot_share,
         )
 
 

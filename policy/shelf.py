@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from policy.agents import LEARNERS, UPDATES, Agent, check_name, fixed_agent, learning_params, policy_agent
+from policy.agents import LEARNERS, UPDATES, Agent, check_name, fixed_agent, policy_agent
 from policy.baselines.library import LIBRARY_AGENTS, loaded, trained
 from policy.errors import PolicyError
 from policy.latency import latency_of
 from policy.learner import LearningParams
 from policy.parameters import LatencyParams
 from policy.train import VALIDATION_SEED, VALIDATION_STATES, Training
-from policy.weights import write_weights
+from policy.weights import FORMAT, write_weights
 from policy.world import new_state
 
 Told = Callable[[float, float], None]
@@ -58,38 +58,43 @@ class Shelf:
         if not 0 < self.effort < math.inf:
             raise PolicyError(f"effort: found {self.effort!r}, expected a number above 0")
 
-    def agent(self, name: str, seed: int = 0, told: Told | None = None) -> tuple[Agent, Curve | None]:
-        """The agent and its learning curve, trained if it is not there yet. Only learned agents have a curve."""
+    def agent(
+        self, name: str, seed: int = 0, told: Told | None = None, params: LearningParams | None = None
+    ) -> tuple[Agent, Curve | None]:
+        """The agent and its learning curve, trained if it is not there yet. Only learned agents have a curve.
+
+        `params` are other settings for one of our own.
+        """
         check_name(name)
         if name not in LEARNERS and name not in LIBRARY_AGENTS:
             fixed = fixed_agent(name)
             if fixed is None:
                 raise PolicyError(f"{name} cannot be trained")
             return fixed, None
-        path = self._path(name, seed)
+        own = replace(params or LEARNERS[name], seed=seed) if name in LEARNERS else None
+        path = self._path(name, seed, own)
         curve = read_curve(path.with_suffix(".curve.json"))
         if curve is None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            curve = self._train(name, seed, path, told)
+            curve = self._train(name, seed, own, path, told)
             part = path.with_suffix(".part")
             part.write_text(json.dumps(asdict(curve)) + "\n", encoding="utf-8")
             part.replace(path.with_suffix(".curve.json"))  # last: the sign that the agent is whole
         return (policy_agent(path) if name in LEARNERS else loaded(path).decide), curve
 
-    def _path(self, name: str, seed: int) -> Path:
-        """Named after what it was trained with: effort, world and, for our own, settings."""
-        settings = asdict(LEARNERS[name]) if name in LEARNERS else {"rounds": LIBRARY_AGENTS[name].rounds}
+    def _path(self, name: str, seed: int, own: LearningParams | None) -> Path:
+        """Named after what it was trained with: effort, world, settings."""
+        settings = (asdict(own), UPDATES[name], FORMAT) if own else (LIBRARY_AGENTS[name].rounds,)
         known = json.dumps([asdict(self.world), settings], sort_keys=True)
         suffix = "json" if name in LEARNERS else "zip"
         digest = hashlib.sha256(known.encode()).hexdigest()[:8]
         return self.folder / f"{name}-seed{seed}-effort{self.effort:g}-{digest}.{suffix}"
 
-    def _train(self, name: str, seed: int, path: Path, told: Told | None) -> Curve:
-        if name in LIBRARY_AGENTS:
+    def _train(self, name: str, seed: int, own: LearningParams | None, path: Path, told: Told | None) -> Curve:
+        if own is None:
             return self._train_library(name, seed, path, told)
-        params = learning_params(name, seed)
-        params = replace(params, settle_at=self._scaled(params.settle_at))
-        return train_own(params, self.world, self._scaled(UPDATES[name]), path, name, told)
+        scaled = replace(own, settle_at=self._scaled(own.settle_at))
+        return train_own(scaled, self.world, self._scaled(UPDATES[name]), path, name, told)
 
     def _scaled(self, amount: int) -> int:
         return max(1, round(amount * self.effort))

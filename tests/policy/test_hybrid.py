@@ -32,11 +32,16 @@ def outputs(seed: int) -> SharedOutputs:
 
     return SharedOutputs(
         logits=normal(STATES, DEVICES, 1 + SLOTS),
-        slot_mean=torch.tanh(normal(STATES, DEVICES, SLOTS, 2)),
         device_mean=torch.tanh(normal(STATES, DEVICES, 2)),
         log_std=normal(4) / 4 - 1,
-        features=torch.zeros(0),
+        features=normal(STATES, DEVICES, 1, SLOTS, 2),
+        slot_share=torch.nn.Identity(),
     )
+
+
+def slot_means(said: SharedOutputs) -> Tensor:
+    """# (B, N, S, 2)"""
+    return torch.tanh(said.features).flatten(2, 3)
 
 
 def sample_of(seed: int, samples: int = SAMPLES) -> tuple[SharedOutputs, Sample]:
@@ -57,7 +62,7 @@ def test_the_means_are_those_of_the_chosen_slot() -> None:
     choice = torch.zeros(1, STATES, DEVICES, dtype=torch.int64)
     choice[0, 1, 2] = 3
     means = said.at(choice).means
-    assert torch.equal(means[0, 1, 2, :2], said.slot_mean[1, 2, 2])
+    assert torch.equal(means[0, 1, 2, :2], slot_means(said)[1, 2, 2])
     assert torch.equal(means[0, :, :, 2:], said.device_mean)
 
 

@@ -55,6 +55,15 @@ def said(actor: SharedActor, state: State, params: LatencyParams) -> SharedOutpu
     return found
 
 
+def slot_means(outputs: SharedOutputs) -> Tensor:
+    """Power and bandwidth of every device in every slot.  # (B, N, S, 2)"""
+    options = outputs.logits.shape[2]
+    found = [
+        outputs.at(torch.full((1, *outputs.logits.shape[:2]), choice)).means[0, ..., :2] for choice in range(1, options)
+    ]
+    return torch.stack(found, dim=2)
+
+
 def by_slot(values: Tensor, params: LatencyParams) -> Tensor:
     """(B, N, M G, ...) as (B, N, M, G, ...)."""
     return values.reshape(*values.shape[:2], params.servers, params.channels, *values.shape[3:])
@@ -68,11 +77,11 @@ def test_one_network_serves_every_size(sizes: tuple[int, int, int]) -> None:
     with torch.no_grad():
         outputs = actor(inputs_of(state, params))
     assert outputs.logits.shape == (3, params.devices, 1 + params.slots)
-    assert outputs.slot_mean.shape == (3, params.devices, params.slots, 2)
+    assert slot_means(outputs).shape == (3, params.devices, params.slots, 2)
     assert outputs.device_mean.shape == (3, params.devices, 2)
-    for values in (outputs.logits, outputs.slot_mean, outputs.device_mean):
+    for values in (outputs.logits, slot_means(outputs), outputs.device_mean):
         assert torch.isfinite(values).all()
-    assert outputs.slot_mean.abs().max() <= 1
+    assert slot_means(outputs).abs().max() <= 1
     assert not outputs.logits[..., 0].any()
     learning, mining = SharedCritic()(inputs_of(state, params), outputs.features)
     assert learning.shape == outputs.logits.shape
@@ -88,8 +97,9 @@ def test_permuting_devices_permutes_what_is_said_of_them(sizes: tuple[int, int, 
     turned = replace(state, **{name: getattr(state, name)[:, order] for name in names})
     actor = shaken(SharedActor())
     here, there = said(actor, state, params), said(actor, turned, params)
-    for name in ("logits", "slot_mean", "device_mean"):
+    for name in ("logits", "features", "device_mean"):
         assert torch.allclose(getattr(there, name), getattr(here, name)[:, order], atol=1e-6), name
+    assert torch.allclose(slot_means(there), slot_means(here)[:, order], atol=1e-6)
     assert not torch.allclose(there.logits, here.logits, atol=1e-6)
 
 
@@ -107,7 +117,7 @@ def test_permuting_servers_or_sub_channels_permutes_the_slots(sizes: tuple[int, 
     )
     actor = shaken(SharedActor())
     here, there = said(actor, state, params), said(actor, turned, params)
-    pairs = [(here.logits[..., 1:], there.logits[..., 1:]), (here.slot_mean, there.slot_mean)]
+    pairs = [(here.logits[..., 1:], there.logits[..., 1:]), (slot_means(here), slot_means(there))]
     for before, after in pairs:
         moved = by_slot(before, params)[:, :, servers][:, :, :, channels]
         assert torch.allclose(by_slot(after, params), moved, atol=1e-6)

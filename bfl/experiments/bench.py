@@ -1,0 +1,48 @@
+"""The bench a figure is measured on: how much to spend, a folder that keeps finished parts, and somebody to tell."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from bfl.watch import Watch
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much to spend."""
+
+    seeds: int = 3
+    """Trainings of every learned agent"""
+    states: int = 1_000
+    optimum_states: int = 200
+    """Of the same states, those in which the near-optimum is searched"""
+    effort: float = 1.0
+    """Part of the whole training"""
+    is_retrained: bool = False
+    """Train the rivals anew in every world of a sweep"""
+
+
+QUICK = Budget(seeds=1, states=100, optimum_states=20, effort=0.1)
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where figures are measured."""
+
+    folder: Path
+    budget: Budget
+    watch: Watch
+
+    def kept(self, key: str, measure: Callable[[], list[float]]) -> list[float]:
+        """The values under this key in FOLDER/points, measured if they are not there."""
+        path = self.folder / "points" / f"{key}.json"
+        try:
+            return [float(value) for value in json.loads(path.read_text(encoding="utf-8"))]
+        except (FileNotFoundError, ValueError, TypeError):  # not there, or no list of numbers
+            values = measure()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(values) + "\n", encoding="utf-8")
+        part.replace(path)
+        return values

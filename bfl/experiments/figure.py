@@ -1,0 +1,59 @@
+"""What a figure is, whatever it shows: it measures on a bench and hands over rows, a table, findings and a picture."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bfl.experiments.bench import Bench
+from bfl.experiments.estimate import Estimate
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the CSV file: one point of one agent."""
+
+    agent: str
+    quantity: str
+    x: float
+    value: Estimate
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the paper claims beside what we measured."""
+
+    claim: str
+    measured: str
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """The measurements as a person reads them."""
+
+    header: list[str]
+    lines: list[list[str]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure that has been measured."""
+
+    name: str
+    title: str
+    rows: list[Row]
+    table: Table
+    findings: list[Finding]
+    notes: list[str]
+    draw: Callable[[Path], None]
+
+
+class Figure(Protocol):
+    """One of the paper's figures."""
+
+    def check(self) -> None:
+        """Raise before anything is trained if something that will be needed is missing."""
+
+    def measured(self, bench: Bench) -> Result:
+        """Measure what has not been measured yet."""

@@ -1,0 +1,67 @@
+"""A measured figure as files: a picture, rows for other programs, a page for people."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from bfl.experiments.bench import Budget
+from bfl.experiments.figure import Finding, Result
+
+COLUMNS = ["figure", "agent", "quantity", "x", "mean_s", "half_width_s", "seeds", "states"]
+
+
+def write_figure(result: Result, folder: Path, command: str, budget: Budget) -> None:
+    """FIGURE.png, FIGURE.csv and FIGURE.md."""
+    folder.mkdir(parents=True, exist_ok=True)
+    result.draw(folder / f"{result.name}.png")
+    with (folder / f"{result.name}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(COLUMNS)
+        for row in result.rows:
+            value = row.value
+            numbers = [f"{row.x:g}", f"{value.mean:.6g}", f"{value.half_width:.6g}", value.seeds, value.states]
+            writer.writerow([result.name, row.agent, row.quantity, *numbers])
+    (folder / f"{result.name}.md").write_text(_page(result, command, budget), encoding="utf-8")
+
+
+def write_summary(results: Sequence[Result], folder: Path, command: str, budget: Budget) -> None:
+    """summary.md: what the paper claims of all figures."""
+    parts = ["# The paper's figures, measured again", _made_with(command, budget)]
+    for result in results:
+        parts += [f"## [{result.title}]({result.name}.md)", findings_table(result.findings)]
+    (folder / "summary.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def findings_table(findings: Sequence[Finding]) -> str:
+    """Claims, measurements and verdicts in Markdown."""
+    return markdown(
+        ["the paper claims", "we measured", "verdict"],
+        [[finding.claim, finding.measured, f"**{finding.verdict}**"] for finding in findings],
+    )
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A table."""
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
+
+
+def _page(result: Result, command: str, budget: Budget) -> str:
+    parts = [
+        f"# {result.title}",
+        f"![{result.title}]({result.name}.png)",
+        _made_with(command, budget),
+        "## Measurements",
+        markdown(result.table.header, result.table.lines),
+        "\n".join(f"- {note}" for note in result.notes),
+        "## The paper's claims",
+        findings_table(result.findings),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _made_with(command: str, budget: Budget) -> str:
+    seeds = f"{budget.seeds} training seed{'s' * (budget.seeds > 1)}"
+    part = "" if budget.effort == 1 else f" ({100 * budget.effort:g} % of the whole training: a quick look)"
+    optimum = f"near-optimum in the first {budget.optimum_states}"
+    return f"Made with `{command}`: {seeds}{part}, {budget.states} states, {optimum}."
