@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bfl.errors import BflError
+from bfl.experiments.pages import markdown
 from bfl.plots import can_plot, plot_lines
 from bfl.policy_comparison import shelved
 from bfl.watch import Watch
@@ -123,9 +124,12 @@ def latency_table(rows: Sequence[Row], question: Question) -> Table:
     title = f"T/N in s, mean ± 95 % interval or spread over seeds; {question.states:,} fresh states"
     table = Table("agent", *(f"N = {n}" for n in question.devices), "ms per state", title=title, title_justify="left")
     for row in rows:
-        cells = [f"{row.mean_s(n):.3f} ± {row.spread_s(n):.3f}" if n in row.scores else "-" for n in question.devices]
-        table.add_row(row.agent, *cells, f"{_decide_ms(row):.1f}")
+        table.add_row(row.agent, *_cells(row, question), f"{_decide_ms(row):.1f}")
     return table
+
+
+def _cells(row: Row, question: Question) -> list[str]:
+    return [f"{row.mean_s(n):.3f} ± {row.spread_s(n):.3f}" if n in row.scores else "-" for n in question.devices]
 
 
 def _decide_ms(row: Row) -> float:
@@ -151,16 +155,15 @@ def _ratio(row: Row, yardstick: Row, devices: int) -> str:
 
 
 def _markdown(rows: Sequence[Row], yardstick: Row | None, question: Question) -> str:
-    head = f"| agent | {' | '.join(f'N = {n}' for n in question.devices)} |\n|{'---|' * (1 + len(question.devices))}\n"
-    text = f"T/N in s on {question.states:,} fresh states, M = {question.servers}, G = {question.channels}\n\n{head}"
-    for row in rows:
-        cells = [f"{row.mean_s(n):.3f} ± {row.spread_s(n):.3f}" if n in row.scores else "-" for n in question.devices]
-        text += f"| {row.agent} | {' | '.join(cells)} |\n"
+    header = ["agent", *(f"N = {n}" for n in question.devices)]
+    parts = [
+        f"T/N in s on {question.states:,} fresh states, M = {question.servers}, G = {question.channels}",
+        markdown([*header, "ms per state"], [[r.agent, *_cells(r, question), f"{_decide_ms(r):.1f}"] for r in rows]),
+    ]
     if yardstick:
-        text += f"\nOver the {OPTIMUM}\n\n{head}"
-        for row in rows:
-            text += f"| {row.agent} | {' | '.join(_ratio(row, yardstick, n) for n in question.devices)} |\n"
-    return text
+        lines = [[row.agent, *(_ratio(row, yardstick, n) for n in question.devices)] for row in rows]
+        parts += [f"Over the {OPTIMUM} on the same states", markdown(header, lines)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _write_csv(path: Path, rows: Sequence[Row]) -> None:

@@ -37,7 +37,7 @@ LEARNERS: dict[str, LearningParams] = {
 """Agents of our own: the parameterised A2C; the same with the vanilla gradient; that without advantage; the paper's
 networks"""
 
-UPDATES: dict[str, int] = {"a2c": 600, "a2c-vanilla": 600, "actor-critic": 600, "a2c-paper": 300}
+UPDATES: dict[str, int] = {"a2c": 900, "a2c-vanilla": 900, "actor-critic": 900, "a2c-paper": 300}
 """Updates of a whole training"""
 
 

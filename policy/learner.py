@@ -41,7 +41,7 @@ class LearningParams:
     """Without: the actor follows the credit itself, no critic is asked"""
     devices: tuple[int, ...] = (10, 20, 3, 30, 10, 50, 100)
     """Numbers of devices, one after the other, update by update"""
-    rows: int = 960
+    rows: int = 1440
     """States of an update times devices"""
     samples: int = 8
     """Actions drawn in each state"""
@@ -49,7 +49,7 @@ class LearningParams:
     critic_epochs: int = 4
     hidden: int = 32
     passes: int = 4
-    settle_at: int = 300
+    settle_at: int = 450
     """The update from which on the actor takes `settled_passes` and is less noisy in its shares"""
     settled_passes: int = 6
     seed: int = 0

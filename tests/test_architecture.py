@@ -72,7 +72,19 @@ def test_only_one_place_declares_torchvisions_operator() -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["", "simulate", "chain", "chain block", "audit check", "audit model", "network", "network node"]
+    "command",
+    [
+        "",
+        "simulate",
+        "chain",
+        "chain block",
+        "audit check",
+        "audit model",
+        "network",
+        "network node",
+        "policy train",
+        "reproduce",
+    ],
 )
 def test_help_is_shown_without_loading_what_takes_seconds(command: str) -> None:
     code = (

@@ -60,3 +60,11 @@ def test_the_first_chain_is_founded_mined_and_fits(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bfl", "audit", "check", str(tmp_path / "chain.db")]
     audit = subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True)
     assert "everything fits" in audit.stdout
+
+
+def test_the_example_of_the_policy_decides(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (REPOSITORY / "docs" / "policy.md").read_text(encoding="utf-8")
+    example = re.search(r"```python\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    exec(compile(example[1], "docs/policy.md", "exec"), {})  # noqa: S102 - our own document
+    assert 0.5 < float(capsys.readouterr().out.strip("[]\n ")) < 2

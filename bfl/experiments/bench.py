@@ -23,7 +23,7 @@ class Budget:
     """Train the rivals anew in every world of a sweep"""
 
 
-QUICK = Budget(seeds=1, states=100, optimum_states=20, effort=0.1)
+QUICK = Budget(seeds=1, states=100, optimum_states=20, effort=0.05)
 
 
 @dataclass(frozen=True)

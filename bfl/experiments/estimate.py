@@ -5,7 +5,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-Z_95 = 1.959964
+import numpy as np
+
+from policy.evaluation import half_width
 
 
 @dataclass(frozen=True)
@@ -39,18 +41,13 @@ class Estimate:
         return f"{self.mean:.3f} ± {self.half_width:.3f}"
 
 
-def half_width(values: Sequence[float]) -> float:
-    """Half of the 95 % confidence interval of a mean."""
-    return Z_95 * statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else 0.0
-
-
 def estimated(scores: Sequence[Sequence[float]]) -> Estimate:
     """From the values of every training seed in the same states.
 
     The half width is the larger of the 95 % interval over the states and half of the spread between the seeds.
     """
     plain = Estimate(0.0, 0.0, len(scores), len(scores[0]), [list(values) for values in scores])
-    mean, width = statistics.fmean(plain.by_state), max(half_width(plain.by_state), plain.spread)
+    mean, width = statistics.fmean(plain.by_state), max(half_width(np.array(plain.by_state)), plain.spread)
     return Estimate(mean, width, plain.seeds, plain.states, plain.scores)
 
 
@@ -68,7 +65,7 @@ def difference(upper: Estimate, lower: Estimate) -> Estimate:
     if not (upper.scores and lower.scores):
         return combined([(1.0, upper), (-1.0, lower)])
     apart = [a - b for a, b in zip(upper.by_state, lower.by_state)]  # noqa: B905 - the first states are the same
-    width = max(half_width(apart), math.hypot(upper.spread, lower.spread))
+    width = max(half_width(np.array(apart)), math.hypot(upper.spread, lower.spread))
     return Estimate(statistics.fmean(apart), width, min(upper.seeds, lower.seeds), len(apart))
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from bfl.experiments.bench import Bench
-from bfl.experiments.estimate import Estimate
+
+if TYPE_CHECKING:
+    from bfl.experiments.estimate import Estimate
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,7 @@ class Row:
     agent: str
     quantity: str
     x: float
-    value: Estimate
+    value: "Estimate"
 
 
 @dataclass(frozen=True)
