@@ -13,7 +13,8 @@ _CHAIN = (
     "web3", "rlp", "trie", "hexbytes", "eth_abi", "eth_account", "eth_bloom", "eth_hash", "eth_keyfile", "eth_keys",
     "eth_rlp", "eth_typing", "eth_utils",
 )  # fmt: skip
-_EXTRAS = dict.fromkeys(_NODE, "node") | dict.fromkeys(_CHAIN, "chain")
+_BASELINES = ("gymnasium", "stable_baselines3")
+_EXTRAS = dict.fromkeys(_NODE, "node") | dict.fromkeys(_CHAIN, "chain") | dict.fromkeys(_BASELINES, "baselines")
 
 
 class Command(TyperCommand):

@@ -1,5 +1,7 @@
 """`bfl policy ...`: train agents, evaluate them against each other and the near-optimum, compare how they learn."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -22,15 +24,13 @@ Effort = Annotated[float, typer.Option("--effort", help="Part of the whole train
 @app.command(cls=Command)
 def train(
     out: Annotated[Path, typer.Option("--out", help="Folder for weights, curve and checkpoint.")] = Path("runs/policy"),
-    agent: Annotated[str, typer.Option("--agent", help="Which agent; `bfl policy agents` lists them.")] = "a2c",
+    agent: Annotated[str, typer.Option("--agent", help="a2c, a2c-vanilla, actor-critic or a2c-paper.")] = "a2c",
     seed: Annotated[int, typer.Option("--seed", help="First training seed.")] = 0,
     seeds: Annotated[int, typer.Option("--seeds", help="How many seeds, one after the other.")] = 1,
-    updates: Annotated[
-        int | None, typer.Option("--updates", help="Updates (rounds for agents of stable-baselines3).")
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints in the folder.")] = False,
+    updates: Annotated[int | None, typer.Option("--updates", help="Updates in all (default: the agent's).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoints there are.")] = False,
 ) -> None:
-    """Train an agent; Ctrl-C leaves a checkpoint to go on from.
+    """Train an agent of our own; Ctrl-C and kill -9 leave the last checkpoint (every 20 updates) to go on from.
 
     Leaves OUT/AGENT-seedK/: weights.json, curve.csv, curve.png, checkpoint.pt.
     """
@@ -55,6 +55,7 @@ def evaluate(
     agents: Agents = "all",
     agents_dir: Shelf = Path("runs/policy/agents"),
     effort: Effort = 1.0,
+    seeds: Annotated[int, typer.Option("--seeds", help="Training seeds of the learned rivals.")] = 1,
     out: Annotated[Path, typer.Option("--out", help="Folder for the table.")] = Path("runs/policy/evaluation"),
 ) -> None:
     """Mean latency T/N on fresh states, with 95 % intervals, beside the near-optimum on the same states.
@@ -72,7 +73,9 @@ def evaluate(
         agents=names(agents),
         shelf=agents_dir,
         effort=effort,
+        seeds=seeds,
         out=out,
+        command=shlex.join(["bfl", *sys.argv[1:]]),
     )
     evaluate_agents(question, Console())
 

@@ -29,10 +29,10 @@ def compare_agents(
     learned = [name for name in agents if name in LEARNERS or name in LIBRARY_AGENTS]
     if not learned or effort <= 0:
         raise BflError("expected --agents with one that learns (see bfl policy agents) and --effort above 0")
+    out.mkdir(parents=True, exist_ok=True)
     shelf = Shelf(folder, LatencyParams(), effort)
     curves = [shelved(shelf, name, seed, console)[1] for name in learned for seed in range(seeds)]
     found = [curve for curve in curves if curve is not None]
-    out.mkdir(parents=True, exist_ok=True)
     _write_csv(out / "comparison.csv", found)
     table = Table("agent", "seed", "rounds played", "T/N of its decisions, s", title="after training, N = 30")
     for curve in found:

@@ -15,12 +15,12 @@ from bfl.errors import BflError
 from bfl.plots import can_plot, plot_lines
 from bfl.watch import Watch
 from policy.agents import LEARNERS, UPDATES, learning_params, policy_agent
-from policy.baselines.library import LIBRARY_AGENTS, trained
 from policy.evaluation import evaluated
 from policy.parameters import LatencyParams
 from policy.train import Point, Training
 from policy.weights import write_weights
 
+CHECKPOINT = "checkpoint.pt"
 CHECKPOINT_EVERY = 20
 """Updates between checkpoints"""
 RECORD_DEVICES = (10, 20, 30, 50, 100)
@@ -39,60 +39,69 @@ class Job:
 
 
 def train_agent(job: Job, console: Console) -> None:
-    """Train an agent of our own or of the library into its folder."""
-    if job.agent in LIBRARY_AGENTS:
-        _train_library(job, console)
-    elif job.agent in LEARNERS:
-        _train_own(job, console)
-    else:
-        expected = ", ".join([*LEARNERS, *LIBRARY_AGENTS])
-        raise BflError(f"--agent: found {job.agent!r}, expected one that learns: {expected}")
-
-
-def _train_own(job: Job, console: Console) -> None:
-    world, params = LatencyParams(), learning_params(job.agent, job.seed)
-    training, updates = Training(params, world), job.updates or UPDATES[job.agent]
-    checkpoint = job.folder / "checkpoint.pt"
-    if job.resume:
-        training.resume(checkpoint)
-    elif checkpoint.exists():
-        raise BflError(f"{job.folder} holds a training: go on with --resume, or choose another --out")
+    """Train an agent of our own into its folder."""
+    if job.agent not in LEARNERS:
+        raise BflError(
+            f"--agent: found {job.agent!r}, expected one of {', '.join(LEARNERS)}; "
+            "agents of stable-baselines3 are trained by evaluate and compare when they are needed"
+        )
+    training, updates = _begun(job), job.updates or UPDATES[job.agent]
+    if training.done > updates:
+        raise BflError(f"--updates: found {updates}, expected at least the {training.done} that are done")
     job.folder.mkdir(parents=True, exist_ok=True)
+    _run(job, training, updates, console)
+    write_curve(job.folder, training.curve, f"{job.agent}, seed {job.seed}")
+    path, record = job.folder / "weights.json", _record(job, training)
+    write_weights(path, training.learner.actor, record)
+    if training.params.architecture == "shared":
+        write_weights(path, training.learner.actor, record | {"figures": _figures(path)})
+    print(f"weights: {path}   curve: {job.folder / 'curve.csv'}, curve.png")
+
+
+def _begun(job: Job) -> Training:
+    """A new training, or where its checkpoint left it."""
+    training, checkpoint = Training(learning_params(job.agent, job.seed), LatencyParams()), job.folder / CHECKPOINT
+    if checkpoint.exists():
+        if not job.resume:
+            raise BflError(f"{job.folder} holds a training: go on with --resume, or choose another --out")
+        training.resume(checkpoint)
+    elif job.resume:
+        print(f"{job.folder}: no checkpoint, beginning")
+    return training
+
+
+def _run(job: Job, training: Training, updates: int, console: Console) -> None:
+    kept = training.done
     with Watch(console).part(f"train {job.agent}, seed {job.seed}") as told:
 
         def hear(*_: Any) -> None:
+            nonlocal kept
             text = f"update {training.done}/{updates}"
             if training.curve:
                 text += f"  T/N {training.curve[-1].validation_s:.4f} s in validation states"
             told(training.done / updates, text)
             if training.done % CHECKPOINT_EVERY == 0 or training.done == updates:
-                training.save(checkpoint)
+                training.save(job.folder / CHECKPOINT)
+                kept = training.done
 
         try:
             training.run(updates, hear)
         except KeyboardInterrupt as error:
-            kept = training.done // CHECKPOINT_EVERY * CHECKPOINT_EVERY
-            print(f"Interrupted; update {kept} is kept. Go on with the same command and --resume")
+            print(f"Interrupted; {kept} updates are kept. Go on with the same command and --resume")
             raise typer.Exit(130) from error
-    write_curve(job.folder, training.curve, f"{job.agent}, seed {job.seed}")
-    path, record = job.folder / "weights.json", _record(job, updates, training)
-    write_weights(path, training.learner.actor, record)
-    if params.architecture == "shared":
-        write_weights(path, training.learner.actor, record | {"figures": _figures(path)})
-    print(f"weights: {path}   curve: {job.folder / 'curve.csv'}, curve.png")
 
 
-def _record(job: Job, updates: int, training: Training) -> dict[str, Any]:
+def _record(job: Job, training: Training) -> dict[str, Any]:
     import torch
 
-    settings = asdict(training.params)
     return {
         "agent": job.agent,
-        "command": f"bfl policy train --agent {job.agent} --seed {job.seed} --updates {updates}",
+        "command": f"bfl policy train --agent {job.agent} --seed {job.seed} --updates {training.done}",
         "seed": job.seed,
-        "updates": updates,
+        "updates": training.done,
         "rounds": training.rounds,
-        "settings": settings,
+        "cpu-minutes": round(training.cpu_s / 60, 1),
+        "settings": asdict(training.params),
         "made-with": {"torch": torch.__version__.partition("+")[0], "numpy": np.__version__, "cpu": platform.machine()},
     }
 
@@ -116,28 +125,6 @@ def write_curve(folder: Path, curve: Sequence[Point], title: str) -> None:
     if can_plot():
         lines = {
             "decisions in validation states (N = 30)": [(p.rounds, p.validation_s) for p in curve],
-            "actions drawn while learning (various N)": [(p.rounds, p.sampled_s) for p in curve],
+            "actions drawn while learning (N = 30)": [(p.rounds, p.sampled_s) for p in curve],
         }
         plot_lines(lines, "rounds of the environment", "T / N (s)", title, folder / "curve.png")
-
-
-def _train_library(job: Job, console: Console) -> None:
-    if job.resume:
-        raise BflError(f"{job.agent} is trained by stable-baselines3 in one go; expected no --resume")
-    rounds = job.updates or LIBRARY_AGENTS[job.agent].rounds
-    points: list[tuple[float, float]] = []
-    with Watch(console).part(f"train {job.agent}, seed {job.seed}") as told:
-
-        def hear(done: int, per_device_s: float) -> None:
-            points.append((done, per_device_s))
-            told(min(1.0, done / rounds), f"round {done}/{rounds}  T/N {per_device_s:.4f} s while learning")
-
-        agent = trained(job.agent, LatencyParams(), rounds, job.seed, hear)
-    job.folder.mkdir(parents=True, exist_ok=True)
-    agent.save(job.folder / "weights.zip")
-    if can_plot():
-        title = f"{job.agent}, seed {job.seed}"
-        plot_lines(
-            {"while learning": points}, "rounds of the environment", "T / N (s)", title, job.folder / "curve.png"
-        )
-    print(f"weights: {job.folder / 'weights.zip'}")

@@ -13,8 +13,10 @@ from policy.trust_region import (
     Step,
     fisher_vector_product,
     flat_gradient,
+    flat_parameters,
     line_search,
     natural_step,
+    set_flat_parameters,
 )
 
 Look = Callable[[slice], Outputs]
@@ -40,7 +42,9 @@ class StepParams:
     trust_region: float = 0.05
     """eps: KL(old || new) of one device's action"""
     actor_rate: float = 1.0
-    """Where the line search begins, as a part of the largest step; Adam's rate for `gradient`"""
+    """Where the line search begins, as a part of the largest step"""
+    adam_rate: float = 3e-3
+    """Of the actor's Adam: all the time for `gradient`, once settled for `trust-region`"""
     entropy_weight: float = 0.01
     damping: float = 0.01
     fisher_parts: int = 8
@@ -51,7 +55,7 @@ class StepParams:
     def __post_init__(self) -> None:
         if self.method not in ("trust-region", "gradient"):
             raise PolicyError(f"method: found {self.method!r}, expected trust-region or gradient")
-        check_positive({name: getattr(self, name) for name in ("trust_region", "actor_rate", "damping")})
+        check_positive({name: getattr(self, name) for name in ("trust_region", "actor_rate", "adam_rate", "damping")})
         check_counts({name: getattr(self, name) for name in ("fisher_parts", "iterations")}, least=1)
         if not 0 <= self.entropy_weight < math.inf:
             raise PolicyError(f"entropy_weight: found {self.entropy_weight!r}, expected a finite number from 0 on")
@@ -67,7 +71,7 @@ def check_counts(values: Mapping[str, object], least: int) -> None:
 def check_positive(values: Mapping[str, float]) -> None:
     """Raise `PolicyError` unless all are finite and above 0."""
     for name, value in values.items():
-        if not 0 < value < math.inf:
+        if not isinstance(value, int | float) or not 0 < value < math.inf:
             raise PolicyError(f"{name}: found {value!r}, expected a finite number above 0")
 
 
@@ -99,26 +103,44 @@ def trust_region_step(actor: nn.Module, look: Look, sample: Sample, advantages: 
     product = fisher_vector_product(divergence(heads.detached(), heads, few), parameters, params.damping)
     step = natural_step(gradient, product, params.trust_region, params.iterations)
 
-    def promise() -> tuple[float, float]:
-        with torch.no_grad():
-            moved = look(everything).at(sample.choice)
-            gained = surrogate(old, moved, sample, advantages, params.entropy_weight) - promised.detach()
-            return float(gained), float(divergence(old, moved, sample))
-
+    promise = _promise(look, old, sample, advantages, params.entropy_weight, float(promised.detach()))
     return line_search(promise, actor, params.actor_rate * step, params.trust_region)
 
 
+def _promise(
+    look: Look, old: Heads, sample: Sample, advantages: Advantages, entropy_weight: float, before: float
+) -> Callable[[], tuple[float, float]]:
+    """What the actor promises more than before, and how far it is from the old policy."""
+
+    def promise() -> tuple[float, float]:
+        with torch.no_grad():
+            moved = look(slice(None)).at(sample.choice)
+            gained = float(surrogate(old, moved, sample, advantages, entropy_weight)) - before
+            return gained, float(divergence(old, moved, sample))
+
+    return promise
+
+
 def gradient_step(
-    optimizer: torch.optim.Optimizer, look: Look, sample: Sample, advantages: Advantages, params: StepParams
+    actor: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    look: Look,
+    sample: Sample,
+    advantages: Advantages,
+    params: StepParams,
+    is_bounded: bool,
 ) -> Step:
-    """Vanilla: one step of the optimizer along the same gradient, without a trust region."""
+    """A step of the optimizer along the same gradient: as it is ("vanilla"), or shortened to the trust region."""
+    before = flat_parameters(actor)
     new = look(slice(None)).at(sample.choice)
     old = new.detached()
     promised = surrogate(old, new, sample, advantages, params.entropy_weight)
     optimizer.zero_grad()
     (-promised).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    with torch.no_grad():
-        moved = look(slice(None)).at(sample.choice)
-        gained = surrogate(old, moved, sample, advantages, params.entropy_weight) - promised.detach()
-        return Step(True, 1.0, float(gained), float(divergence(old, moved, sample)))
+    promise = _promise(look, old, sample, advantages, params.entropy_weight, float(promised.detach()))
+    if not is_bounded:
+        return Step(True, 1.0, *promise())
+    full = flat_parameters(actor) - before
+    set_flat_parameters(actor, before)
+    return line_search(promise, actor, full, params.trust_region, must_improve=False)

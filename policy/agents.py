@@ -6,12 +6,13 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import torch
 
 from policy.a2c import StepParams
 from policy.baselines.heuristics import HEURISTICS
-from policy.baselines.library import LIBRARY_AGENTS
 from policy.errors import PolicyError
 from policy.learner import LearningParams
+from policy.networks import SharedActor
 from policy.optimum import near_optimum, searched
 from policy.parameters import LatencyParams
 from policy.planner import Policy
@@ -22,22 +23,22 @@ from policy.world import State
 Agent = Callable[[State, LatencyParams, np.random.Generator], Decision]
 """Decides for B states of any world it can serve"""
 
-OPTIMUM = "near-optimum"
+OURS, OPTIMUM = "a2c", "near-optimum"
 TRIES = 32
 """Drawn decisions of `a2c-best-of`"""
 
-VANILLA = StepParams(method="gradient", actor_rate=3e-3)
+VANILLA = StepParams(method="gradient")
 
 LEARNERS: dict[str, LearningParams] = {
     "a2c": LearningParams(),
     "a2c-vanilla": LearningParams(step=VANILLA),
     "actor-critic": LearningParams(step=VANILLA, has_advantage=False),
-    "a2c-paper": LearningParams(architecture="paper", devices=(30,), rows=7680, samples=4),
+    "a2c-paper": LearningParams(architecture="paper", devices=(30,), rows=7680, samples=4, settle_at=10**9),
 }
 """Agents of our own: the parameterised A2C; the same with the vanilla gradient; that without advantage; the paper's
 networks"""
 
-UPDATES: dict[str, int] = {"a2c": 900, "a2c-vanilla": 900, "actor-critic": 900, "a2c-paper": 300}
+UPDATES: dict[str, int] = {"a2c": 1300, "a2c-vanilla": 1300, "actor-critic": 1300, "a2c-paper": 300}
 """Updates of a whole training"""
 
 
@@ -54,6 +55,7 @@ DESCRIPTIONS = [
     Description("a2c", "parameterised A2C with trust region and matching: the policy we ship", True),
     Description("a2c-best-of", f"a2c, then the best of {TRIES} drawn decisions (search at decision time)", True),
     Description("a2c-searched", "a2c, then local search from its plan (search at decision time)", True),
+    Description("a2c-untrained", "its network before training: given physics and matching alone", False),
     Description("a2c-vanilla", "the same networks and credit, plain gradient steps", True),
     Description("actor-critic", "the same without advantage", True),
     Description("a2c-paper", "the paper's flat networks, one reward for all devices; N = 30 only", True),
@@ -97,15 +99,31 @@ def searched_agent(path: Path = SHIPPED) -> Agent:
     return lambda state, params, rng: searched(plain(state, params, rng), state, params)
 
 
+def best_of_agent(path: Path = SHIPPED) -> Agent:
+    """The policy, and the best of several drawn decisions."""
+    return policy_agent(path, tries=TRIES)
+
+
+def untrained_agent() -> Agent:
+    """Our network before its first update: what its physics and the matching are worth alone."""
+    torch.manual_seed(0)
+    actor = SharedActor(passes=LEARNERS[OURS].settled_passes)
+    return lambda state, params, _rng: Policy(actor, params).decide(state)
+
+
+SEARCHES: dict[str, Callable[..., Agent]] = {"a2c-best-of": best_of_agent, "a2c-searched": searched_agent}
+"""Search at decision time, on top of a file of weights"""
+
+
 def fixed_agent(name: str) -> Agent | None:
     """Agents that need no weights but the shipped ones; None if this one has to be trained."""
     if name in HEURISTICS:
         return HEURISTICS[name]
     made: dict[str, Callable[[], Agent]] = {
-        "a2c": policy_agent,
-        "a2c-best-of": lambda: policy_agent(tries=TRIES),
-        "a2c-searched": searched_agent,
+        OURS: policy_agent,
+        "a2c-untrained": untrained_agent,
         OPTIMUM: lambda: lambda state, params, _rng: near_optimum(state, params),
+        **SEARCHES,
     }
     return made[name]() if name in made else None
 
@@ -113,8 +131,3 @@ def fixed_agent(name: str) -> Agent | None:
 def learning_params(name: str, seed: int) -> LearningParams:
     """How one of our own agents learns."""
     return replace(LEARNERS[name], seed=seed)
-
-
-def is_of_the_library(name: str) -> bool:
-    """Whether stable-baselines3 trains it."""
-    return name in LIBRARY_AGENTS

@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 from policy.latency import consensus_s, generation_s, propagation_s
 from policy.parameters import LatencyParams, dbm_to_w
-from policy.projection import Choices, fastest_local_s, water_filled
+from policy.projection import Choices, execution_s, fastest_local_s, water_filled
 from policy.radio import home_servers
 from policy.world import Array, State
 
@@ -34,12 +34,11 @@ def task_of(state: State, row: int, params: LatencyParams) -> Task:
     home = home_servers(state)[row]
     heard = state.gain[row].mean(axis=2)[np.arange(home.size), home]
     efficiency = np.log2(1 + dbm_to_w(params.power_max_dbm) * heard / params.noise_w)
-    cycles = state.server_work_cycles[row][:, None] * data / params.reference_bits * params.passes
     return Task(
         gain=np.ascontiguousarray(state.gain[row].transpose(2, 1, 0)),
         data_bits=data,
         local_s=fastest_local_s(state, params)[row],
-        server_s=cycles / params.server_cpu_hz,
+        server_s=execution_s(state, params)[row].T,
         home=home,
         upload_s=params.model_bits / (params.bandwidth_hz * efficiency),
         params=params,

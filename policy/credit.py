@@ -16,6 +16,7 @@ from policy.projection import (
     LOCAL,
     Choices,
     Decision,
+    execution_s,
     fastest_local_s,
     hash_requests,
     local_cycles,
@@ -89,14 +90,13 @@ def senders(who: Choices, decision: Decision, latency: Latency, state: State, pa
     def of(values: Array) -> Array:
         return np.where(there, values[rows, at], 0.0)
 
-    upload_s = params.model_bits / model_upload_rate_bps(state, latency.local_s > 0, params)
+    upload_s = params.model_bits / model_upload_rate_bps(state, latency.trains, params)
     everybody_late = np.ones_like(latency.is_timeout)
     late_hz = training_cpu_hz(state, latency.allocation, everybody_late, params)
     late_s = params.offload_timeout_s + local_cycles(state, params) / late_hz + upload_s
-    per_bit = params.passes / params.reference_bits / params.server_cpu_hz
-    data = of(state.data_bits)
+    server_s = execution_s(state, params)[rows, at, np.arange(who.shape[1])[:, None]]
     return Senders(
-        burden=np.stack([data, of(late_s), data * state.server_work_cycles[:, :, None] * per_bit]),
+        burden=np.stack([of(state.data_bits), of(late_s), np.where(there, server_s, 0.0)]),
         asked_hz=of(requested_hz(decision.shares[..., BANDWIDTH], params)),
         heard_w=of(latency.allocation.power_w)[..., None] * state.gain[rows, at, :, np.arange(channels)],
         alone_s=of(fastest_local_s(state, params) + upload_s),

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from policy.errors import ActionError
+from policy.errors import ActionError, PolicyError
 from policy.latency import Latency, latency_of, reward, wall_clock_s
 from policy.observation import BOUND, Echo, observation, observation_size
 from policy.parameters import LatencyParams
@@ -70,6 +70,12 @@ def round_info(latency: Latency, params: LatencyParams) -> dict[str, NDArray[Any
     }
 
 
+def _params(params: LatencyParams | None, fields: dict[str, Any]) -> LatencyParams:
+    if params is not None and fields:
+        raise PolicyError(f"found params and {', '.join(fields)} beside it, expected one or the other")
+    return params or LatencyParams(**fields)
+
+
 def _begun(state: State | None) -> State:
     if state is None:
         raise ActionError("the environment has no state yet: call reset() first")
@@ -114,7 +120,7 @@ class EdgeOffloadEnv(gym.Env[Observation, Action]):
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium's own attribute
 
     def __init__(self, params: LatencyParams | None = None, **fields: Any) -> None:
-        self.params = params or LatencyParams(**fields)
+        self.params = _params(params, fields)
         self.observation_space = observation_space(self.params)  # type: ignore[assignment]
         self.action_space = action_space(self.params)  # type: ignore[assignment]
         self._state: State | None = None
@@ -154,7 +160,9 @@ class EdgeOffloadVectorEnv(VectorEnv):
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - gymnasium's own attribute
 
     def __init__(self, num_envs: int = 1, params: LatencyParams | None = None, **fields: Any) -> None:
-        self.params, self.num_envs = params or LatencyParams(**fields), num_envs
+        if not isinstance(num_envs, int) or num_envs < 1:
+            raise PolicyError(f"num_envs: found {num_envs!r}, expected a whole number from 1 on")
+        self.params, self.num_envs = _params(params, fields), num_envs
         self.single_observation_space = observation_space(self.params)
         self.single_action_space = action_space(self.params)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -209,7 +217,10 @@ class FlatAction(gym.ActionWrapper[Observation, NDArray[np.float32], Action]):
 
     def action(self, action: NDArray[np.float32]) -> Action:
         """A Box as the dict the environment takes."""
-        values = np.asarray(action, np.float64)
+        try:
+            values = np.asarray(action, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ActionError(f"found an action that is no array of numbers: {error}") from error
         if values.shape != self.action_space.shape or not np.isfinite(values).all():
             raise ActionError(f"found an action of shape {values.shape}, expected finite {self.action_space.shape}")
         rows = values.reshape(self._params.devices, -1)

@@ -9,7 +9,7 @@ import numpy as np
 
 from policy.agents import Agent
 from policy.errors import PolicyError
-from policy.latency import latency_of
+from policy.latency import latency_of, wall_clock_s
 from policy.parameters import LatencyParams
 from policy.world import Array, State, new_state
 
@@ -27,6 +27,7 @@ class Score:
     agent: str
     params: LatencyParams
     per_state_s: Array  # T / N of each state
+    wall_s: float  # mean T_wall (S26)
     decide_ms: float  # per state, decided in chunks
 
     @property
@@ -83,12 +84,14 @@ def evaluated(
 ) -> Score:
     """T / N of an agent on `states` fresh states; `told` hears how many are done after each chunk."""
     rng = np.random.default_rng([seed, 1])
-    found, seconds = [], 0.0
+    found, walls, seconds = [], [], 0.0
     for chunk in fresh_states(params, states, seed):
         began = time.perf_counter()
         decision = agent(chunk, params, rng)
         seconds += time.perf_counter() - began
-        found.append(latency_of(decision, chunk, params).per_device_s)
+        latency = latency_of(decision, chunk, params)
+        found.append(latency.per_device_s)
+        walls.append(wall_clock_s(latency, params))
         if told:
             told(chunk.shape[0])
-    return Score(name, params, np.concatenate(found), 1e3 * seconds / states)
+    return Score(name, params, np.concatenate(found), float(np.concatenate(walls).mean()), 1e3 * seconds / states)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy.parameters import LatencyParams
-from policy.projection import Allocation, Decision, local_cycles, projected
+from policy.projection import Allocation, Decision, execution_s, local_cycles, projected
 from policy.radio import model_upload_rate_bps, server_rate_bps, sinr, uplink_rate_bps
 from policy.world import Array, State
 
@@ -18,6 +18,7 @@ class Latency:
     allocation: Allocation
     rate_bps: Array
     is_timeout: NDArray[np.bool_]
+    trains: NDArray[np.bool_]  # itself, from the start or after a time-out
     offload_s: Array
     server_share_s: Array  # (B, N): what a device's data costs its server; sums to T_exe
     local_s: Array
@@ -64,8 +65,7 @@ def offload_s(state: State, rate_bps: Array, has_slot: NDArray[np.bool_], params
 def server_share_s(state: State, allocation: Allocation, executed: NDArray[np.bool_], params: LatencyParams) -> Array:
     """S13: C_m (D_n / D_ref) rho e / f_m for data that reached server m."""
     server = np.maximum(allocation.slot, 0) // params.channels
-    cycles = np.take_along_axis(state.server_work_cycles, server, axis=1)
-    needed = cycles * state.data_bits / params.reference_bits * params.passes / params.server_cpu_hz
+    needed = np.take_along_axis(execution_s(state, params), server[..., None], axis=2)[..., 0]
     return np.where(executed, needed, 0.0)
 
 
@@ -111,7 +111,7 @@ def wall_clock_s(latency: Latency, params: LatencyParams) -> Array:
         mine = server == m
         waited = np.where(mine, latency.offload_s, 0.0).max(axis=1)
         clusters.append(waited + np.where(mine, latency.server_share_s, 0.0).sum(axis=1))
-    trained = np.where(latency.local_s > 0, latency.offload_s + latency.local_s + latency.upload_s, 0.0).max(axis=1)
+    trained = np.where(latency.trains, latency.offload_s + latency.local_s + latency.upload_s, 0.0).max(axis=1)
     learning = np.maximum(np.max(clusters, axis=0), trained)
     mining = params.forks * (latency.generation_s.min(axis=1) + latency.propagation_s)
     return np.asarray(learning + latency.consensus_s + mining)
@@ -136,6 +136,7 @@ def allocated_latency(allocation: Allocation, state: State, params: LatencyParam
         allocation=allocation,
         rate_bps=rate,
         is_timeout=timeout,
+        trains=trains,
         offload_s=sent,
         server_share_s=server_share_s(state, allocation, has_slot & ~timeout, params),
         local_s=np.where(trains, cycles / cpu, 0.0),

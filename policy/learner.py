@@ -5,7 +5,7 @@ does what it would have done.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
@@ -13,18 +13,20 @@ from torch import Tensor, nn
 
 from policy.a2c import Advantages, StepParams, check_counts, check_positive, gradient_step, trust_region_step
 from policy.credit import credit
-from policy.env import EdgeOffloadVectorEnv
 from policy.errors import PolicyError
 from policy.flat_networks import FlatActor, FlatCritic
 from policy.hybrid import Sample, drawn, entropy
 from policy.latency import latency_of, reward
-from policy.networks import SharedActor, SharedCritic, SharedOutputs
+from policy.networks import HIDDEN, PASSES, SharedActor, SharedCritic, SharedOutputs
 from policy.parameters import LatencyParams
 from policy.physics import Inputs, inputs_of
 from policy.projection import Decision
 from policy.trust_region import Step
 from policy.weights import Actor
 from policy.world import State, new_state
+
+if TYPE_CHECKING:
+    from policy.env import EdgeOffloadVectorEnv
 
 CREDIT_BOUND_S = 6.0
 """A credit beyond this (a device that makes others time out) teaches no more than this"""
@@ -47,20 +49,25 @@ class LearningParams:
     """Actions drawn in each state"""
     critic_rate: float = 3e-3
     critic_epochs: int = 4
-    hidden: int = 32
-    passes: int = 4
-    settle_at: int = 450
-    """The update from which on the actor takes `settled_passes` and is less noisy in its shares"""
+    hidden: int = HIDDEN
+    passes: int = PASSES
+    settle_at: int = 400
+    """The update from which on the actor takes `settled_passes`, is less noisy in its shares and follows Adam, whose
+    memory spans the numbers of devices, within the same trust region"""
     settled_passes: int = 6
+    settling: int = 900
+    """Updates over which Adam's rate falls to a tenth from there on"""
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.architecture not in ("shared", "paper"):
             raise PolicyError(f"architecture: found {self.architecture!r}, expected shared or paper")
+        if not isinstance(self.step, StepParams) or not isinstance(self.devices, tuple):
+            raise PolicyError(f"found step {self.step!r} and devices {self.devices!r}, expected StepParams and a tuple")
         if not self.devices or (self.architecture == "paper" and len(self.devices) != 1):
             raise PolicyError(f"devices: found {self.devices!r}, expected some numbers, one for the paper's networks")
         counts = {f"devices[{i}]": n for i, n in enumerate(self.devices)}
-        for name in ("rows", "samples", "critic_epochs", "hidden", "passes", "settled_passes"):
+        for name in ("rows", "samples", "critic_epochs", "hidden", "passes", "settled_passes", "settling"):
             counts[name] = getattr(self, name)
         check_counts(counts, least=1)
         check_counts({"settle_at": self.settle_at, "seed": self.seed}, least=0)
@@ -89,6 +96,9 @@ class Learner(Protocol):
     def update(self, number: int) -> Report:
         """Play, judge, step."""
 
+    def prepare(self, number: int) -> None:
+        """Be as in this update."""
+
     def memory(self) -> dict[str, Any]:
         """Everything a checkpoint needs."""
 
@@ -108,7 +118,10 @@ class _Learner:
     def __init__(self, actor: nn.Module, critic: nn.Module, params: LearningParams) -> None:
         self.actor, self.critic, self.params = actor, critic, params
         self._critic_optimizer = torch.optim.Adam(critic.parameters(), params.critic_rate)
-        self._actor_optimizer = torch.optim.Adam(actor.parameters(), params.step.actor_rate)
+        self._actor_optimizer = torch.optim.Adam(actor.parameters(), params.step.adam_rate)
+
+    def prepare(self, number: int) -> None:
+        """Be as in this update: the same in all of them."""
 
     def memory(self) -> dict[str, Any]:
         """Everything a checkpoint needs."""
@@ -129,10 +142,15 @@ class _Learner:
         rng = np.random.default_rng([self.params.seed, number])
         return rng, torch.Generator().manual_seed(int(rng.integers(2**62)))
 
-    def _moved(self, look: Any, sample: Sample, advantages: Advantages) -> Step:
-        if self.params.step.method == "gradient":
-            return gradient_step(self._actor_optimizer, look, sample, advantages, self.params.step)
-        return trust_region_step(self.actor, look, sample, advantages, self.params.step)
+    def _moved(self, number: int, look: Any, sample: Sample, advantages: Advantages) -> Step:
+        """One step of the actor; late in training along Adam's direction, whatever bounds it."""
+        settled, step = number - self.params.settle_at, self.params.step
+        is_bounded = step.method == "trust-region"
+        if is_bounded and settled < 0:
+            return trust_region_step(self.actor, look, sample, advantages, step)
+        for group in self._actor_optimizer.param_groups:
+            group["lr"] = step.adam_rate * min(1.0, max(0.1, 1 - settled / self.params.settling))
+        return gradient_step(self.actor, self._actor_optimizer, look, sample, advantages, step, is_bounded)
 
     def _fit(self, loss: Any) -> None:
         for _ in range(self.params.critic_epochs):
@@ -163,11 +181,15 @@ class SharedLearner(_Learner):
         super().__init__(SharedActor(params.hidden, params.passes), SharedCritic(params.hidden), params)
         self._worlds = [replace(world, devices=devices) for devices in params.devices]
 
+    def prepare(self, number: int) -> None:
+        """Be as in this update; late in training the actor settles."""
+        if number >= self.params.settle_at:
+            self.actor.settle(self.params.settled_passes)
+
     def update(self, number: int) -> Report:
         """Play B states, R actions each; judge every device by what its action added to T; step."""
         world = self._worlds[number % len(self._worlds)]
-        if number >= self.params.settle_at:
-            self.actor.settle(self.params.settled_passes)
+        self.prepare(number)
         rng, generator = self._generators(number)
         state = new_state(world, max(4, self.params.rows // world.devices), rng)
         inputs = inputs_of(state, world)
@@ -182,7 +204,7 @@ class SharedLearner(_Learner):
             for added in (credits.learning_s, credits.mining_s)
         )
         advantages = self._advantages(inputs, outputs, sample, learning, mining)
-        step = self._moved(lambda rows: self.actor(inputs[rows]), sample, advantages)
+        step = self._moved(number, lambda rows: self.actor(inputs[rows]), sample, advantages)
         return Report(
             rounds=state.shape[0] * self.params.samples,
             devices=world.devices,
@@ -235,10 +257,12 @@ class FlatLearner(_Learner):
     def __init__(self, params: LearningParams, world: LatencyParams) -> None:
         world = replace(world, devices=params.devices[0])
         super().__init__(FlatActor(world), FlatCritic(world), params)
-        self._world, self._steps = world, 0
+        self._world = world
 
     def update(self, number: int) -> Report:
         """Play a batch of environments for a few steps; judge by the reward against V(s); step."""
+        from policy.env import EdgeOffloadVectorEnv  # gymnasium is in an extra
+
         rng, generator = self._generators(number)
         env = EdgeOffloadVectorEnv(max(4, self.params.rows // self._world.devices), self._world)
         seen, rewards, latencies, samples = self._played(env, int(rng.integers(2**31)), generator)
@@ -250,7 +274,7 @@ class FlatLearner(_Learner):
         else:
             advantage = rewards
         advantage = (advantage / _spread(advantage))[None, :, None]
-        step = self._moved(lambda rows: self.actor(seen[rows]), sample, _advantages(advantage, advantage, None))
+        step = self._moved(number, lambda rows: self.actor(seen[rows]), sample, _advantages(advantage, advantage, None))
         with torch.no_grad():
             heads = self.actor(seen).at(sample.choice)
         return Report(
@@ -263,7 +287,7 @@ class FlatLearner(_Learner):
         )
 
     def _played(
-        self, env: EdgeOffloadVectorEnv, seed: int, generator: torch.Generator
+        self, env: "EdgeOffloadVectorEnv", seed: int, generator: torch.Generator
     ) -> tuple[Tensor, Tensor, list[float], list[Sample]]:
         """`samples` rounds of every environment."""
         observations, rewards, latencies, samples = [], [], [], []

@@ -42,11 +42,13 @@ MOVES = (placed, removed, swapped, chained)
 
 def near_optimum(state: State, params: LatencyParams) -> Decision:
     """The best decision found for each of the B states."""
+    state.check(params)
     return decision_of(best_allocation(state, params), state, params)
 
 
 def searched(decision: Decision, state: State, params: LatencyParams) -> Decision:
     """Local search that starts from the slots and powers of `decision`; where nothing better is found it stays."""
+    state.check(params)
     began = projected(decision, state, params)
     plans = []
     for row in range(state.shape[0]):

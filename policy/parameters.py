@@ -9,6 +9,8 @@ from policy.errors import PolicyError
 BITS_PER_MB = 8e6
 BITS_PER_KB = 8e3
 GIGA = 1e9
+MOST_DB = 300.0
+"""Decibels beyond this are a slip of the pen"""
 
 
 def dbm_to_w(dbm: float) -> float:
@@ -121,6 +123,15 @@ class LatencyParams:
                 raise PolicyError(
                     f"{name.format('min')}: found {low!r}, expected at most {name.format('max')} = {high!r}"
                 )
+        for name in ("power_min_dbm", "power_max_dbm", "path_loss_db", "path_loss_slope_db"):
+            if abs(getattr(self, name)) > MOST_DB:
+                raise PolicyError(f"{name}: found {getattr(self, name)!r}, expected at most {MOST_DB:g} decibels")
+        spent_j = dbm_to_w(self.power_max_dbm) * self.offload_timeout_s
+        if spent_j >= self.energy_j:
+            raise PolicyError(
+                f"power_max_dbm: found {self.power_max_dbm!r}, which spends {spent_j:.3g} J in a time-out; expected "
+                f"less than energy_j = {self.energy_j!r}, or nothing is left to train with (S12)"
+            )
         if self.bandwidth_min_hz > self.bandwidth_hz or self.hold > 1:
             raise PolicyError("expected bandwidth_min_hz at most bandwidth_hz, and hold at most 1")
 

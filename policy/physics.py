@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from policy.parameters import LatencyParams, dbm_to_w
-from policy.projection import fastest_local_s, water_filled
+from policy.projection import execution_s, fastest_local_s, water_filled
 from policy.world import Array, State
 
 WORST_S = 6.0
@@ -39,13 +39,12 @@ class Inputs:
 
 def inputs_of(state: State, params: LatencyParams) -> Inputs:
     """States as tensors in seconds and ratios."""
-    cycles = state.server_work_cycles[:, None] * state.data_bits[..., None] / params.reference_bits * params.passes
     demand = state.hash_rate.sum(axis=1, keepdims=True) / params.hash_budget_hashes_per_s
     parts = (
         state.gain * (dbm_to_w(params.power_max_dbm) / params.noise_w),
         state.data_bits / params.bandwidth_hz,
         fastest_local_s(state, params),
-        cycles / params.server_cpu_hz,
+        execution_s(state, params),
         state.hash_rate / params.hash_max_hashes_per_s,
         water_level(state, params),
         np.broadcast_to(np.minimum(demand, 8.0), state.hash_rate.shape),

@@ -39,6 +39,8 @@ class Policy:
     def decide(self, state: State, rng: np.random.Generator | None = None) -> Decision:
         """What to do in each of B states; `rng` is needed for `tries` only."""
         state.check(self.params)
+        if self.tries < 0:
+            raise PolicyError(f"tries: found {self.tries}, expected at least 0")
         with torch.no_grad():
             outputs: Outputs = self.actor(view_of(self.actor, state, self.params))
             decision = likeliest(outputs, self.is_matched)

@@ -104,6 +104,12 @@ def cpu_hz(share: Array, state: State, params: LatencyParams) -> Array:
     return np.minimum(wanted, np.sqrt(params.energy_j / (params.energy_per_cycle * np.maximum(cycles, 1.0))))
 
 
+def execution_s(state: State, params: LatencyParams) -> Array:
+    """S13: C_m (D_n / D_ref) rho e / f_m, what n's data costs server m.  # (B, N, M)"""
+    cycles = state.server_work_cycles[:, None] * (state.data_bits / params.reference_bits)[..., None] * params.passes
+    return np.asarray(cycles / params.server_cpu_hz)
+
+
 def fastest_local_s(state: State, params: LatencyParams) -> Array:
     """S14, S15: training on the device with all the CPU that the energy allows.  # (B, N)"""
     return np.asarray(local_cycles(state, params) / cpu_hz(np.ones_like(state.cpu_hz), state, params))

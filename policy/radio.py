@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from policy.parameters import LatencyParams
+from policy.parameters import LatencyParams, dbm_to_w
 from policy.projection import Allocation
 from policy.world import Array, State, path_gain, server_positions_m
 
@@ -41,7 +41,7 @@ def model_upload_rate_bps(state: State, uploads: np.ndarray, params: LatencyPara
     count = np.stack([(uploads & (home == m)).sum(axis=1) for m in range(params.servers)], axis=1)
     sharing = np.maximum(np.take_along_axis(count, home, axis=1), 1)
     gain = np.take_along_axis(state.gain.mean(axis=3), home[..., None], axis=2)[..., 0]
-    power = 1e-3 * 10 ** (params.power_max_dbm / 10)
+    power = dbm_to_w(params.power_max_dbm)
     return np.asarray(params.bandwidth_hz / sharing * np.log2(1 + power * gain / params.noise_w))
 
 

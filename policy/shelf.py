@@ -72,7 +72,7 @@ class Shelf:
                 raise PolicyError(f"{name} cannot be trained")
             return fixed, None
         own = replace(params or LEARNERS[name], seed=seed) if name in LEARNERS else None
-        path = self._path(name, seed, own)
+        path = self.folder / f"{self.key(name, seed, own)}.{'json' if own else 'zip'}"
         curve = read_curve(path.with_suffix(".curve.json"))
         if curve is None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -82,18 +82,17 @@ class Shelf:
             part.replace(path.with_suffix(".curve.json"))  # last: the sign that the agent is whole
         return (policy_agent(path) if name in LEARNERS else loaded(path).decide), curve
 
-    def _path(self, name: str, seed: int, own: LearningParams | None) -> Path:
-        """Named after what it was trained with: effort, world, settings."""
+    def key(self, name: str, seed: int, own: LearningParams | None) -> str:
+        """A name made of what the agent was trained with: effort, world, settings."""
         settings = (asdict(own), UPDATES[name], FORMAT) if own else (LIBRARY_AGENTS[name].rounds,)
         known = json.dumps([asdict(self.world), settings], sort_keys=True)
-        suffix = "json" if name in LEARNERS else "zip"
         digest = hashlib.sha256(known.encode()).hexdigest()[:8]
-        return self.folder / f"{name}-seed{seed}-effort{self.effort:g}-{digest}.{suffix}"
+        return f"{name}-seed{seed}-effort{self.effort:g}-{digest}"
 
     def _train(self, name: str, seed: int, own: LearningParams | None, path: Path, told: Told | None) -> Curve:
         if own is None:
             return self._train_library(name, seed, path, told)
-        scaled = replace(own, settle_at=self._scaled(own.settle_at))
+        scaled = replace(own, settle_at=self._scaled(own.settle_at), settling=self._scaled(own.settling))
         return train_own(scaled, self.world, self._scaled(UPDATES[name]), path, name, told)
 
     def _scaled(self, amount: int) -> int:
@@ -129,7 +128,8 @@ def train_own(
 
     training.run(updates, hear)
     write_weights(path, training.learner.actor, {"agent": name})
-    played, latencies = zip(*points, strict=True) if points else ((), ())
+    points = points or [(point.rounds, point.validation_s) for point in training.curve]  # too short to meet N = 30
+    played, latencies = zip(*points, strict=True)
     return Curve(name, params.seed, list(played), list(latencies), training.curve[-1].validation_s)
 
 

@@ -1,5 +1,7 @@
 """Training: updates one after the other, a learning curve, checkpoints to go on from."""
 
+import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -30,7 +32,7 @@ class Point:
 
     update: int
     rounds: int  # of the environment, played so far
-    sampled_s: float  # T / N of the actions drawn while learning
+    sampled_s: float  # T / N of the actions drawn while learning, as last seen with the validation's number of devices
     validation_s: float  # T / N of the policy's decisions in states kept for this
     reward: float  # of those decisions
     entropy: float
@@ -57,7 +59,8 @@ class Training:
         self._validation = replace(world, devices=devices)
         self._states: State = new_state(self._validation, VALIDATION_STATES, np.random.default_rng(VALIDATION_SEED))
         self.learner: Learner = new_learner(params, world)
-        self.done, self.rounds = 0, 0
+        self.done, self.rounds, self.cpu_s = 0, 0, 0.0
+        self._sampled_s = math.nan
         self.curve: list[Point] = []
 
     @property
@@ -69,8 +72,12 @@ class Training:
         """Go on until `updates` are done."""
         with one_thread():
             while self.done < updates:
+                began = time.process_time()
                 report = self.learner.update(self.done)
+                self.cpu_s += time.process_time() - began
                 self.done += 1
+                if report.devices == self._validation.devices:
+                    self._sampled_s = report.per_device_s
                 self.rounds += report.rounds
                 point = None
                 if self.done % CHECK_EVERY == 0 or self.done == updates:
@@ -84,7 +91,7 @@ class Training:
         return Point(
             update=self.done,
             rounds=self.rounds,
-            sampled_s=report.per_device_s,
+            sampled_s=self._sampled_s,
             validation_s=float(latency.per_device_s.mean()),
             reward=float(reward(latency.total_s, self._validation.devices, self._validation).mean()),
             entropy=report.entropy,
@@ -100,6 +107,8 @@ class Training:
                 "memory": self.learner.memory(),
                 "done": self.done,
                 "rounds": self.rounds,
+                "cpu_s": self.cpu_s,
+                "sampled_s": self._sampled_s,
                 "curve": [asdict(point) for point in self.curve],
             },
             part,
@@ -117,6 +126,8 @@ class Training:
             self.learner.remember(found["memory"])
             self.curve = [Point(**point) for point in found["curve"]]
             self.done, self.rounds = int(found["done"]), int(found["rounds"])
+            self.cpu_s, self._sampled_s = float(found["cpu_s"]), float(found["sampled_s"])
+            self.learner.prepare(self.done - 1)
         except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             raise PolicyError(f"{path} is a damaged checkpoint: {error}") from error
 
@@ -130,7 +141,7 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
         said = str(error).partition("\n")[0] or type(error).__name__
         raise PolicyError(f"{path} is no checkpoint: {said}") from error
-    parts = {"settings", "memory", "done", "rounds", "curve"}
+    parts = {"settings", "memory", "done", "rounds", "cpu_s", "sampled_s", "curve"}
     if not isinstance(found, dict) or found.keys() != parts or not isinstance(found["settings"], dict):
         raise PolicyError(f"{path} is no checkpoint: expected {', '.join(sorted(parts))}")
     return found

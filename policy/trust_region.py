@@ -91,16 +91,23 @@ class Step:
     divergence: float
 
 
-def line_search(evaluate: Callable[[], tuple[float, float]], network: nn.Module, full: Tensor, bound: float) -> Step:
+def line_search(
+    evaluate: Callable[[], tuple[float, float]],
+    network: nn.Module,
+    full: Tensor,
+    bound: float,
+    must_improve: bool = True,
+) -> Step:
     """Halve the step until the objective rises and the divergence stays within `bound`; else stay (A28).
 
-    `evaluate` returns (objective minus the old one, divergence from the old policy) at the network's parameters.
+    `evaluate` returns (objective minus the old one, divergence from the old policy) at the network's parameters. A
+    direction with memory of other batches need not raise the objective of this one: `must_improve` is then False.
     """
     start, fraction = flat_parameters(network), 1.0
     for _ in range(TRIES):
         set_flat_parameters(network, start + fraction * full)
         improvement, divergence = evaluate()
-        if improvement > 0 and divergence <= bound:
+        if (improvement > 0 or not must_improve) and divergence <= bound:
             return Step(True, fraction, improvement, divergence)
         fraction /= 2
     set_flat_parameters(network, start)

@@ -82,7 +82,9 @@ def actor_of(weights: Weights, params: LatencyParams) -> Actor:
     if weights.architecture == "shared":
         if weights.sizes.keys() != {"hidden", "passes"} or min(weights.sizes.values()) < 1:
             raise PolicyError(f"found weights of sizes {weights.sizes}, expected hidden and passes of at least 1")
-        actor: Actor = SharedActor(**weights.sizes)
+        shared = SharedActor(**weights.sizes)
+        shared.settle(shared.passes)
+        actor: Actor = shared
     elif weights.architecture == "paper":
         if weights.sizes != paper:
             raise PolicyError(f"found weights of the paper's network for {weights.sizes}, expected {paper}")

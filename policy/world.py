@@ -31,7 +31,13 @@ class State:
 
     def check(self, params: LatencyParams) -> None:
         """Raise `ObservationError` unless all numbers are finite, positive and of the sizes `params` say."""
-        batch = self.gain.shape[0]
+        for name in self.__dataclass_fields__:
+            values = getattr(self, name)
+            if not isinstance(values, np.ndarray) or not np.issubdtype(values.dtype, np.floating):
+                raise ObservationError(f"{name}: found {type(values).__name__}, expected an array of numbers")
+        batch = self.gain.shape[0] if self.gain.ndim == 4 else 0
+        if batch < 1:
+            raise ObservationError(f"gain: found shape {self.gain.shape}, expected (B, N, M, G) with B of at least 1")
         n, m, g = params.devices, params.servers, params.channels
         expected = {
             "path_gain": (batch, n, m),

@@ -34,13 +34,16 @@ class Bench:
     budget: Budget
     watch: Watch
 
-    def kept(self, key: str, measure: Callable[[], list[float]]) -> list[float]:
-        """The values under this key in FOLDER/points, measured if they are not there."""
+    def kept(self, key: str, count: int, measure: Callable[[], list[float]]) -> list[float]:
+        """The `count` values under this key in FOLDER/points, measured if they are not there."""
         path = self.folder / "points" / f"{key}.json"
         try:
-            return [float(value) for value in json.loads(path.read_text(encoding="utf-8"))]
+            values = [float(value) for value in json.loads(path.read_text(encoding="utf-8"))]
         except (FileNotFoundError, ValueError, TypeError):  # not there, or no list of numbers
-            values = measure()
+            values = []
+        if len(values) == count:
+            return values
+        values = measure()
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")
         part.write_text(json.dumps(values) + "\n", encoding="utf-8")

@@ -9,6 +9,7 @@ import numpy as np
 from bfl.experiments.bench import Bench
 from bfl.experiments.estimate import Estimate, estimated
 from policy import agents
+from policy.agents import OURS
 from policy.baselines.library import LIBRARY_AGENTS, check_library
 from policy.evaluation import EVALUATION_SEED, fresh_states
 from policy.latency import latency_of
@@ -17,7 +18,6 @@ from policy.parameters import LatencyParams
 from policy.shelf import Curve, Shelf
 from policy.weights import SHIPPED
 
-OURS = "a2c"
 Scores = list[list[float]]
 """T / N of every training seed in every state"""
 
@@ -85,10 +85,10 @@ def learned(bench: Bench, contender: Contender, seed: int, world: LatencyParams)
 def scores_after_learning(bench: Bench, contender: Contender, world: LatencyParams, home: LatencyParams) -> Scores:
     """T / N in fresh states of `world`, of every seed, after a training in the world `home`."""
     budget = bench.budget
-    trained_in = "" if home == LatencyParams() else "-retrained"
 
     def scores_of(seed: int) -> list[float]:
-        key = f"{contender.key}-seed{seed}-effort{budget.effort:g}{trained_in}"
+        own = contender.params(seed) if contender.agent in agents.LEARNERS else None
+        key = Shelf(bench.folder, home, budget.effort).key(contender.agent, seed, own)
         return _kept_scores(bench, key, lambda: learned(bench, contender, seed, home)[0], world, budget.states)
 
     return [scores_of(seed) for seed in range(budget.seeds)]
@@ -128,7 +128,7 @@ def _kept_scores(
         with bench.watch.part(f"measure {key}, {label_of(world)} world, {states} states") as told:
             return _measured(decide, world, states, told)
 
-    return bench.kept(f"{label_of(world)}-{key}-states{states}", measure)
+    return bench.kept(f"{label_of(world)}-{key}-states{states}", states, measure)
 
 
 def _measured(

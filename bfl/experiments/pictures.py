@@ -7,7 +7,8 @@ from typing import Any
 from bfl.errors import BflError
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.learning_claims import Learned
-from bfl.experiments.sweep_claims import OPTIMUM, OURS, RANDOM, Swept
+from bfl.experiments.sweep_claims import RANDOM, Swept
+from policy.agents import OPTIMUM, OURS
 
 BLACK, GREY = "#000000", "#888888"
 PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]

@@ -142,7 +142,7 @@ FIGURES: dict[str, Figure] = {
             _actor_claims,
             (
                 "The rate is where the line search begins, as a part of the largest step in the trust region (A28). "
-                "The paper's 0.001 to 0.005 move the policy by a KL divergence of about 1e-7 an update; 1 is ours.",
+                "The paper's 0.001 to 0.005 move the policy by a KL of about 1e-7 to 1e-6 an update; 1 is ours.",
             ),
         ),
         CurveFigure(

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from bfl.experiments.claims import Series, as_far_below, averaged, falls, knee, lowest, rises, steepest
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import Finding
+from policy.agents import OPTIMUM, OURS
 
-OURS, OPTIMUM, RANDOM = "a2c", "near-optimum", "random"
+RANDOM = "random"
 RIVALS = {"ddpg": "DDPG", "a2c-vanilla": "A2C", "actor-critic": "actor-critic", "dqn": "deep Q-network"}
 """The paper's, by our names, in its order"""
 AT_100_DEVICES = (11.0, 13.0, 25.0, 38.0)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bfl.experiments.bench import Bench
-from bfl.experiments.contestants import OURS, Scores, check_agents, check_shipped, scores_in
+from bfl.experiments.contestants import Scores, check_agents, check_shipped, scores_in
 from bfl.experiments.estimate import Estimate, estimated
 from bfl.experiments.figure import Figure, Finding, Result, Row, Table
 from bfl.experiments.pictures import draw_sweep
@@ -19,7 +19,7 @@ from bfl.experiments.sweep_claims import (
     hash_claims,
     power_claims,
 )
-from policy.agents import OPTIMUM
+from policy.agents import OPTIMUM, OURS
 from policy.parameters import LatencyParams
 
 AGENTS = ("a2c", "ddpg", "a2c-vanilla", "actor-critic", "dqn", "threshold", "random", OPTIMUM)
@@ -104,8 +104,8 @@ def _notes(bench: Bench, series: dict[str, list[Estimate]]) -> list[str]:
         else "trained at the default parameters (N = 30) and used as they are"
     )
     return [
-        f"{OURS} is the policy in the package. The learned rivals are {trained}. Agents of our own learn with 10 to "
-        "100 devices in any case.",
+        f"{OURS} is the policy in the package: training seed 0, whatever the others do. The learned rivals are "
+        f"{trained}. Agents of our own learn with 3 to 100 devices in any case.",
         "T/N is the latency per device; T = N T/N is the paper's system latency.",
         f"The near-optimum was searched in the first {optimum} of the states.",
         "± is the larger of the 95 % interval over the states and half of the spread between the training seeds. All "

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from policy.parameters import LatencyParams, dbm_to_w
-from policy.projection import LOCAL, Choices, Decision, fastest_local_s
+from policy.projection import LOCAL, Choices, Decision, execution_s, fastest_local_s
 from policy.world import Array, State
 
 Heuristic = Callable[[State, LatencyParams, np.random.Generator], Decision]
@@ -62,10 +62,9 @@ def estimated_offload_s(state: State, params: LatencyParams) -> Array:
     noise_w = params.noise_w * 10 ** (INTERFERENCE_MARGIN_DB / 10)
     ratio = dbm_to_w(params.power_max_dbm) * state.gain / noise_w
     rate_bps = params.bandwidth_hz / params.channels * np.log2(1 + ratio)
-    cycles = state.server_work_cycles[:, None] * state.data_bits[..., None] / params.reference_bits * params.passes
     with np.errstate(divide="ignore"):
         sent_s = state.data_bits[:, :, None, None] / rate_bps
-    return np.asarray(sent_s + cycles[..., None] / params.server_cpu_hz)
+    return np.asarray(sent_s + execution_s(state, params)[..., None])
 
 
 HEURISTICS: dict[str, Heuristic] = {

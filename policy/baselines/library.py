@@ -149,6 +149,7 @@ class LibraryAgent:
                 f"{params.servers} x {params.channels}, expected {self.servers} x {self.channels} as in training"
             )
         here = replace(params, devices=devices)
+        state.check(here)
         seen = device_observation(state, Echo.silence(batch, here), here)
         actions, _ = self.model.predict(seen, deterministic=True)
         return ACTIONS[LIBRARY_AGENTS[self.name].actions].decision(actions, here)
@@ -204,8 +205,8 @@ def trained(
     """
     recipe = recipe_of(name)
     wanted = recipe.rounds if rounds is None else rounds
-    if wanted < 1:
-        raise PolicyError(f"rounds: found {wanted}, expected at least 1")
+    if wanted < 1 or not 0 <= seed < 2**32:
+        raise PolicyError(f"found {wanted} rounds and seed {seed}, expected at least 1 and a seed from 0 to 2^32 - 1")
     check_library()
     from policy.baselines.device_env import DeviceVecEnv
 

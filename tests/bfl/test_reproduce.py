@@ -263,9 +263,9 @@ def test_points_that_were_measured_are_not_measured_again(tmp_path: Path, traini
 
 def test_a_damaged_point_is_measured_again(tmp_path: Path) -> None:
     bench = Bench(tmp_path, QUICK, Watch(Console()))
-    assert bench.kept("x", lambda: [1.0]) == bench.kept("x", lambda: [2.0]) == [1.0]
+    assert bench.kept("x", 1, lambda: [1.0]) == bench.kept("x", 1, lambda: [2.0]) == [1.0]
     (tmp_path / "points" / "x.json").write_text("[1.0", encoding="utf-8")
-    assert bench.kept("x", lambda: [2.0]) == [2.0]
+    assert bench.kept("x", 1, lambda: [2.0]) == [2.0]
 
 
 def test_retraining_happens_in_every_world_but_not_for_every_number_of_devices(
