@@ -117,15 +117,15 @@ class Recipe:
     """How an agent of the library is trained."""
 
     actions: str  # of `device_env.ACTIONS`
-    rounds: int  # unless told otherwise; one to three minutes of one core at N = 30
+    rounds: int  # unless told otherwise; three to six minutes of one core at N = 30
     new: Callable[["DeviceVecEnv", int, int], "BaseAlgorithm"]  # from environment, vector steps and seed
 
 
 LIBRARY_AGENTS: dict[str, Recipe] = {
-    "ddpg": Recipe("relaxed", 30_000, _ddpg),
-    "dqn": Recipe("discrete", 80_000, _dqn),
-    "a2c-relaxed": Recipe("relaxed", 80_000, _a2c_relaxed),
-    "a2c-discretised": Recipe("multi", 80_000, _a2c_discretised),
+    "ddpg": Recipe("relaxed", 120_000, _ddpg),
+    "dqn": Recipe("discrete", 240_000, _dqn),
+    "a2c-relaxed": Recipe("relaxed", 240_000, _a2c_relaxed),
+    "a2c-discretised": Recipe("multi", 240_000, _a2c_discretised),
 }
 
 
