@@ -3,7 +3,7 @@
     python -m benchmarks.policy [--seconds 5] [--states 20]
 
 One process, one thread; CPU-seconds of the process, so that other work on the machine changes little. The peer trains
-on the same environment flattened to a Box, with the paper's layer sizes, gamma 0 and, as the paper's networks here, 1,024
+on the same environment flattened to a Box, with the paper's layer sizes, gamma 0 and, as our flat networks, 1,024
 rounds between updates; its other settings are its own (15 iterations of the conjugate gradient on all states; ours 8 on
 an eighth of them). The shared networks are asked four (settled: six) times for every state.
 """

@@ -1,18 +1,23 @@
 """`bfl policy evaluate`: agents on the same fresh states, beside the near-optimum."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 
 from rich.console import Console
 
 from bfl.errors import BflError
 from bfl.policy_comparison import shelved
+from bfl.policy_scores import read_score, write_score
 from bfl.policy_tables import Row, latency_table, ratio_table, write_csv, write_page, write_picture
 from bfl.watch import Watch
 from policy.agents import LEARNERS, OPTIMUM, OURS, SEARCHES, Agent, fixed_agent, policy_agent
 from policy.evaluation import Score, evaluated
 from policy.parameters import LatencyParams
 from policy.shelf import Shelf
+from policy.weights import SHIPPED
 
 ONE_WORLD = ("a2c-paper",)
 """Agents whose networks serve the number of devices they were trained for"""
@@ -45,7 +50,7 @@ class Question:
 
 
 def evaluate_agents(question: Question, console: Console) -> list[Row]:
-    """Evaluate one agent after the other; what is known is in the CSV file after each."""
+    """Evaluate one agent after the other; finished scores are kept in OUT/points, the CSV file grows with each."""
     _check(question)
     question.out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
@@ -76,31 +81,42 @@ def _check(question: Question) -> None:
 
 
 def _row(question: Question, name: str, worlds: list[int], console: Console) -> Row:
-    seeds = _agents(question, name, console)
-    scores: dict[int, list[Score]] = {}
-    total = len(worlds) * len(seeds) * question.states
-    with Watch(console).part(f"evaluate {name}") as told:
+    scores: dict[int, list[Score]] = {n: [] for n in worlds}
+    for key, make in _contenders(question, name, console).items():
+        for devices in worlds:
+            path = question.out / "points" / f"{key}-M{question.servers}-G{question.channels}-N{devices}.json"
+            score = read_score(path, name, question.world(devices), question.states)
+            if score is None:
+                score = _measured(question, name, make(), devices, console)
+                write_score(path, score)
+            scores[devices].append(score)
+    return Row(name, scores)
+
+
+def _measured(question: Question, name: str, agent: Agent, devices: int, console: Console) -> Score:
+    with Watch(console).part(f"evaluate {name}, N = {devices}") as told:
         done = 0
 
         def hear(states: int) -> None:
             nonlocal done
             done += states
-            told(done / total, f"{done:,} of {total:,} states")
+            told(done / question.states, f"{done:,} of {question.states:,} states")
 
-        for devices in worlds:
-            world = question.world(devices)
-            scores[devices] = [evaluated(name, agent, world, question.states, told=hear) for agent in seeds]
-    return Row(name, scores)
+        return evaluated(name, agent, question.world(devices), question.states, told=hear)
 
 
-def _agents(question: Question, name: str, console: Console) -> list[Agent]:
-    """An agent for each training seed there is."""
+def _contenders(question: Question, name: str, console: Console) -> dict[str, Callable[[], Agent]]:
+    """An agent for each training seed there is, by a key that changes with what it is made of."""
     if name == OURS or name in SEARCHES:
         made = SEARCHES.get(name, policy_agent)
-        return [made(path) for path in question.weights] if question.weights else [made()]
+        paths = question.weights or (SHIPPED,)
+        return {f"{name}-{sha256(path.read_bytes()).hexdigest()[:12]}": partial(made, path) for path in paths}
     fixed = fixed_agent(name)
     if fixed:
-        return [fixed]
+        return {name: lambda: fixed}
     world = LatencyParams(servers=question.servers, channels=question.channels)
     shelf = Shelf(question.shelf, world, question.effort)
-    return [shelved(shelf, name, seed, console)[0] for seed in range(question.seeds)]
+    return {
+        shelf.key(name, seed): lambda seed=seed: shelved(shelf, name, seed, console)[0]  # type: ignore[misc]
+        for seed in range(question.seeds)
+    }

@@ -71,7 +71,7 @@ class Shelf:
             if fixed is None:
                 raise PolicyError(f"{name} cannot be trained")
             return fixed, None
-        own = replace(params or LEARNERS[name], seed=seed) if name in LEARNERS else None
+        own = self._own(name, seed, params)
         path = self.folder / f"{self.key(name, seed, own)}.{'json' if own else 'zip'}"
         curve = read_curve(path.with_suffix(".curve.json"))
         if curve is None:
@@ -82,12 +82,17 @@ class Shelf:
             part.replace(path.with_suffix(".curve.json"))  # last: the sign that the agent is whole
         return (policy_agent(path) if name in LEARNERS else loaded(path).decide), curve
 
-    def key(self, name: str, seed: int, own: LearningParams | None) -> str:
+    def key(self, name: str, seed: int, params: LearningParams | None = None) -> str:
         """A name made of what the agent was trained with: effort, world, settings."""
+        own = self._own(name, seed, params)
         settings = (asdict(own), UPDATES[name], FORMAT) if own else (LIBRARY_AGENTS[name].rounds,)
         known = json.dumps([asdict(self.world), settings], sort_keys=True)
         digest = hashlib.sha256(known.encode()).hexdigest()[:8]
         return f"{name}-seed{seed}-effort{self.effort:g}-{digest}"
+
+    def _own(self, name: str, seed: int, params: LearningParams | None) -> LearningParams | None:
+        """The settings of one of our own; None for the library's."""
+        return replace(params or LEARNERS[name], seed=seed) if name in LEARNERS else None
 
     def _train(self, name: str, seed: int, own: LearningParams | None, path: Path, told: Told | None) -> Curve:
         if own is None:

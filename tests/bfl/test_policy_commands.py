@@ -105,11 +105,18 @@ def test_every_seed_has_a_folder(tmp_path: Path, command: Command, small: None) 
 
 
 def test_evaluation_sets_agents_beside_the_near_optimum(tmp_path: Path, command: Command, weights: Path) -> None:
-    answer = command(
-        "policy", "evaluate", "--weights", str(weights), "--weights", str(weights), "--devices", "3,5", "--states", "6",
+    assert command("policy", "train", "--out", str(tmp_path), "--seed", "1").code == 0
+    other = str(tmp_path / "a2c-seed1" / "weights.json")
+    arguments = (
+        "policy", "evaluate", "--weights", str(weights), "--weights", other, "--devices", "3,5", "--states", "6",
         "--agents", "a2c,threshold,near-optimum", "--out", str(tmp_path / "out"),
     )  # fmt: skip
+    answer = command(*arguments)
     assert answer.code == 0, answer.err
+    assert "evaluate near-optimum, N = 5" in answer.out
+    again = command(*arguments)
+    assert "evaluate near-optimum" not in again.out
+    assert again.out.endswith(answer.out.partition("T/N in s")[2])
     rows = list(csv.DictReader((tmp_path / "out" / "evaluation.csv").open()))
     assert [(row["agent"], row["devices"], row["seed"]) for row in rows] == [
         ("near-optimum", "3", "0"), ("near-optimum", "5", "0"), ("a2c", "3", "0"), ("a2c", "3", "1"),

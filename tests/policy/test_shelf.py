@@ -9,6 +9,7 @@ import pytest
 import policy.shelf
 from policy.agents import LEARNERS, UPDATES
 from policy.baselines.heuristics import greedy_channel
+from policy.baselines.library import LIBRARY_AGENTS
 from policy.errors import PolicyError
 from policy.learner import LearningParams
 from policy.parameters import LatencyParams
@@ -92,7 +93,7 @@ def test_rules_have_no_curve_and_nothing_is_written_for_them(shelf: Shelf) -> No
 
 def test_an_agent_of_the_library_is_kept_too(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("stable_baselines3")
-    quick = replace(shelf, effort=32 / 80_000)
+    quick = replace(shelf, effort=32 / LIBRARY_AGENTS["dqn"].rounds)
     agent, curve = quick.agent("dqn")
     assert curve is not None
     assert curve.rounds == [16, 32]

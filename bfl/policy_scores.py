@@ -1,0 +1,29 @@
+"""Scores that were measured, kept as files, so that a long evaluation can be interrupted and goes on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from policy.evaluation import Score
+from policy.parameters import LatencyParams
+
+
+def write_score(path: Path, score: Score) -> None:
+    """The score, whole or not at all."""
+    content = {"per_state_s": score.per_state_s.tolist(), "wall_s": score.wall_s, "decide_ms": score.decide_ms}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(content) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def read_score(path: Path, agent: str, params: LatencyParams, states: int) -> Score | None:
+    """The score of so many states; None if it is not there, damaged or of another number of states."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        values = np.array(content["per_state_s"], np.float64)
+        found = Score(agent, params, values, float(content["wall_s"]), float(content["decide_ms"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if values.shape == (states,) else None
