@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bfl.errors import BflError
 from clients.partition import Share
 
 
@@ -23,7 +24,7 @@ def plot_curves(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> 
 
 
 def _curve(x: Sequence[int], y: Sequence[float], label: str, title: str, path: Path) -> Path:
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.2))
     figure.subplots_adjust(left=0.1, right=0.97, bottom=0.12, top=0.92)  # a layout engine would draw everything twice
     axes.plot(x, y, color="#1f5fa8", linewidth=1.6, marker="o" if len(x) < 25 else None, markersize=3.5)
@@ -45,7 +46,7 @@ def plot_lines(
     lines: Mapping[str, Sequence[tuple[float, float]]], x: str, y: str, title: str, path: Path, dashed: str = ""
 ) -> Path:
     """Several named lines of (x, y) on one picture; the one called `dashed` is drawn so."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(figsize=(8, 4.8))
     figure.subplots_adjust(left=0.09, right=0.97, bottom=0.12, top=0.92)
     for number, (name, points) in enumerate(lines.items()):
@@ -64,7 +65,7 @@ def plot_lines(
 
 def plot_partition(shares: Sequence[Share], labels: NDArray[np.int64], classes: int, path: Path, title: str) -> Path:
     """How many images of each label each device holds, as a picture of devices x labels."""
-    plt = _pyplot()
+    plt = pyplot()
     counts = np.stack([np.bincount(labels[share], minlength=classes) for share in shares])
     height = min(12.0, 1.6 + 0.28 * len(shares))
     figure, axes = plt.subplots(figsize=(1.8 + 0.55 * classes, height), layout="constrained")
@@ -84,15 +85,18 @@ def plot_partition(shares: Sequence[Share], labels: NDArray[np.int64], classes: 
 def can_plot() -> bool:
     """Whether matplotlib is installed (extra `simulation`)."""
     try:
-        _pyplot()
-    except ImportError:
+        pyplot()
+    except BflError:
         return False
     return True
 
 
-def _pyplot() -> Any:
-    import matplotlib
-
+def pyplot() -> Any:
+    """matplotlib without a display; `BflError` says how to get it."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError as error:
+        raise BflError("matplotlib is not installed; get it with: pip install 'bfl[simulation]'") from error
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 

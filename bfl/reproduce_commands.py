@@ -96,7 +96,7 @@ def _command(figure: str, quick: bool, out: Path | None, seeds: int | None, retr
 
 def _made(names: list[str], bench: Bench, command: str) -> "list[Result]":
     """Measure and write one figure after the other; what is missing is refused before the first training."""
-    from bfl.experiments.pictures import pyplot
+    from bfl.plots import pyplot
     from policy.errors import PolicyError
 
     pyplot()

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bfl.errors import BflError
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.learning_claims import Learned
 from bfl.experiments.sweep_claims import RANDOM, Swept
+from bfl.plots import COLOURS, pyplot
 from policy.agents import OPTIMUM, OURS
 
 BLACK, GREY = "#000000", "#888888"
-PALETTE = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
+PALETTE = COLOURS[:6]
 MARKERS = ["o", "s", "^", "v", "D", "P"]
 PLACES = ("a2c", "ddpg", "a2c-vanilla", "actor-critic", "dqn", "threshold")
 """Agents that look the same in every figure"""
@@ -94,15 +94,3 @@ def _draw_lines(axes: Any, xs: Sequence[float], series: Any) -> None:
         )
     axes.set_xticks(xs)
     axes.grid(alpha=0.3)
-
-
-def pyplot() -> Any:
-    """matplotlib without a display; `BflError` says how to get it."""
-    try:
-        import matplotlib
-    except ModuleNotFoundError as error:
-        raise BflError("matplotlib is not installed; get it with: pip install 'bfl[simulation]'") from error
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt

@@ -84,7 +84,7 @@ def test_a_training_is_not_overwritten(weights: Path, command: Command, tmp_path
 def test_a_finished_training_that_is_resumed_keeps_its_settled_network(
     tmp_path: Path, command: Command, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settled = replace(policy_training.LEARNERS["a2c"], settle_at=1, settled_passes=3)
+    settled = replace(agents.LEARNERS["a2c"], settle_at=1, settled_passes=3)
     monkeypatch.setattr(agents, "LEARNERS", {"a2c": settled})
     assert command("policy", "train", "--out", str(tmp_path)).code == 0
     path = tmp_path / "a2c-seed0" / "weights.json"
