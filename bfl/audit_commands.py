@@ -11,9 +11,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from bfl.chain_commands import Rpc, Run, opened, wide_console
+from bfl.chain_commands import Rpc, Run, opened
 from bfl.command import Command
 from bfl.errors import BflError
+from bfl.watch import wide_console
 
 app = typer.Typer(no_args_is_help=True, help="Check what made a model.")
 

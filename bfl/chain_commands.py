@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from bfl.command import Command
 from bfl.errors import BflError
+from bfl.watch import wide_console
 
 if TYPE_CHECKING:
     from chain.archive import Archive
@@ -38,12 +38,6 @@ def opened(run: Path | None, rpc: str) -> "closing[Archive]":
     from chain.archive import open_archive
 
     return closing(open_archive(run, rpc, token()))
-
-
-def wide_console() -> Console:
-    """The terminal, or a file or pipe in which no hash is folded."""
-    console = Console()
-    return console if console.is_terminal else Console(width=200)
 
 
 def read_hash(text: str) -> bytes:

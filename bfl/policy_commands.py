@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from bfl.command import Command
 from bfl.errors import BflError
+from bfl.watch import wide_console
 
 app = typer.Typer(no_args_is_help=True, help="The offloading policy: train, evaluate and compare agents.")
 
@@ -39,7 +39,7 @@ def train(
     from bfl.policy_training import Job, train_agent
 
     for each in range(seed, seed + seeds):
-        train_agent(Job(agent, each, updates, out / f"{agent}-seed{each}", resume), Console())
+        train_agent(Job(agent, each, updates, out / f"{agent}-seed{each}", resume), wide_console())
 
 
 @app.command(cls=Command)
@@ -77,7 +77,7 @@ def evaluate(
         out=out,
         command=shlex.join(["bfl", *sys.argv[1:]]),
     )
-    evaluate_agents(question, Console())
+    evaluate_agents(question, wide_console())
 
 
 @app.command(cls=Command)
@@ -93,7 +93,7 @@ def compare(
         raise BflError(f"--seeds: found {seeds}, expected at least 1")
     from bfl.policy_comparison import compare_agents
 
-    compare_agents(names(agents), agents_dir, effort, seeds, out, Console())
+    compare_agents(names(agents), agents_dir, effort, seeds, out, wide_console())
 
 
 @app.command("agents", cls=Command)
@@ -106,7 +106,7 @@ def list_agents() -> None:
     table = Table("name", "what it is", "learned")
     for each in DESCRIPTIONS:
         table.add_row(each.name, each.text, "yes" if each.is_learned else "")
-    Console().print(table)
+    wide_console().print(table)
 
 
 def numbers(text: str, option: str) -> tuple[int, ...]:

@@ -15,6 +15,12 @@ PATIENCE_S = 60.0
 SHORT_S = 5.0
 
 
+def wide_console() -> Console:
+    """The terminal, or a file or pipe in which nothing is folded."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
 class Watch:
     """Tells of one part of the work after the other."""
 

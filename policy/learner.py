@@ -55,6 +55,7 @@ class LearningParams:
     """The update from which on the actor takes `settled_passes`, is less noisy in its shares and follows Adam, whose
     memory spans the numbers of devices, within the same trust region"""
     settled_passes: int = 6
+    settled_trust_region: float = 0.05
     settling: int = 900
     """Updates over which Adam's rate falls to a tenth from there on"""
     seed: int = 0
@@ -71,7 +72,7 @@ class LearningParams:
             counts[name] = getattr(self, name)
         check_counts(counts, least=1)
         check_counts({"settle_at": self.settle_at, "seed": self.seed}, least=0)
-        check_positive({"critic_rate": self.critic_rate})
+        check_positive({"critic_rate": self.critic_rate, "settled_trust_region": self.settled_trust_region})
 
 
 @dataclass(frozen=True)
@@ -150,6 +151,7 @@ class _Learner:
             return trust_region_step(self.actor, look, sample, advantages, step)
         for group in self._actor_optimizer.param_groups:
             group["lr"] = step.adam_rate * min(1.0, max(0.1, 1 - settled / self.params.settling))
+        step = replace(step, trust_region=self.params.settled_trust_region)
         return gradient_step(self.actor, self._actor_optimizer, look, sample, advantages, step, is_bounded)
 
     def _fit(self, loss: Any) -> None:
