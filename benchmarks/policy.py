@@ -18,9 +18,10 @@ import torch
 
 from policy.agents import LEARNERS, policy_agent
 from policy.env import EdgeOffloadEnv, EdgeOffloadVectorEnv, FlatAction
-from policy.learner import LearningParams, new_learner
+from policy.learning import LearningParams
 from policy.optimum import near_optimum
 from policy.parameters import LatencyParams
+from policy.train import new_learner
 from policy.world import new_state
 
 PEER_ROUNDS = 1024

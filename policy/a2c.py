@@ -1,14 +1,13 @@
 """One update of the parameterised A2C (Algorithm 2): advantages in, a step of the actor within the trust region out."""
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from policy.errors import PolicyError
 from policy.hybrid import Heads, Outputs, Sample, choice_log_prob, divergence, entropy, share_log_prob
+from policy.learning import StepParams
 from policy.trust_region import (
     Step,
     fisher_vector_product,
@@ -31,48 +30,6 @@ class Advantages:
     shares: Tensor  # (R, B, N, 4), broadcast
     by_choice: Tensor | None = None
     """(B, N, 1 + S): the critic's opinion of every choice, also of those that were not drawn"""
-
-
-@dataclass(frozen=True)
-class StepParams:
-    """How the actor moves."""
-
-    method: str = "trust-region"
-    """trust-region (TRPO) or gradient (a plain step of Adam: "vanilla")"""
-    trust_region: float = 0.05
-    """eps: KL(old || new) of one device's action"""
-    actor_rate: float = 1.0
-    """Where the line search begins, as a part of the largest step"""
-    adam_rate: float = 3e-3
-    """Of the actor's Adam: all the time for `gradient`, once settled for `trust-region`"""
-    entropy_weight: float = 0.01
-    damping: float = 0.01
-    fisher_parts: int = 8
-    """The curvature is measured on one in so many states of the batch"""
-    iterations: int = 8
-    """Of the conjugate gradient"""
-
-    def __post_init__(self) -> None:
-        if self.method not in ("trust-region", "gradient"):
-            raise PolicyError(f"method: found {self.method!r}, expected trust-region or gradient")
-        check_positive({name: getattr(self, name) for name in ("trust_region", "actor_rate", "adam_rate", "damping")})
-        check_counts({name: getattr(self, name) for name in ("fisher_parts", "iterations")}, least=1)
-        if not 0 <= self.entropy_weight < math.inf:
-            raise PolicyError(f"entropy_weight: found {self.entropy_weight!r}, expected a finite number from 0 on")
-
-
-def check_counts(values: Mapping[str, object], least: int) -> None:
-    """Raise `PolicyError` unless all are whole numbers from `least` to 2^63."""
-    for name, value in values.items():
-        if not isinstance(value, int) or isinstance(value, bool) or not least <= value < 2**63:
-            raise PolicyError(f"{name}: found {value!r}, expected a whole number from {least} on")
-
-
-def check_positive(values: Mapping[str, float]) -> None:
-    """Raise `PolicyError` unless all are finite and above 0."""
-    for name, value in values.items():
-        if not isinstance(value, int | float) or not 0 < value < math.inf:
-            raise PolicyError(f"{name}: found {value!r}, expected a finite number above 0")
 
 
 def surrogate(old: Heads, new: Heads, sample: Sample, advantages: Advantages, entropy_weight: float) -> Tensor:

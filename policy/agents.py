@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from policy.a2c import StepParams
 from policy.baselines.heuristics import HEURISTICS
 from policy.errors import PolicyError
-from policy.learner import LearningParams
+from policy.learning import LearningParams, StepParams
 from policy.networks import SharedActor
 from policy.optimum import near_optimum, searched
 from policy.parameters import LatencyParams
@@ -33,7 +32,7 @@ LEARNERS: dict[str, LearningParams] = {
     "a2c": LearningParams(),
     "a2c-vanilla": LearningParams(step=VANILLA),
     "actor-critic": LearningParams(step=VANILLA, has_advantage=False),
-    "a2c-paper": LearningParams(architecture="paper", devices=(30,), rows=7680, samples=4, settle_at=10**9),
+    "a2c-paper": LearningParams(architecture="paper", devices=(30,), rows=7680, samples=4),
 }
 """Agents of our own: the parameterised A2C; the same with the vanilla gradient; that without advantage; the paper's
 networks"""
@@ -106,8 +105,9 @@ def best_of_agent(path: Path = SHIPPED) -> Agent:
 
 def untrained_agent() -> Agent:
     """Our network before its first update: what its physics and the matching are worth alone."""
-    torch.manual_seed(0)
-    actor = SharedActor(passes=LEARNERS[OURS].settled_passes)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        actor = SharedActor(passes=LEARNERS[OURS].settled_passes)
     return lambda state, params, _rng: Policy(actor, params).decide(state)
 
 

@@ -14,7 +14,7 @@ from policy.agents import LEARNERS, UPDATES, Agent, check_name, fixed_agent, pol
 from policy.baselines.library import LIBRARY_AGENTS, loaded, trained
 from policy.errors import PolicyError
 from policy.latency import latency_of
-from policy.learner import LearningParams
+from policy.learning import LearningParams
 from policy.parameters import LatencyParams
 from policy.train import VALIDATION_SEED, VALIDATION_STATES, Training
 from policy.weights import FORMAT, write_weights

@@ -14,7 +14,8 @@ import torch
 
 from policy.errors import PolicyError
 from policy.latency import latency_of, reward
-from policy.learner import Learner, LearningParams, Report, new_learner
+from policy.learner import Learner, Report, SharedLearner
+from policy.learning import LearningParams
 from policy.parameters import LatencyParams
 from policy.planner import Policy
 from policy.world import State, new_state
@@ -48,6 +49,17 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+def new_learner(params: LearningParams, world: LatencyParams) -> Learner:
+    """A learner that knows nothing yet."""
+    with torch.random.fork_rng(devices=[]):  # others' random numbers are left alone
+        torch.manual_seed(params.seed)
+        if params.architecture == "shared":
+            return SharedLearner(params, world)
+        from policy.flat_learner import FlatLearner  # plays on gymnasium, which is in an extra
+
+        return FlatLearner(params, world)
 
 
 class Training:

@@ -4,16 +4,13 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-import numpy as np
-
 from bfl.experiments.bench import Bench
 from bfl.experiments.estimate import Estimate, estimated
 from policy import agents
 from policy.agents import OURS
 from policy.baselines.library import LIBRARY_AGENTS, check_library
-from policy.evaluation import EVALUATION_SEED, fresh_states
-from policy.latency import latency_of
-from policy.learner import LearningParams
+from policy.evaluation import evaluated
+from policy.learning import LearningParams
 from policy.parameters import LatencyParams
 from policy.shelf import Curve, Shelf
 from policy.weights import SHIPPED
@@ -126,18 +123,13 @@ def _kept_scores(
     def measure() -> list[float]:
         decide = agent()
         with bench.watch.part(f"measure {key}, {label_of(world)} world, {states} states") as told:
-            return _measured(decide, world, states, told)
+            done = 0
+
+            def hear(some: int) -> None:
+                nonlocal done
+                done += some
+                told(done / states, f"{done:,} of {states:,} states")
+
+            return [float(value) for value in evaluated(key, decide, world, states, told=hear).per_state_s]
 
     return bench.kept(f"{label_of(world)}-{key}-states{states}", states, measure)
-
-
-def _measured(
-    agent: agents.Agent, world: LatencyParams, states: int, told: Callable[[float, str], None]
-) -> list[float]:
-    """T / N state by state; fewer states are the first of many, so that the near-optimum can be compared."""
-    rng = np.random.default_rng([EVALUATION_SEED, 1])
-    found: list[float] = []
-    for chunk in fresh_states(world, states):
-        found += latency_of(agent(chunk, world, rng), chunk, world).per_device_s.tolist()
-        told(len(found) / states, f"T/N {np.mean(found):.3f} s")
-    return found

@@ -38,6 +38,20 @@ MEMBER = "agent.json"
 Told = Callable[[int, float], None]
 
 
+def _replayed(env: "DeviceVecEnv", steps: int, seed: int) -> dict[str, Any]:
+    """What the agents that learn from a replay buffer have in common."""
+    return {
+        "gamma": 0.0,
+        "buffer_size": 400 * env.num_envs,
+        "learning_starts": steps // 20 * env.num_envs,
+        "batch_size": 512,
+        "train_freq": 1,
+        "policy_kwargs": {"net_arch": LAYERS},
+        "seed": seed,
+        "device": "cpu",
+    }
+
+
 def _ddpg(env: "DeviceVecEnv", steps: int, seed: int) -> "BaseAlgorithm":
     from stable_baselines3 import DDPG
     from stable_baselines3.common.noise import NormalActionNoise
@@ -48,16 +62,9 @@ def _ddpg(env: "DeviceVecEnv", steps: int, seed: int) -> "BaseAlgorithm":
         "MlpPolicy",
         env,
         learning_rate=LinearSchedule(1e-3, 1e-5, 1.0),
-        gamma=0.0,
-        buffer_size=400 * env.num_envs,
-        learning_starts=steps // 20 * env.num_envs,
-        batch_size=512,
-        train_freq=1,
         gradient_steps=2,
         action_noise=NormalActionNoise(np.zeros(size), np.full(size, 0.3)),
-        policy_kwargs={"net_arch": LAYERS},
-        seed=seed,
-        device="cpu",
+        **_replayed(env, steps, seed),
     )
 
 
@@ -69,17 +76,10 @@ def _dqn(env: "DeviceVecEnv", steps: int, seed: int) -> "BaseAlgorithm":
         "MlpPolicy",
         env,
         learning_rate=LinearSchedule(1e-3, 1e-4, 1.0),
-        gamma=0.0,
-        buffer_size=400 * env.num_envs,
-        learning_starts=steps // 20 * env.num_envs,
-        batch_size=512,
-        train_freq=1,
         gradient_steps=4,
         exploration_fraction=0.5,
         exploration_final_eps=0.03,
-        policy_kwargs={"net_arch": LAYERS},
-        seed=seed,
-        device="cpu",
+        **_replayed(env, steps, seed),
     )
 
 

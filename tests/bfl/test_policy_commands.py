@@ -9,7 +9,8 @@ import pytest
 
 from bfl import policy_training
 from policy import agents, shelf
-from policy.learner import LearningParams, SharedLearner
+from policy.learner import SharedLearner
+from policy.learning import LearningParams
 from policy.parameters import LatencyParams
 from policy.planner import Policy
 from tests.bfl.conftest import Command

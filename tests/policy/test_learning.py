@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from policy.a2c import Advantages, StepParams, surrogate
+from policy.a2c import Advantages, surrogate
 from policy.errors import PolicyError
+from policy.flat_learner import FlatLearner
 from policy.hybrid import Heads, Sample
 from policy.latency import latency_of
-from policy.learner import FlatLearner, Learner, LearningParams, SharedLearner, decision_from, new_learner, repeated
+from policy.learner import Learner, SharedLearner, decision_from, repeated
+from policy.learning import LearningParams, StepParams
 from policy.parameters import LatencyParams
-from policy.train import Training, one_thread
+from policy.train import Training, new_learner, one_thread
 from policy.trust_region import flat_parameters
 from policy.world import new_state
 

@@ -16,7 +16,7 @@ from torch import nn
 from policy.errors import ObservationError, PolicyError
 from policy.flat_networks import FlatActor
 from policy.latency import latency_of
-from policy.learner import LearningParams
+from policy.learning import LearningParams
 from policy.matching import matched_choices
 from policy.networks import SharedActor
 from policy.parameters import LatencyParams

@@ -11,7 +11,7 @@ from policy.agents import LEARNERS, UPDATES
 from policy.baselines.heuristics import greedy_channel
 from policy.baselines.library import LIBRARY_AGENTS
 from policy.errors import PolicyError
-from policy.learner import LearningParams
+from policy.learning import LearningParams
 from policy.parameters import LatencyParams
 from policy.shelf import Shelf, validated_s
 from policy.weights import read_weights

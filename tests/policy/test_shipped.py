@@ -9,7 +9,7 @@ from policy.agents import fixed_agent
 from policy.baselines.heuristics import threshold
 from policy.evaluation import evaluated, ratio
 from policy.latency import latency_of
-from policy.learner import LearningParams
+from policy.learning import LearningParams
 from policy.optimum import near_optimum
 from policy.parameters import LatencyParams
 from policy.planner import Policy
