@@ -40,7 +40,8 @@ def run(scheme: str, partition: str, seed: int, rounds: int, out: Path) -> float
         flags = ["--resume", str(folder)]
         if not (folder / "config.toml").exists():
             flags = ["--scheme", scheme, "--partition", partition, "--seed", str(seed), "--rounds", str(rounds)]
-            flags += ["--data-per-round", "all", "--planner", "fixed:0,4,5", "--threads", "1", "--out", str(folder)]
+            flags += ["--data-per-round", "all", "--planner", "fixed:0,4,5", "--filter", "none"]
+            flags += ["--threads", "1", "--out", str(folder)]
         command = [sys.executable, "-m", "bfl", "simulate", *flags]
         finished = subprocess.run(command, capture_output=True, text=True)
         if finished.returncode:

@@ -21,7 +21,9 @@ def one(devices: int, rounds: int) -> None:
     from bfl.config import read_settings
 
     with tempfile.TemporaryDirectory() as folder:
-        settings = read_settings(flags={"devices": devices, "rounds": rounds, "evaluate-every": 0})
+        flags: dict[str, object] = {"devices": devices, "rounds": rounds, "evaluate-every": 0}
+        flags |= {"scheme": "consensus-no-chain", "planner": "fixed", "filter": "none"}  # training alone
+        settings = read_settings(flags=flags)
         ready = simulation.start(settings, Path(folder) / "run")
         summary = simulation.run(ready, lambda _: None)
         nodes = ready.federation.servers[0].current.closed

@@ -30,7 +30,7 @@ from torch.nn import functional as F
 
 from benchmarks.memory import PeakMemory
 from bfl import simulation
-from bfl.config import flat, read_settings
+from bfl.config import read_settings
 from clients.batches import NodeKey, mini_batches
 from clients.data import Dataset, load_dataset
 from clients.memory import keep_freed_memory
@@ -104,7 +104,7 @@ def ray_job(settings: Settings) -> Callable[[], float]:
     from flwr.serverapp import Grid, ServerApp
     from flwr.simulation import run_simulation
 
-    config: Any = {**flat(settings), "threads": 1}
+    config: Any = {**settings.flat(), "threads": 1}
     client, server = ClientApp(), ServerApp()
 
     def configured(context: Context) -> Context:  # run_simulation hands out an empty run configuration
@@ -157,7 +157,8 @@ def best_threads(settings: Settings, dataset: Dataset) -> int:
 
 def measure(devices: int, rounds: int, repeats: int, with_ray: bool) -> list[tuple[str, float, float]]:
     """(name, seconds per round, peak MB) of every contender, alternating."""
-    flags = {"devices": devices, "rounds": rounds, "evaluate-every": 0}
+    flags: dict[str, object] = {"devices": devices, "rounds": rounds, "evaluate-every": 0}
+    flags |= {"scheme": "consensus-no-chain", "planner": "fixed", "filter": "none"}  # what the bare loop does
     settings = read_settings(flags=flags)
     dataset = load_dataset("fashion-mnist", "", 0)
     cores = os.cpu_count() or 1

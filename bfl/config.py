@@ -10,7 +10,7 @@ import tomli_w
 
 from bfl.errors import ConfigError
 from clients.errors import ParameterError
-from clients.parameters import DataParams, TrainingParams, key_of, nearest, read_params
+from clients.parameters import DataParams, TrainingParams, key_of, nearest
 from edge_servers.parameters import RoundParams, Settings
 
 PARAMS = (RoundParams, DataParams, TrainingParams)
@@ -37,7 +37,7 @@ def read_settings(
         check_keys(values, source)
         merged |= values
     try:
-        return Settings(*(read_params(cls, merged) for cls in PARAMS))  # type: ignore[arg-type]
+        return Settings.read(merged)
     except ParameterError as error:
         raise ConfigError(str(error)) from error
 
@@ -69,12 +69,6 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def flat(settings: Settings) -> dict[str, object]:
-    """Every setting by its key: what `config.toml` and Flower's run configuration hold."""
-    parts = (settings.rounds, settings.data, settings.training)
-    return {key_of(name): value for part in parts for name, value in dataclasses.asdict(part).items()}
-
-
 def write_toml(settings: Settings, path: Path) -> None:
     """All settings of a run, so that `--config` with this file repeats it."""
-    path.write_text(tomli_w.dumps(flat(settings)), encoding="utf-8")
+    path.write_text(tomli_w.dumps(settings.flat()), encoding="utf-8")

@@ -25,11 +25,11 @@ Fault = Callable[[Message], Message | None]
 class SimulatedClock:
     """Time that passes only when somebody waits: a device that never answers costs no real time."""
 
-    def __init__(self) -> None:
-        self._now_s = 0.0
+    def __init__(self, now_s: float = 0.0) -> None:
+        self._now_s = now_s
 
     def now(self) -> float:
-        """Simulated seconds since the start."""
+        """Simulated seconds since the start, or on a chain since 1970."""
         return self._now_s
 
     def sleep(self, seconds: float) -> None:

@@ -50,9 +50,22 @@ class RunDisplay:
         else:
             told = self._told if report.scores else "not evaluated"
             print(f"round {report.round}/{self._rounds}  {told}  {seconds:.2f} s", flush=True)
+        for told in _trouble(report):
+            self._console.print(Text(f"round {report.round}: {told}", style="yellow"), soft_wrap=True)
         for refusal in report.refused:
             told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
+
+
+def _trouble(report: RoundReport) -> list[str]:
+    """Who lied or failed, and what became of it."""
+    said = [f"server {m} failed as leader, the next in rank went on" for m in report.failed_leaders]
+    for who in dict.fromkeys(offence.offender for offence in report.offences):
+        first = next(offence for offence in report.offences if offence.offender == who)
+        said.append(f"{first.detail} ({first.kind})")
+    if report.offences and report.excluded:
+        said.append("excluded: " + ", ".join(f"server {m}" for m in report.excluded))
+    return said
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
@@ -68,7 +81,13 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "time": f"{summary['wall-seconds']:.1f} s in all, {summary['seconds-per-round'] or 0:.3f} s per round "
         "without evaluation",
         "refused": f"{summary['refused']} gradients",
+        "planner": f"{summary['planner']}, {summary['offloaded'] or 0:.1f} devices offload in a round",
     }
+    for kind, terms in summary["latency"].items():
+        rows[f"latency, {kind}"] = f"T {terms['T']:.2f} s, T_wall {terms['T_wall']:.2f} s per round (simulated)"
+    if summary["blocks"]:
+        rows["offences"] = f"{summary['offences']} found"
+        rows["chain"] = f"{summary['blocks']} blocks, head 0x{summary['head']}"
     for name, value in rows.items():
         table.add_row(name, value)
     return table

@@ -1,4 +1,4 @@
-"""A run on disk: config.toml, metrics.jsonl, checkpoint.npz, summary.json, model.pt, plots/.
+"""A run on disk: config.toml, metrics.jsonl, chain.db or checkpoint.npz, summary.json, model.pt, plots/.
 
 After every round the folder is complete: whatever kills the process, `--resume` goes on from the last finished round.
 """
@@ -102,10 +102,25 @@ class RunFolder:
 
     def append_round(self, report: RoundReport, wall_s: float, standings: Sequence[Standing]) -> None:
         """Record a finished round: its metrics line first, then the checkpoint that makes it count."""
+        size = self.append_metrics(report)
+        self.save_checkpoint(Checkpoint(tuple(standings), size, wall_s))
+
+    def append_metrics(self, report: RoundReport) -> int:
+        """Record a round's numbers alone; on a chain the block is what makes it count. Returns the file's size."""
         with self.metrics_path.open("ab") as file:
             file.write(json.dumps(metrics_of(report)).encode() + b"\n")
-            size = file.tell()
-        self.save_checkpoint(Checkpoint(tuple(standings), size, wall_s))
+            return file.tell()
+
+    def cut_metrics(self, rounds: int) -> int:
+        """Keep the whole lines of the first `rounds` rounds; returns how many there are."""
+        kept, size = 0, 0
+        with self.metrics_path.open("rb") as file:
+            for line in file:
+                if kept == rounds or not _is_round(line, kept + 1):
+                    break
+                kept, size = kept + 1, size + len(line)
+        os.truncate(self.metrics_path, size)
+        return kept
 
     def metrics(self) -> list[dict[str, Any]]:
         """All recorded rounds."""
@@ -169,6 +184,14 @@ class RunFolder:
         return content
 
 
+def _is_round(line: bytes, round_: int) -> bool:
+    """Whether a line of metrics is whole, and of this round."""
+    try:
+        return line.endswith(b"\n") and json.loads(line)["round"] == round_
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def metrics_of(report: RoundReport) -> dict[str, Any]:
     """One line of metrics.jsonl. Apart from `seconds`, the same seed gives the same line (P11)."""
     return {
@@ -183,6 +206,13 @@ def metrics_of(report: RoundReport) -> dict[str, Any]:
         "divergence": report.divergence,
         "consensus-error": report.consensus_error,
         "refused": [asdict(refusal) for refusal in report.refused],
+        "offloaded": report.offloaded,
+        "latency": {kind: dict(terms) for kind, terms in report.latency.items()},
+        "offences": [asdict(offence) for offence in report.offences],
+        "excluded": list(report.excluded),
+        "failed-leaders": list(report.failed_leaders),
+        "block": report.block,
+        "block-bytes": report.block_bytes,
         "seconds": {phase: round(seconds, 6) for phase, seconds in report.seconds.items()},
     }
 

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from bfl.attacks import conduct_of, poisoned, read_attacks
 from bfl.environment import describe_environment, differences, use_threads
 from bfl.errors import RunFolderError
 from bfl.grid import InProcessGrid, SimulatedClock
@@ -25,9 +26,14 @@ from clients.models import network_for, with_parameters
 from clients.partition import Share, partition
 from edge_servers.federation import Federation, RoundReport, found_federation
 from edge_servers.graph import make_graph
+from edge_servers.oversight import deterministic_filter
 from edge_servers.parameters import Settings
 from edge_servers.planning import make_planner
 from edge_servers.standing import Standing
+
+if TYPE_CHECKING:
+    from clients.wallet import Wallet
+    from edge_servers.chain_hosting import ChainHosting
 
 LAST_EVALUATIONS = 5
 
@@ -42,6 +48,8 @@ class Simulation:
     network: nn.Module
     environment: dict[str, Any]
     wall_s: float = 0.0
+    hosting: "ChainHosting | None" = None
+    """The chain's nodes, where there is one."""
 
     @property
     def dataset(self) -> Dataset:
@@ -57,6 +65,8 @@ class Simulation:
 def check_settings(settings: Settings) -> None:
     """Refuse what cannot work before any data is loaded."""
     make_graph(settings.rounds.graph, settings.rounds.edges)
+    deterministic_filter(settings.rounds.filter)
+    read_attacks(settings.rounds.attack, settings.rounds.edges, settings.data.devices)
     make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     _ = settings.training.hidden_sizes
 
@@ -67,12 +77,13 @@ def start(settings: Settings, out: Path) -> Simulation:
     dataset, shares, network = _prepare(settings)
     environment = describe_environment(settings, network)
     folder = RunFolder.create(out, settings, environment)
+    path = folder.path
     if can_plot():
         title = f"{dataset.name}, {settings.data.partition}: who holds what"
         labels = dataset.train.labels.numpy()
         plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
-    federation = _federate(settings, dataset, shares, network)
-    return Simulation(federation, folder, shares, network, environment)
+    federation, hosting = _federate(settings, dataset, shares, network, path)
+    return Simulation(federation, folder, shares, network, environment, hosting=hosting)
 
 
 def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Simulation:
@@ -88,14 +99,42 @@ def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Sim
             + "\n  ".join(changed)
             + "\nResume it there, or add --allow-other-environment."
         )
+    if settings.rounds.is_on_chain:
+        return _resumed_on_chain(folder, settings, dataset, shares, network, environment)
     checkpoint = folder.load_checkpoint()
     if checkpoint:
         _check_rounds_left(folder, checkpoint.round, settings.rounds.rounds)
     folder.write_settings(settings)  # so that the next --resume knows how many rounds were asked for
-    federation = _federate(settings, dataset, shares, network)
+    federation, _ = _federate(settings, dataset, shares, network, path)
     if checkpoint:
         restore(federation, checkpoint)
     return Simulation(federation, folder, shares, network, environment, checkpoint.wall_s if checkpoint else 0.0)
+
+
+def _resumed_on_chain(
+    folder: RunFolder,
+    settings: Settings,
+    dataset: Dataset,
+    shares: list[Share],
+    network: nn.Module,
+    environment: dict[str, Any],
+) -> Simulation:
+    """Where the chain stands is where the run stands; metrics of sealed rounds that were not written are made up."""
+    from edge_servers.recovery import recovered_report
+
+    federation, hosting = _federate(settings, dataset, shares, network, folder.path)
+    if hosting is None:
+        raise RunFolderError(f"{folder.path} has no chain")
+    try:
+        _check_rounds_left(folder, federation.round, settings.rounds.rounds)
+        folder.write_settings(settings)
+        for round_ in range(folder.cut_metrics(federation.round) + 1, federation.round + 1):
+            folder.append_metrics(recovered_report(federation, hosting.nodes[0], hosting.checkers[0], round_))
+    except BaseException:
+        hosting.close()
+        raise
+    wall_s = sum(sum(line["seconds"].values()) for line in folder.metrics())
+    return Simulation(federation, folder, shares, network, environment, wall_s, hosting)
 
 
 def _check_rounds_left(folder: RunFolder, done: int, wanted: int) -> None:
@@ -124,13 +163,18 @@ def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict
         for report in federation.rounds():
             with _undisturbed():
                 recorded = recorded_standings(federation)
-                folder.append_round(report, time.perf_counter() - began, recorded)
+                if simulation.hosting is None:
+                    folder.append_round(report, time.perf_counter() - began, recorded)
+                else:
+                    folder.append_metrics(report)
             on_round(report)
     except KeyboardInterrupt:
         status = "interrupted"
     try:
         return finish(simulation, recorded, status, time.perf_counter() - began)
     finally:
+        if simulation.hosting is not None:
+            simulation.hosting.close()
         folder.release()
 
 
@@ -178,7 +222,8 @@ def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str
     settings = simulation.settings
     evaluated = [line for line in metrics if line["accuracy"] is not None][-LAST_EVALUATIONS:]
     losses = [line["loss"] for line in evaluated if line["loss"] is not None]
-    training = [sum(s for phase, s in line["seconds"].items() if phase != "evaluate") for line in metrics]
+    timed = [line["seconds"] for line in metrics if line["seconds"]]
+    training = [sum(s for phase, s in seconds.items() if phase != "evaluate") for seconds in timed]
     return {
         "status": status,
         "scheme": settings.rounds.scheme,
@@ -196,7 +241,26 @@ def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str
         "edges": settings.rounds.edges,
         "parameters": sum(p.numel() for p in simulation.network.parameters()),
         "refused": sum(len(line["refused"]) for line in metrics),
+        "planner": settings.rounds.planner,
+        "offloaded": _mean([line["offloaded"] for line in metrics]),
+        "latency": _mean_latency(metrics),
+        "offences": sum(len(line["offences"]) for line in metrics),
+        "blocks": len([line for line in metrics if line["block"]]),
+        "head": metrics[-1]["block"] if metrics else "",
         "environment": simulation.environment,
+    }
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _mean_latency(metrics: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Mean T and T_wall over the rounds, as the paper counts and as the round really was (P24)."""
+    kinds = metrics[-1]["latency"] if metrics else {}
+    return {
+        kind: {term: float(np.mean([line["latency"][kind][term] for line in metrics])) for term in ("T", "T_wall")}
+        for kind in kinds
     }
 
 
@@ -209,7 +273,41 @@ def _prepare(settings: Settings) -> tuple[Dataset, list[Share], nn.Module]:
     return dataset, shares, network_for(dataset, settings.training, data.seed)
 
 
-def _federate(settings: Settings, dataset: Dataset, shares: list[Share], network: nn.Module) -> Federation:
-    devices = [Device(n, dataset.train, share, network) for n, share in enumerate(shares)]
+def _federate(
+    settings: Settings, dataset: Dataset, shares: list[Share], network: nn.Module, folder: Path
+) -> tuple[Federation, "ChainHosting | None"]:
+    """Devices, servers and, where the scheme wants it, their chain; whoever should misbehave will."""
+    attacks = read_attacks(settings.rounds.attack, settings.rounds.edges, settings.data.devices)
+    clock = SimulatedClock()
+    hosting = None
+    wallets: list[Wallet | None] = [None] * len(shares)
+    if settings.rounds.is_on_chain:
+        hosting, clock, wallets = _chain_of(settings, network, folder)
+    devices = [
+        poisoned(Device(n, dataset.train, share, network, wallet=wallet), attacks, dataset.classes)
+        for n, (share, wallet) in enumerate(zip(shares, wallets, strict=True))
+    ]
     grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk)
-    return found_federation(grid, settings, dataset, network, SimulatedClock(), grid.train)
+    try:
+        federation = found_federation(grid, settings, dataset, network, clock, grid.train, hosting)
+        for server in federation.servers:
+            server.conduct = conduct_of(attacks, server.index, settings, server.network.name)
+        if hosting is not None:
+            hosting.admit(wallet for wallet in wallets if wallet is not None)
+    except BaseException:
+        if hosting is not None:
+            hosting.close()
+        raise
+    return federation, hosting
+
+
+def _chain_of(
+    settings: Settings, network: nn.Module, folder: Path
+) -> tuple["ChainHosting", SimulatedClock, list["Wallet | None"]]:
+    """Imported here: py-evm takes a second, and is an extra."""
+    from clients.wallet import Wallet
+    from edge_servers.chain_hosting import START_S, ChainHosting
+
+    clock = SimulatedClock(START_S)
+    hosting = ChainHosting(settings, network, clock, folder)
+    return hosting, clock, [Wallet(hosting.account("device", n)) for n in range(settings.data.devices)]

@@ -183,11 +183,15 @@ class Connection:
             self._await_receipt(sent, account, data, deadline_s)
         return sent
 
+    def nonce(self, sender: bytes) -> int:
+        """The nonce of a sender's next transaction, everything pending counted."""
+        return _read_number(self.request("eth_getTransactionCount", Web3.to_hex(sender), "pending"))
+
     def _envelope(self, account: LocalAccount, gas: int) -> Envelope:
-        nonce = self.request("eth_getTransactionCount", account.address, "pending")
+        nonce = self.nonce(address_of(account))
         with translated():
             fees = (0, 0) if self.is_embedded else _fees(self.web3)
-        return Envelope(self.chain_id, _read_number(nonce), gas, self.registry, *fees)
+        return Envelope(self.chain_id, nonce, gas, self.registry, *fees)
 
     def _await_receipt(self, sent: bytes, account: LocalAccount, data: bytes, deadline_s: float) -> None:
         receipt = await_receipt(self.web3, sent, deadline_s)

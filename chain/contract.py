@@ -25,6 +25,8 @@ MAX_STEP = 100
 # As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
 MAX_BATCH = 64
 _LONGEST_BATCH = 4 + 32 * (2 + 2 * (1 + MAX_BATCH))
+_WORD = 32
+_WORDS = {"uint256", "bytes32"}
 _ABI_ERRORS = (DecodingError, EncodingError, OverflowError, UnicodeDecodeError)
 
 
@@ -191,6 +193,8 @@ def decode_call(data: bytes) -> Call:
         raise NotRegistryCallError(f"found selector 0x{data[:4].hex()}, expected a function of the registry")
     if "address[]" in function.types and len(data) > _LONGEST_BATCH:
         raise NotRegistryCallError(f"found {len(data)} bytes of {function.name}, expected at most {_LONGEST_BATCH}")
+    if set(function.types[:-1]) <= _WORDS and function.types[-1:] == ("bytes",):
+        return Call(function.name, dict(zip(function.arguments, _words_and_bytes(function, data), strict=True)))
     try:
         values = eth_abi.decode(function.types, data[4:])
         canonical = eth_abi.encode(function.types, values)
@@ -199,6 +203,25 @@ def decode_call(data: bytes) -> Call:
     if canonical != data[4:]:  # two readers could disagree about what it says
         raise NotRegistryCallError(f"the arguments of {function.name} are not in the ABI's canonical form")
     return Call(function.name, dict(zip(function.arguments, values, strict=True)))
+
+
+def _words_and_bytes(function: Function, data: bytes) -> list[Any]:
+    """The arguments of a call with numbers, digests and one payload at the end: the posts, megabytes in a round.
+
+    Each form has one place: words, the payload's offset behind them, its length, itself, zeros up to a whole word.
+    """
+    words = len(function.types) - 1
+    start = 4 + _WORD * (words + 2)
+    length = int.from_bytes(data[start - _WORD : start], "big")
+    padded = start + -(-length // _WORD) * _WORD
+    offset = int.from_bytes(data[start - 2 * _WORD : start - _WORD], "big")
+    if len(data) < start or offset != _WORD * (words + 1) or len(data) != padded or any(data[start + length :]):
+        raise NotRegistryCallError(f"the arguments of {function.name} are not in the ABI's canonical form")
+    values: list[Any] = []
+    for i, kind in enumerate(function.types[:-1]):
+        word = data[4 + _WORD * i : 4 + _WORD * (i + 1)]
+        values.append(bytes(word) if kind == "bytes32" else int.from_bytes(word, "big"))
+    return [*values, bytes(data[start : start + length])]
 
 
 def split_payload(payload: bytes) -> list[bytes]:

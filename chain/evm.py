@@ -1,11 +1,12 @@
 """py-evm fitted to our chain: its state on our store, our transactions as its own, a watch on what code reads."""
 
+import functools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from eth.abc import ComputationAPI
+from eth.abc import ComputationAPI, MessageAPI, StateAPI, TransactionContextAPI
 from eth.db.atomic import AtomicDBWriteBatch
 from eth.db.backends.base import BaseAtomicDB
 from eth.vm.forks.london.computation import LondonComputation
@@ -51,7 +52,21 @@ class NodeDatabase(BaseAtomicDB):  # type: ignore[misc]
 
 
 class _Computation(LondonComputation):  # type: ignore[misc]
-    """Notes when a contract looks at what the builder of a block may still change."""
+    """Notes when a contract looks at what the builder of a block may still change.
+
+    Where code may be jumped to is found once for the registry, not once for every call.
+    """
+
+    def __init__(self, state: StateAPI, message: MessageAPI, transaction_context: TransactionContextAPI) -> None:
+        super().__init__(state, message, transaction_context)
+        if message.code:
+            self.code.valid_positions, self.code.invalid_positions = _positions(bytes(message.code))
+
+
+@functools.lru_cache(maxsize=4)
+def _positions(_code: bytes) -> tuple[set[int], set[int]]:
+    """Valid and invalid positions of a code, filled as calls meet them."""
+    return set(), set()
 
 
 def _watched(opcode: Any) -> Any:

@@ -6,7 +6,7 @@ Every byte of a block hangs on its header, every header on its parent, and the i
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +50,9 @@ class Inspection:
     """Of the blocks, by number."""
 
 
+OnBlock = Callable[[Block, list[Post], Inspection], Any]
+
+
 class Inspector:
     """Follows a chain from block 0; `check` raises `InspectionError` at the first thing that does not fit."""
 
@@ -61,6 +64,7 @@ class Inspector:
         self._posted: set[tuple[Any, ...]] = set()
         self._chunks: dict[bytes, list[bytes]] = {}
         self._terms = (1, 1)  # term cap, turn in seconds
+        self.posts: list[Post] = []  # of the last block
         self.found = Inspection()
 
     def check(self, block: Block) -> None:
@@ -94,6 +98,7 @@ class Inspector:
             with _at(index, transaction.hash):
                 posts.append(read_post(transaction, self._genesis))
         check_order(posts)
+        self.posts = posts
         self._plan, self._posted, self._chunks = b"", set(), {}
         for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
             with _at(index, post.transaction.hash):
@@ -216,8 +221,7 @@ class Inspector:
         self.found.sealed[header.winner] += 1
 
     def _check_turn(self, server: bytes, header: Header) -> None:
-        round_ = header.block_number - FOUNDING_BLOCK
-        excluded = [who for who, last in self.found.excluded_through.items() if last >= round_]
+        excluded = [who for who, k in self.found.excluded_through.items() if k >= header.block_number - FOUNDING_BLOCK]
         rank = rank_of(server, self._headers, self._membership(), excluded)
         waited = header.timestamp - self._headers[-1].timestamp
         if rank is None or (rank > 0 and waited < rank * self._terms[1]):
@@ -229,18 +233,19 @@ class Inspector:
 
 def check_roots(block: Block) -> None:
     """Every byte of a block hangs on its header."""
-    header = block.header
-    if trie_root([transaction.raw for transaction in block.transactions]) != header.transaction_root:
+    if trie_root([transaction.raw for transaction in block.transactions]) != block.header.transaction_root:
         raise TransactionRootError("its transactions are not those the header commits to")
-    found = (
-        trie_root([receipt.encoded for receipt in block.receipts]),
-        block_bloom(block.receipts),
-        block.receipts[-1].gas_used if block.receipts else 0,
-    )
-    if found != (header.receipt_root, header.bloom, header.gas_used):
-        raise ReceiptRootError("its receipts are not those the header commits to")
+    check_receipts(block.header, block.receipts)
     if len(block.transactions) != len(block.receipts):
         raise ReceiptRootError(f"{len(block.transactions)} transactions have {len(block.receipts)} receipts")
+
+
+def check_receipts(header: Header, receipts: Sequence[Receipt]) -> None:
+    """Raise `ReceiptRootError` unless the header commits to these receipts."""
+    gas = receipts[-1].gas_used if receipts else 0
+    found = trie_root([receipt.encoded for receipt in receipts]), block_bloom(receipts), gas
+    if found != (header.receipt_root, header.bloom, header.gas_used):
+        raise ReceiptRootError("its receipts are not those the header commits to")
 
 
 @contextlib.contextmanager
@@ -252,11 +257,10 @@ def _at(index: int, transaction_hash: bytes) -> Iterator[None]:
         raise InspectionError(f"transaction {index} (0x{transaction_hash.hex()}): {error}") from error
 
 
-def inspect_chain(archive: Archive, progress: Callable[[int, int], Any] | None = None) -> Inspection:
-    """Check a whole chain; `InspectionError` names the first place that does not fit.
-
-    `progress` is called with the number of blocks done and of all.
-    """
+def inspect_chain(
+    archive: Archive, progress: Callable[[int, int], Any] | None = None, on_block: OnBlock | None = None
+) -> Inspection:
+    """Check a whole chain; `InspectionError` names the first misfit. `progress` hears how many blocks of all fit."""
     inspector = Inspector(archive.genesis)
     with _reading("the head"):
         head = archive.head()
@@ -264,6 +268,8 @@ def inspect_chain(archive: Archive, progress: Callable[[int, int], Any] | None =
         with _reading(f"block {number}"):
             block = archive.block(number)
         inspector.check(block)
+        if on_block is not None:
+            on_block(block, inspector.posts, inspector.found)
         if progress is not None:
             progress(number + 1, head.block_number + 1)
     last = inspector.found.hashes[-1]

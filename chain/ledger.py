@@ -14,7 +14,7 @@ from eth_hash.auto import keccak
 from web3 import Web3
 
 from chain import contract
-from chain.connection import Connection, web3_over_http
+from chain.connection import Connection, read_bytes, web3_over_http
 from chain.contract import address_in, call_gas, encode_call, events
 from chain.errors import DeadlineError, LedgerError
 from chain.headers import Header
@@ -22,7 +22,7 @@ from chain.keys import address_of
 from chain.posts import Flag, Post, PostReader
 from chain.proof import ModelProof, TransactionProof
 from chain.seal import contract_puzzle
-from chain.transactions import Transaction
+from chain.transactions import Transaction, decode_transaction
 from chain.turns import FOUNDING_BLOCK, Membership
 
 __all__ = ["Flag", "Ledger", "MiningTask", "Post"]
@@ -118,6 +118,19 @@ class Ledger(PostReader):
         """Vote for a new participant; its home is itself for a server."""
         return self._send("vote", participant, home)
 
+    def submit_raw(self, raw: bytes) -> bytes:
+        """Post what somebody else has signed: an edge server passes on its devices' gradients."""
+        return self._connection.request_bytes("eth_sendRawTransaction", Web3.to_hex(raw))
+
+    def conflicts(self) -> list[tuple[Transaction, Transaction]]:
+        """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+        pairs = self._connection.request("bfl_conflicts")
+        return [(decode_transaction(read_bytes(a)), decode_transaction(read_bytes(b))) for a, b in pairs]
+
+    def drop(self, transaction_hash: bytes) -> bool:
+        """Leave a pending transaction out of what the node builds (our own node only)."""
+        return bool(self._connection.request("bfl_dropTransaction", Web3.to_hex(transaction_hash)))
+
     def _post(self, name: str, head: tuple[Any, ...], round_: int, slot: int, payload: bytes) -> bytes:
         digest = keccak(payload)
         limit = self._connection.payload_bytes
@@ -188,9 +201,32 @@ class Ledger(PostReader):
         """Digest of the last model."""
         return bytes(self._connection.ask("model_digest"))
 
+    def nonce(self, sender: bytes) -> int:
+        """The nonce of a sender's next post."""
+        return self._connection.nonce(sender)
+
+    def parent_hash(self) -> bytes:
+        """The block that the running round builds on."""
+        return bytes(self._connection.ask("parent_hash"))
+
+    def parent_time(self) -> int:
+        """When the running round began: the time of its parent block (our own node), or of the last seal."""
+        return int(self._connection.ask("parent_time"))
+
     def plan_digest(self) -> bytes:
         """Digest of the last plan."""
         return bytes(self._connection.ask("plan_digest"))
+
+    def round_posts(self, round_: int) -> list[Post]:
+        """Everything that was posted in a round, slot by slot."""
+        slots = (contract.PLAN, contract.GRADIENT, contract.CLOSE, contract.MODEL)
+        found = [post for slot in slots for post in self.posts(round_, slot).values()]
+        for step in range(contract.MAX_STEP + 1):
+            iterates = self.iterates(round_, step)
+            if not iterates:
+                break
+            found += iterates.values()
+        return found
 
     # --- waiting
 

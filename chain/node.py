@@ -73,6 +73,7 @@ class Node:
         self._is_open = True
         self._pool = Pool(store, now, pool_bytes)
         self._candidates: dict[bytes, _Candidate] = {}
+        self._last: Block | None = None  # everybody asks for the newest block
         self.listeners: list[Callable[[str, bytes], None]] = []
         """Told ("transaction" | "block", bytes) of what this node has accepted."""
 
@@ -127,6 +128,8 @@ class Node:
     def block(self, which: int | bytes) -> Block | None:
         """A canonical block by number, or any block by hash."""
         block_hash = self._store.canonical_hash(which) if isinstance(which, int) else which
+        if self._last is not None and block_hash == self._last.header.hash:
+            return self._last
         if block_hash is None or self._store.find_header(block_hash) is None:
             return None
         return self._store.block(block_hash)
@@ -136,6 +139,11 @@ class Node:
         """A canonical header by number, or any header by hash."""
         block_hash = self._store.canonical_hash(which) if isinstance(which, int) else which
         return None if block_hash is None else self._store.find_header(block_hash)
+
+    @_locked
+    def block_bytes(self, block_hash: bytes) -> int:
+        """What a block takes on disk."""
+        return self._store.block_bytes(block_hash)
 
     @_locked
     def raw_block(self, which: int | bytes) -> bytes | None:
@@ -339,13 +347,15 @@ class Node:
                 root = body.execution.persist()
                 if root != header.state_root:
                     raise InvalidBlockError(f"block {header.block_number}: the state moved while it was sealed")
-                self._store.add_block(Block(header, transactions, body.receipts, difficulty))
+                block = Block(header, transactions, body.receipts, difficulty)
+                self._store.add_block(block)
                 if is_best:
                     undone = self._store.make_canonical(header, [transaction.hash for transaction in transactions])
         finally:
             if is_best:
                 self._candidates = {}
                 self._pool.follow(self._store.head(), undone)
+        self._last = block
         self._tell("block", encode_block(header, transactions) if self.listeners else b"")
         return header
 

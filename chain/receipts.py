@@ -19,6 +19,7 @@ from chain.transactions import TYPE
 
 _MALFORMED = (RLPException, RecursionError, ValueError, TypeError, KeyError, IndexError)
 _NO_PATH = (BadTrieProof, InvalidNibbles, InvalidNode, ValidationError)
+_NAMED_BY_HASH = 32
 _SHOWN_CHARACTERS = 200  # of an error that may quote a whole node
 
 
@@ -104,15 +105,23 @@ def _node(leaves: list[tuple[tuple[int, ...], bytes]], depth: int) -> list[Any]:
     branch: list[Any] = [b""] * 17
     for nibble in range(16):
         below = [(key, item) for key, item in leaves if key[depth] == nibble]
-        if below:
+        if len(below) == 1:
+            branch[nibble] = _leaf_reference(below[0][0][depth + 1 :], below[0][1])
+        elif below:
             branch[nibble] = _reference(_node(below, depth + 1))
     return branch
+
+
+@functools.lru_cache(maxsize=512)
+def _leaf_reference(path: tuple[int, ...], item: bytes) -> Any:
+    """As `_reference`; whoever builds a block proves its model next, and leaves are what costs time to hash."""
+    return _reference([_compact(path, is_leaf=True), item])
 
 
 def _reference(node: list[Any]) -> Any:
     """How a node names another: by hash, or whole if that is shorter."""
     encoded = rlp.encode(node, infer_serializer=False)
-    return keccak(encoded) if len(encoded) >= 32 else node
+    return keccak(encoded) if len(encoded) >= _NAMED_BY_HASH else node
 
 
 def _compact(nibbles: tuple[int, ...], is_leaf: bool) -> bytes:
@@ -124,7 +133,21 @@ def _compact(nibbles: tuple[int, ...], is_leaf: bool) -> bytes:
 
 def inclusion_proof(items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """The trie nodes on the way to item `index`, as bytes."""
-    return tuple(rlp.encode(node) for node in _trie(items).get_proof(rlp.encode(index)))
+    if any(len(item) < _NAMED_BY_HASH for item in items):  # small nodes are part of their parents
+        return tuple(rlp.encode(node) for node in _trie(items).get_proof(rlp.encode(index)))
+    leaves = [(bytes_to_nibbles(rlp.encode(i)), item) for i, item in enumerate(items)]
+    key, depth, nodes = leaves[index][0], 0, []
+    while True:
+        node = _node(leaves, depth)
+        nodes.append(rlp.encode(node, infer_serializer=False))
+        if len(leaves) == 1:
+            return tuple(nodes)
+        if len(node) == 17:
+            leaves = [(path, item) for path, item in leaves if path[depth] == key[depth]]
+            depth += 1
+        else:
+            while all(path[depth] == key[depth] for path, _ in leaves):
+                depth += 1
 
 
 def proven_item(root: bytes, index: int, proof: Sequence[bytes]) -> bytes:

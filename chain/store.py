@@ -247,6 +247,12 @@ class Store:
             self.total_difficulty(block_hash),
         )
 
+    def block_bytes(self, block_hash: bytes) -> int:
+        """What a block takes on disk: header, transactions, receipts."""
+        found = "SELECT length(header) + length(body) + length(receipts) FROM block WHERE hash = ?"
+        row = self._db.row(found, block_hash)
+        return int(row[0]) if row else 0
+
     def place(self, transaction_hash: bytes) -> tuple[int, int] | None:
         """(block number, position) of a transaction of the canonical chain."""
         row = self._db.row("SELECT block, position FROM place WHERE hash = ?", transaction_hash)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict
@@ -23,9 +23,13 @@ from clients.orders import (
     error_message,
     gradient_message,
     read_order,
+    signed_message,
 )
 from clients.partition import Share
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
+
+if TYPE_CHECKING:
+    from clients.wallet import Wallet
 
 TROUBLE = (
     ClientError,
@@ -49,6 +53,8 @@ class Device:
     share: Share
     network: nn.Module
     consent: Consent = Consent()
+    wallet: "Wallet | None" = None
+    """Its key and what it knows of the chain; None where there is no chain."""
 
     def introduce(self, message: Message) -> Message:
         """Who it is, what it holds, what it allows: asked once, at founding (P2)."""
@@ -87,7 +93,21 @@ class Device:
         expected = sum(p.numel() for p in self.network.parameters())
         if len(order.model) != expected:
             raise OrderError(f"order: the model has {len(order.model)} values, expected {expected}")
+        if self.wallet is not None:
+            self.wallet.check(order)
         return order
+
+    def report(self, order: Order, update: LocalUpdate, message: Message) -> Message:
+        """The reply with what was trained: on a chain a transaction under its own signature."""
+        if order.ledger is None or self.wallet is None:
+            return gradient_message(order, update.samples, update.iterations, update.values, message)
+        from clients.signing import signed_gradient
+
+        sizes = [parameter.numel() for parameter in self.network.parameters()]
+        signed = signed_gradient(
+            self.wallet.account, order.ledger, order.round, update.samples, update.iterations, update.values, sizes
+        )
+        return signed_message(order, signed, message)
 
     def hand_over(self, order: Order, message: Message) -> Message:
         """The data of this round, for the edge server that asked."""
@@ -119,11 +139,17 @@ def answer_orders(
             trainees.append((i, replace(order, model=shared)))
     for i, order, outcome in _train_orders(asked, trainees, engine, chunk, train):
         message = asked[i][1]
-        if isinstance(outcome, LocalUpdate):
-            replies[i] = gradient_message(order, outcome.samples, outcome.iterations, outcome.values, message)
-        else:
-            replies[i] = error_message(outcome, message, FAILED)
+        replies[i] = _reported(asked[i][0], order, outcome, message)
     return [replies[i] for i in range(len(asked))]
+
+
+def _reported(device: Device, order: Order, outcome: "LocalUpdate | ClientError", message: Message) -> Message:
+    if not isinstance(outcome, LocalUpdate):
+        return error_message(outcome, message, FAILED)
+    try:
+        return device.report(order, outcome, message)
+    except ClientError as error:
+        return error_message(error, message, FAILED)
 
 
 def _hand_over(device: Device, order: Order, message: Message) -> Message:

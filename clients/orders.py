@@ -6,7 +6,8 @@ gradient with its weight, or the data. Everything from outside is checked here, 
 
 import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from dataclasses import fields as dataclass_fields
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,21 @@ def vector_digest(vector: Vector) -> str:
 
 
 @dataclass(frozen=True)
+class LedgerTerms:
+    """What a device needs to post its gradient on a chain."""
+
+    chain_id: int
+    registry: str
+    frame_bytes: int
+    """Size class of the registry's payloads."""
+    nonce: int
+    codec: str
+    base_model: str
+    plan: str
+    """Digests on the ledger, in hex."""
+
+
+@dataclass(frozen=True)
 class Order:
     """One device's part of one round."""
 
@@ -51,6 +67,10 @@ class Order:
     deadline_s: float
     offload_to: int = -1
     """Server that should get the data; -1: train here."""
+    ledger: LedgerTerms | None = None
+    """On a chain: the device signs its gradient as a transaction."""
+    proof: bytes = b""
+    """On a chain: that the model is in a sealed block (P16)."""
 
     @property
     def message_type(self) -> str:
@@ -74,6 +94,8 @@ def order_messages(orders: Iterable[tuple[Order, int]]) -> list[Message]:
             records[order.model_digest] = one_array("model", order.model)
         fields = {key: getattr(order, key.replace("-", "_")) for key in _FIELDS}
         content = RecordDict({"order": ConfigRecord(fields), "model": records[order.model_digest]})
+        if order.ledger:
+            content["ledger"] = ConfigRecord({**asdict(order.ledger), "proof": order.proof})
         # It lives as long as its deadline: a device that was away must not work through the orders of dead rounds.
         lifetime_s = max(order.deadline_s, _SHORTEST_LIFETIME_S)
         messages.append(Message(content, node_id, order.message_type, group_id=str(order.round), ttl=lifetime_s))
@@ -98,7 +120,21 @@ def read_order(message: Message) -> Order:
         raise OrderError(f"order: seed is {fields['seed']!r}, expected 0 or more")
     _check_model(model, str(fields["model-digest"]))
     values: dict[str, Any] = {key.replace("-", "_"): value for key, value in fields.items() if key in _FIELDS}
+    if "ledger" in message.content:
+        ledger, proof = _read_terms(dict(_record(message, "ledger")))
+        values |= {"ledger": ledger, "proof": proof}
     return Order(model=model, **values)
+
+
+def _read_terms(fields: dict[str, Any]) -> tuple[LedgerTerms, bytes]:
+    proof = fields.pop("proof", None)
+    kinds: dict[str, Any] = {field.name: field.type for field in dataclass_fields(LedgerTerms)}
+    if fields.keys() != kinds.keys() or type(proof) is not bytes:
+        raise OrderError(f"order: found ledger terms {sorted(fields)}, expected {sorted(kinds)} and a proof")
+    for name, value in fields.items():
+        if type(value) is not kinds[name] or (kinds[name] is int and value < 0):
+            raise OrderError(f"order: ledger {name} is {value!r:.80}, expected {kinds[name].__name__}")
+    return LedgerTerms(**fields), proof
 
 
 def _check_model(model: NDArray[Any], digest: str) -> None:
@@ -120,6 +156,15 @@ class GradientReply:
     samples: int
     iterations: int
     values: NDArray[Any]
+
+
+@dataclass(frozen=True)
+class SignedReply:
+    """A trained device's answer on a chain: the signed transaction that posts its gradient."""
+
+    device: int
+    round: int
+    transaction: bytes
 
 
 @dataclass(frozen=True)
@@ -146,6 +191,12 @@ def gradient_message(order: Order, samples: int, iterations: int, values: Vector
     return Message(content, reply_to=reply_to)
 
 
+def signed_message(order: Order, transaction: bytes, reply_to: Message) -> Message:
+    """The reply of a device that trained and signed."""
+    about = ConfigRecord({"kind": "signed", "device": order.device, "round": order.round, "transaction": transaction})
+    return Message(RecordDict({"about": about}), reply_to=reply_to)
+
+
 def data_message(order: Order, images: NDArray[Any], labels: NDArray[np.int64], reply_to: Message) -> Message:
     """The reply of a device that offloads."""
     about = ConfigRecord({"kind": "data", "device": order.device, "round": order.round})
@@ -158,11 +209,16 @@ def error_message(error: ClientError, reply_to: Message, code: int) -> Message:
     return Message(Error(code, f"{type(error).__name__}: {error}"), reply_to=reply_to)
 
 
-def read_reply(message: Message) -> GradientReply | DataReply:
+def read_reply(message: Message) -> GradientReply | SignedReply | DataReply:
     """The reply in a message, or a `ReplyError`: its form is checked here, its meaning by the edge server."""
     try:
-        about, arrays = _record(message, "about"), _record(message, "arrays")
+        about = _record(message, "about")
         device, round_ = _whole(about, "device"), _whole(about, "round")
+        if about["kind"] == "signed":
+            if type(about["transaction"]) is not bytes:
+                raise ValueError("transaction is no bytes")
+            return SignedReply(device, round_, about["transaction"])
+        arrays = _record(message, "arrays")
         if about["kind"] == "data":
             return DataReply(device, round_, read_array(arrays, "images"), read_array(arrays, "labels"))
         weight = _record(message, "weight")

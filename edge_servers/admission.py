@@ -1,18 +1,22 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from flwr.app import Message
 
 from clients.errors import ReplyError
-from clients.orders import DataReply, GradientReply, read_reply
+from clients.orders import DataReply, GradientReply, SignedReply, read_reply
 from edge_servers.aggregation import norm
 from edge_servers.errors import GradientRefusedError
 from edge_servers.network import DeviceRecord, Task
 from edge_servers.parameters import RoundParams
 from edge_servers.planning import LOCAL
 from edge_servers.posts import Gradient, Plan
+
+_FLOAT32 = np.dtype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,8 @@ class Expected:
     model_digest: str
     task: Task
     bounds: RoundParams
+    open_signed: Callable[[bytes, str], Gradient] | None = None
+    """On a chain: reads the transaction that carries a gradient of this sender, and checks it as P6 says"""
 
     @property
     def samples(self) -> int:
@@ -53,6 +59,8 @@ def admitted_reply(message: Message | None, expected: Expected) -> Gradient | Da
             f"found an answer of device {reply.device} for round {reply.round}, "
             f"expected device {device.index}, round {plan.round}",
         )
+    if isinstance(reply, SignedReply):
+        return _admitted_signed(reply, expected)
     if isinstance(reply, GradientReply):
         return _admitted_gradient(reply, expected)
     if plan.assignment[device.index] == LOCAL:
@@ -61,7 +69,15 @@ def admitted_reply(message: Message | None, expected: Expected) -> Gradient | Da
     return reply
 
 
+def _admitted_signed(reply: SignedReply, expected: Expected) -> Gradient:
+    if expected.open_signed is None:
+        raise GradientRefusedError("malformed", "found a transaction, but this network has no chain")
+    return expected.open_signed(reply.transaction, expected.device.address)
+
+
 def _admitted_gradient(reply: GradientReply, expected: Expected) -> Gradient:
+    if expected.open_signed is not None:
+        raise GradientRefusedError("unsigned", "found a gradient without a signature; this network has a chain")
     check_origin(reply, expected)
     device = expected.device
     gradient = Gradient(
@@ -79,16 +95,16 @@ def _admitted_gradient(reply: GradientReply, expected: Expected) -> Gradient:
     return gradient
 
 
-def check_gradient(gradient: Gradient, size: int, bounds: RoundParams) -> None:
+def check_gradient(gradient: Gradient, size: int, bounds: RoundParams, dtype: "np.dtype[Any]" = _FLOAT32) -> None:
     """Raise `GradientRefusedError` unless the values are well-formed, finite and within bounds (P6).
 
     Bounds are per iteration: with |C_y| <= bound * e_y, eq. 8 gives |x_m| <= bound * sum_y D_y / D <= bound, so no
     honest server's sum can leave the fixed-point range.
     """
     values = gradient.values
-    if values.dtype != np.float32 or values.shape != (size,):
+    if values.dtype != dtype or values.shape != (size,):
         raise GradientRefusedError(
-            "malformed", f"found {values.dtype} of shape {values.shape}, expected float32 of ({size},)"
+            "malformed", f"found {values.dtype} of shape {values.shape}, expected {dtype} of ({size},)"
         )
     largest = float(np.abs(values).max())  # NaN and infinity show here too
     if not np.isfinite(largest):

@@ -1,9 +1,11 @@
 """The in-process board on which servers post and read (P21): the ledger's interface without a chain."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
+from clients.orders import Order
 from edge_servers.errors import BoardError
+from edge_servers.posts import Gradient, Plan
 
 _KEPT_ROUNDS = 1
 
@@ -32,6 +34,24 @@ class Board(Protocol):
     def wait_for(self, slot: Slot, senders: Iterable[str], deadline_s: float) -> dict[str, Any]:
         """What is there once all `senders` have posted, or at the deadline."""
 
+    def drop(self, slot: Slot, sender: str) -> None:
+        """Go on without a leader's post: the next in rank posts another."""
+
+    def post_twice(self, slot: Slot, sender: str, first: Any, second: Any) -> None:
+        """What an equivocator does: two posts for one slot; one of them counts."""
+
+    def endorse(self, round_: int, sender: str) -> None:
+        """Say that the block before this round was checked, where there are several nodes (P17)."""
+
+    def wait_turn(self, rank: int) -> None:
+        """Wait until whoever has this rank may lead the round (P12)."""
+
+    def with_terms(self, orders: list[Order], addresses: Sequence[str]) -> list[Order]:
+        """Orders to devices, with what each needs to post its gradient here."""
+
+    def opener(self, plan: Plan) -> Callable[[bytes, str], Gradient] | None:
+        """How a signed gradient is read; None where nobody signs."""
+
 
 class Clock(Protocol):
     """Time as an argument: the wall clock on a real machine, a simulated one in tests and simulation."""
@@ -59,6 +79,27 @@ class InProcessBoard:
         posts[sender] = body
         for old in [s for s in self._posts if s[0] <= slot[0] - _KEPT_ROUNDS]:
             del self._posts[old]
+
+    def drop(self, slot: Slot, sender: str) -> None:
+        """Forget a post."""
+        self._posts.get(slot, {}).pop(sender, None)
+
+    def post_twice(self, slot: Slot, sender: str, first: Any, second: Any) -> None:
+        """The first counts, and nobody notices the second."""
+        self.post(slot, sender, first)
+
+    def endorse(self, round_: int, sender: str) -> None:
+        """There are no blocks."""
+
+    def wait_turn(self, rank: int) -> None:
+        """Nobody waits: a leader that fails here fails at once."""
+
+    def with_terms(self, orders: list[Order], addresses: Sequence[str]) -> list[Order]:
+        """Orders as they are."""
+        return orders
+
+    def opener(self, plan: Plan) -> None:
+        """Nobody signs."""
 
     def read(self, slot: Slot) -> dict[str, Any]:
         """Posts of the slot by sender, in ascending order of address."""

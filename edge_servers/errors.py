@@ -31,3 +31,15 @@ class GradientRefusedError(EdgeError):
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(detail)
         self.reason = reason
+
+
+class ReplayError(EdgeError):
+    """A round whose posts do not follow from each other (P13)."""
+
+
+class LeaderFailedError(EdgeError):
+    """A leader that posted nothing in its time, or something wrong: the next in rank acts (P12)."""
+
+    def __init__(self, leader: str, detail: str) -> None:
+        super().__init__(detail)
+        self.leader = leader

@@ -1,33 +1,42 @@
 """A network of edge servers from its founding to its last round: what simulation and ServerApp have in common."""
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+import torch
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from torch import nn
 
 from clients.consent import Consent
-from clients.data import Dataset
+from clients.data import Dataset, Samples
 from clients.errors import ClientError
 from clients.evaluation import Scores, evaluate_model, mean_scores
-from clients.models import to_vector
 from clients.orders import INTRODUCE
 from clients.training import Trainer, local_updates
-from edge_servers import seal
-from edge_servers.board import Clock, InProcessBoard
+from edge_servers.board import Clock
 from edge_servers.errors import FederationError
 from edge_servers.graph import consensus_weight, make_graph
+from edge_servers.hosting import Hosting, OffChain
+from edge_servers.latency import real_terms
 from edge_servers.link import DeviceLink
-from edge_servers.network import DeviceRecord, Network, Task, home_server, simulated_address
+from edge_servers.network import DeviceRecord, Network, Task, home_server
+from edge_servers.oversight import VERDICTS, Accused
 from edge_servers.parameters import Settings
-from edge_servers.planning import make_planner
-from edge_servers.posts import Refusal
+from edge_servers.planning import LOCAL, make_planner
+from edge_servers.posts import Plan, Refusal
 from edge_servers.round import ALGORITHM_1
 from edge_servers.server import EdgeServer
-from edge_servers.standing import Standing
+from edge_servers.standing import Draft
+from policy.streams import Purpose, stream
+
+_CODEC_BYTES = {"fp32": 4, "fp16": 2, "int8": 1}
+_MODELS_OF_A_BLOCK = 20
+"""What a block would hold where there is none, in models"""
+_VALIDATION_SAMPLES = 500
 
 
 class WallClock:
@@ -57,6 +66,17 @@ class RoundReport:
     refused: tuple[Refusal, ...]
     scores: Scores | None
     seconds: dict[str, float]
+    offloaded: int = 0
+    """Devices that handed their data to a server."""
+    latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Simulated seconds by term: `paper` and `real` (P24)."""
+    offences: tuple[Accused, ...] = ()
+    excluded: tuple[int, ...] = ()
+    """Servers that may not post in the next round."""
+    failed_leaders: tuple[int, ...] = ()
+    block: str = ""
+    """Hash of the round's block; empty without a chain."""
+    block_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -66,6 +86,7 @@ class Federation:
     servers: Sequence[EdgeServer]
     dataset: Dataset
     settings: Settings
+    phases: Sequence[Callable[[Sequence[EdgeServer]], None]] = ALGORITHM_1
 
     @property
     def round(self) -> int:
@@ -79,16 +100,15 @@ class Federation:
 
     def run_round(self) -> RoundReport:
         """One round of Algorithm 1, timed by phase, evaluated where it is due."""
-        leader = self.servers[0].network.server_index(self.servers[0].leader)
         seconds = {}
-        for phase in ALGORITHM_1:
+        for phase in self.phases:
             start = time.perf_counter()
             phase(self.servers)
             seconds[phase.__name__] = time.perf_counter() - start
         start = time.perf_counter()
-        scores = self.evaluate() if self._is_evaluated(self.round) else None
+        scores = self.evaluate() if self.is_evaluated(self.round) else None
         seconds["evaluate"] = time.perf_counter() - start
-        return self._report(leader, scores, seconds)
+        return self._report(scores, seconds)
 
     def evaluate(self) -> Scores:
         """Accuracy and loss on the test set, averaged over the servers' models where they differ (L15)."""
@@ -97,26 +117,51 @@ class Federation:
         architecture = self.servers[0].task.architecture
         return mean_scores([evaluate_model(architecture, model, self.dataset.test) for model in distinct])
 
-    def _is_evaluated(self, round_: int) -> bool:
+    def is_evaluated(self, round_: int) -> bool:
+        """Whether a round's model is tried on the test set."""
         every = self.settings.rounds.evaluate_every
         return round_ == self.settings.rounds.rounds or (every > 0 and round_ % every == 0)
 
-    def _report(self, leader: int, scores: Scores | None, seconds: dict[str, float]) -> RoundReport:
+    def _report(self, scores: Scores | None, seconds: dict[str, float]) -> RoundReport:
         server = self.servers[0]
-        work = server.current
+        work, standing, index = server.current, server.standing, server.network.server_index
+        seal = server.sealer.find(standing.round)
+        block_bytes = seal.block_bytes if seal else 0
+        details = {refusal.node: refusal.detail for each in self.servers for refusal in each.current.refusals}
+        draft = next((each.draft for each in self.servers if each.draft is not None), None)
         return RoundReport(
             round=work.plan.round,
-            leader=leader,
+            leader=index(standing.reign.leader),
             phi=work.plan.phi,
             training_nodes=len(work.closed),
             samples=sum(gradient.samples for gradient in work.closed),
-            divergence=server.standing.divergence,
+            divergence=standing.divergence,
             consensus_error=server.consensus_gap(),
-            winner=server.standing.winner,
-            refused=work.refused,
+            winner=standing.winner,
+            refused=tuple(replace(refusal, detail=details.get(refusal.node, "")) for refusal in work.refused),
             scores=scores,
             seconds=seconds,
+            offloaded=sum(target != LOCAL for target in work.plan.assignment),
+            latency={} if draft is None else simulated_latency(draft, work.plan, server, self.settings, block_bytes),
+            offences=tuple(server.oversight.offences),
+            excluded=tuple(map(index, standing.excluded)),
+            failed_leaders=tuple(map(index, server.failed)),
+            block=standing.block_hash.hex() if block_bytes else "",
+            block_bytes=block_bytes,
         )
+
+
+def simulated_latency(
+    draft: Draft, plan: Plan, server: EdgeServer, settings: Settings, block_bytes: int
+) -> dict[str, Mapping[str, float]]:
+    """The plan's simulated latency, with the paper's constants and with what the round really moved (P24)."""
+    size, training = len(server.standing.model), settings.training
+    payload_bytes = size * _CODEC_BYTES[settings.rounds.codec]
+    real = real_terms(
+        draft.proposal, draft.state, payload_bytes, block_bytes or _MODELS_OF_A_BLOCK * 4 * size,
+        training.batch, training.iterations, server.network.graph, plan.phi, server.task.like.sample_bytes,
+    )  # fmt: skip
+    return {"paper": plan.latency_s, "real": real}
 
 
 def found_federation(
@@ -126,30 +171,40 @@ def found_federation(
     architecture: nn.Module,
     clock: Clock,
     trainer: Trainer = local_updates,
+    hosting: Hosting | None = None,
 ) -> Federation:
     """Ask every device who it is, then host all M servers over sub-grids of `grid`. `architecture` is model 0."""
     nodes, introduced = introduce_devices(grid, settings, clock)
-    network = make_network(introduced, settings)
-    task = Task(architecture, dataset.train, dataset.classes)
-    standing = Standing(0, to_vector(architecture), seal.founding_hash(settings.data.seed))
-    board = InProcessBoard(clock)
+    hosting = hosting or OffChain(settings, clock)
+    network = make_network(introduced, settings, hosting)
+    task = Task(architecture, dataset.train, dataset.classes, validation_data(dataset, settings))
+    stations, standing = hosting.open(network, architecture)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     servers = []
     for m in range(settings.rounds.edges):
         link = DeviceLink(grid, {d.index: nodes[d.index] for d in network.cluster(m)}, clock)
-        servers.append(EdgeServer(m, network, settings, task, board, link, planner, standing, trainer))
+        servers.append(EdgeServer(m, network, settings, task, stations[m], link, planner, standing, trainer))
     return Federation(servers, dataset, settings)
 
 
-def make_network(introduced: Sequence[tuple[int, Consent]], settings: Settings) -> Network:
+def validation_data(dataset: Dataset, settings: Settings) -> Samples | None:
+    """What servers judge gradients by under the filter `loss`: a public sample of the training data, by the seed."""
+    if not any(part in VERDICTS for part in settings.rounds.filter.split("+")):
+        return None
+    count = min(_VALIDATION_SAMPLES, len(dataset.train))
+    chosen = stream(settings.data.seed, Purpose.VALIDATION).choice(len(dataset.train), count, replace=False)
+    return dataset.train.select(torch.from_numpy(np.sort(chosen)))
+
+
+def make_network(introduced: Sequence[tuple[int, Consent]], settings: Settings, hosting: Hosting) -> Network:
     """The participants (P2) from what the devices said: samples and consent, by device."""
-    rounds, seed = settings.rounds, settings.data.seed
+    rounds = settings.rounds
     graph = make_graph(rounds.graph, rounds.edges)
     devices = tuple(
-        DeviceRecord(n, simulated_address(seed, "device", n), home_server(n, rounds.edges), samples, consent)
+        DeviceRecord(n, hosting.address("device", n), home_server(n, rounds.edges), samples, consent)
         for n, (samples, consent) in enumerate(introduced)
     )
-    servers = tuple(simulated_address(seed, "server", m) for m in range(rounds.edges))
+    servers = tuple(hosting.address("server", m) for m in range(rounds.edges))
     return Network(servers, devices, graph, consensus_weight(graph, rounds.weights))
 
 

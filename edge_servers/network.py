@@ -2,11 +2,15 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch import nn
 
 from clients.consent import Consent
 from clients.data import Samples
+from clients.evaluation import evaluate_model
+from clients.models import Vector
+from edge_servers.errors import FederationError
 from edge_servers.graph import Graph
 
 
@@ -17,6 +21,14 @@ class Task:
     architecture: nn.Module
     like: Samples
     classes: int
+    validation: Samples | None = None
+    """What a server judges gradients by, where the filters need data (P7)."""
+
+    def validation_loss(self, model: Vector) -> float:
+        """Loss of a model on the validation data."""
+        if self.validation is None:
+            raise FederationError("the filter `loss` needs validation data, this server has none")
+        return evaluate_model(self.architecture, model, self.validation).loss
 
 
 @dataclass(frozen=True)
@@ -44,6 +56,21 @@ class Network:
     def server_index(self, address: str) -> int:
         """The number m of a server's address."""
         return self.servers.index(address)
+
+    def find_device(self, address: str) -> DeviceRecord | None:
+        """The device with this address."""
+        return self._by_address.get(address)
+
+    @cached_property
+    def _by_address(self) -> dict[str, DeviceRecord]:
+        return {device.address: device for device in self.devices}
+
+    def name(self, address: str) -> str:
+        """Whose address it is, for people: "server 1", "device 7"."""
+        if address in self.servers:
+            return f"server {self.server_index(address)}"
+        device = self.find_device(address)
+        return address if device is None else f"device {device.index}"
 
     def cluster(self, server: int) -> list[DeviceRecord]:
         """The devices whose home is `server`."""

@@ -1,12 +1,15 @@
 """Every setting of the rounds, with its default: the one place they live."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from clients.errors import ParameterError
-from clients.parameters import DataParams, TrainingParams, setting
+from clients.parameters import DataParams, TrainingParams, key_of, read_params, setting
 
-SCHEMES = ("consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg")
-_NEEDS_CHAIN = "runs on the chain, which this version does not have yet"
+ON_CHAIN = ("bfl", "bfl-no-consensus")
+SCHEMES = (*ON_CHAIN, "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg")
 
 
 @dataclass(frozen=True)
@@ -16,11 +19,10 @@ class RoundParams:
     rounds: int = setting(100, "K, the number of rounds", minimum=1)
     edges: int = setting(3, "M, the number of edge servers", minimum=1)
     scheme: str = setting(
-        "consensus-no-chain",
-        "how models are agreed on: consensus-no-chain (gossip), no-consensus-no-chain (the leader's cluster alone), "
-        "traditional (M separate models), fedavg (one exact mean)",
+        "bfl",
+        "how models are agreed on: bfl (gossip on the chain), bfl-no-consensus (the leader's cluster, on the chain), "
+        "consensus-no-chain (gossip), no-consensus-no-chain, traditional (M separate models), fedavg (one exact mean)",
         choices=SCHEMES,
-        not_yet={"bfl": _NEEDS_CHAIN, "bfl-no-consensus": _NEEDS_CHAIN},
     )
     graph: str = setting("line", "who talks to whom: line, ring, star, complete, or edges such as 0-1,1-2,0-2")
     weights: str = setting(
@@ -32,9 +34,16 @@ class RoundParams:
     xi: float = setting(1.0, "the constant xi of Corollary 1, for phi auto: smaller means more steps", minimum=1e-12)
     max_phi: int = setting(50, "most consensus steps that auto may ask for", minimum=1)
     planner: str = setting(
-        "fixed",
-        "who offloads: fixed (devices 0, 4, 5 of every ten, to their home server), fixed:1,3 (those devices), "
-        "fixed:none, random, random:0.3 (probability of offloading)",
+        "a2c",
+        "who offloads where: a2c (trained policy), near-optimum, threshold, greedy-channel, all-offload, all-local, "
+        "random:0.3 (probability), random-action, fixed (devices 0, 4, 5 of every ten, to their home), fixed:1,3",
+    )
+    codec: str = setting(
+        "fp16", "how gradients are written on the chain: fp16, fp32 or int8", choices=("fp16", "fp32", "int8")
+    )
+    filter: str = setting(
+        "norm-clip",
+        "what is done to outlying gradients: none, norm-clip, krum, trimmed-mean, median, loss; joined with +",
     )
     deadline_s: float = setting(600.0, "longest wait for the devices of a round, in seconds", minimum=1e-3)
     gradient_bound: float = setting(
@@ -44,15 +53,32 @@ class RoundParams:
         1000.0, "largest norm of a gradient per iteration; larger ones are refused", minimum=1e-6
     )
     term_cap: int = setting(3, "rounds in a row that one server may lead", minimum=1)
+    turn_s: int = setting(60, "T: a leader's time before the next in rank may act, in seconds", minimum=1)
+    flag_window: int = setting(3, "rounds that an accusation counts", minimum=1)
+    exclusion_rounds: int = setting(10, "rounds that an exclusion lasts", minimum=1)
+    difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
+    attack: str = setting(
+        "", "who misbehaves when, for example iterate-noise@20,60:server=1,step=3 (see docs/attacks.md)"
+    )
+    nodes: int = setting(1, "chain nodes of a simulation: 1 shared by all servers, or one per server", minimum=1)
     evaluate_every: int = setting(1, "rounds between evaluations on the test set (0: only at the end)", minimum=0)
 
     def __post_init__(self) -> None:
         _ = self.first_phi
+        if self.nodes not in (1, self.edges):
+            raise ParameterError(
+                f"nodes: found {self.nodes}, expected 1 (shared) or {self.edges} (one per edge server)"
+            )
         if self.gradient_bound >= 128:
             raise ParameterError(
                 f"gradient-bound: found {self.gradient_bound}, expected less than 128: "
                 "larger values could overflow the fixed point of P8"
             )
+
+    @property
+    def is_on_chain(self) -> bool:
+        """Whether rounds run on the ledger (P21)."""
+        return self.scheme in ON_CHAIN
 
     @property
     def is_auto_phi(self) -> bool:
@@ -76,3 +102,13 @@ class Settings:
     rounds: RoundParams = RoundParams()
     data: DataParams = DataParams()
     training: TrainingParams = TrainingParams()
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by its key: what `config.toml`, Flower's run configuration and the chain hold."""
+        parts = (self.rounds, self.data, self.training)
+        return {key_of(name): value for part in parts for name, value in dataclasses.asdict(part).items()}
+
+    @classmethod
+    def read(cls, flat: Mapping[str, object]) -> "Settings":
+        """The reverse of `flat`; settings that are not in it have their defaults."""
+        return cls(read_params(RoundParams, flat), read_params(DataParams, flat), read_params(TrainingParams, flat))

@@ -1,59 +1,80 @@
-"""Who offloads where: the planner's decision and its projection onto what devices allow."""
+"""The leader's plan of a round: who really offloads where, for how many steps servers gossip, and the orders."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 
 from clients.models import Vector
 from clients.orders import Order
-from clients.parameters import DataParams, nearest
 from clients.training import Recipe
 from edge_servers.errors import PlanError
 from edge_servers.graph import needed_steps, spectral_radius
 from edge_servers.network import Network
 from edge_servers.parameters import RoundParams
-from edge_servers.posts import Plan, canonical_digest
+from edge_servers.planners import FixedPlanner, Planner, RandomPlanner, Request, make_planner
+from edge_servers.posts import Plan
+from edge_servers.round_state import LOCAL, RoundState, round_state, widened
 from edge_servers.schemes import SCHEMES
-from policy.parameters import LatencyParams
-from policy.state import data_bits, data_samples
-from policy.streams import Purpose, stream
+from policy.errors import PolicyError
+from policy.latency import Latency, latency_of
+from policy.projection import CPU, Allocation, Decision
+from policy.projection import LOCAL as TRAINS
 
-LOCAL = -1
-_OFFLOADERS_OF_TEN = (0, 4, 5)
+__all__ = [
+    "LOCAL",
+    "FixedPlanner",
+    "Planner",
+    "Proposal",
+    "RandomPlanner",
+    "RoundState",
+    "make_planner",
+    "planned",
+    "planned_orders",
+    "planned_phi",
+    "round_state",
+]
 
 
-@dataclass(frozen=True)
-class RoundState:
-    """What a planner sees of a round."""
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """Who really offloads in a round, with what, and how long that is predicted to take."""
 
-    round: int
-    samples: tuple[int, ...]
-    """D_n by device."""
-    homes: tuple[int, ...]
-    consents: tuple[str, ...]
-    servers: int
+    assignment: tuple[int, ...]
+    """Server each device offloads to, or -1: after consent, exclusions, projection and time-outs."""
+    allocation: Allocation
+    """A batch of 1. Who is predicted to time out has a slot here and -1 in the assignment (S12)."""
+    latency: Latency
+    """Of exactly this allocation, with the parameters of the state."""
 
     @property
-    def digest(self) -> str:
-        """Names the state in the plan."""
-        return canonical_digest(asdict(self))
+    def channels(self) -> int:
+        """Sub-channels of a server in which the allocation's slots are counted: G, or more for a list of devices."""
+        _, _, channels = self.allocation.occupant.shape
+        return int(channels)
 
 
-def round_state(round_: int, network: Network, data: DataParams, sample_bytes: int) -> RoundState:
-    """The state of a round: how much data each device works on (P22), where it belongs, what it allows."""
-    shares = np.array([device.samples for device in network.devices])
-    if data.data_per_round == "state":
-        bits = data_bits(LatencyParams(), data.seed, round_, len(shares))
-        shares = np.minimum(shares, data_samples(bits, sample_bytes))
-    return RoundState(
-        round=round_,
-        samples=tuple(shares.tolist()),
-        homes=tuple(device.home for device in network.devices),
-        consents=tuple(device.consent.text for device in network.devices),
-        servers=len(network.servers),
-    )
+def planned(planner: Planner, state: RoundState) -> Proposal:
+    """What a planner's decision comes to within what devices allow and channels carry (P25, S9, S12)."""
+    try:
+        request = planner.decide(state)
+        world, params = widened(state, request.channels)
+        request.decision.check(world)
+    except PolicyError as error:
+        raise PlanError(f"planner {planner.name}: {error}") from error
+    latency = latency_of(_permitted(request, state), world, params)
+    slot = latency.allocation.slot[0]
+    arrives = (slot >= 0) & (request.insists | ~latency.is_timeout[0])
+    assignment = np.where(arrives, slot // params.channels, LOCAL)
+    return Proposal(tuple(assignment.tolist()), latency.allocation, latency)
+
+
+def _permitted(request: Request, state: RoundState) -> Decision:
+    """Who may not offload where it should trains with all of its CPU, like one that lost its slot (P25, S9)."""
+    barred = np.array([m != LOCAL and not state.allows(n, m) for n, m in enumerate(request.servers)])
+    shares = request.decision.shares.copy()
+    shares[0, barred, CPU] = 1.0
+    return Decision(np.where(barred, TRAINS, request.decision.choice), shares)
 
 
 def planned_phi(rounds: RoundParams, network: Network, round_: int, divergence: float) -> int:
@@ -86,96 +107,3 @@ def planned_orders(plan: Plan, devices: Sequence[int], model: Vector, model_dige
         )
         for n in devices
     ]
-
-
-class Planner(Protocol):
-    """Decides who offloads. A trained policy, a heuristic or a fixed list: all the same to a round."""
-
-    @property
-    def name(self) -> str:
-        """What the plan records as its origin."""
-
-    def offload(self, state: RoundState) -> list[int]:
-        """The server each device should offload to, or -1, by device."""
-
-
-@dataclass(frozen=True)
-class FixedPlanner:
-    """The same devices offload in every round, each to its home server."""
-
-    devices: frozenset[int] | None
-    """None: devices 0, 4, 5 of every ten."""
-    name: str = "fixed"
-
-    def offload(self, state: RoundState) -> list[int]:
-        """The home server of every listed device."""
-        return [home if self._is_listed(n) else LOCAL for n, home in enumerate(state.homes)]
-
-    def _is_listed(self, device: int) -> bool:
-        return device % 10 in _OFFLOADERS_OF_TEN if self.devices is None else device in self.devices
-
-
-@dataclass(frozen=True)
-class RandomPlanner:
-    """Each device offloads with a probability, to any server alike."""
-
-    probability: float
-    seed: int
-    name: str = "random"
-
-    def offload(self, state: RoundState) -> list[int]:
-        """Drawn from (seed, round, device) alone."""
-        choices = []
-        for n in range(len(state.homes)):
-            rng = stream(self.seed, Purpose.PLAN, state.round, n)
-            choices.append(int(rng.integers(state.servers)) if rng.random() < self.probability else LOCAL)
-        return choices
-
-
-def make_planner(text: str, seed: int, devices: int) -> Planner:
-    """The planner that `text` names: fixed, fixed:0,4,5, fixed:none, random, random:0.3."""
-    name, _, argument = text.partition(":")
-    try:
-        if name == "fixed":
-            return FixedPlanner(_listed_devices(argument, devices), text)
-        if name == "random":
-            return RandomPlanner(_probability(argument), seed, text)
-    except ValueError as error:
-        raise PlanError(f'planner: found "{text}": {error}') from None
-    raise PlanError(f'planner: found "{text}", expected fixed or random{nearest(name, ("fixed", "random"))}')
-
-
-def _listed_devices(argument: str, devices: int) -> frozenset[int] | None:
-    if not argument:
-        return None
-    if argument == "none":
-        return frozenset()
-    if not all(part.strip().isdecimal() for part in argument.split(",")):
-        raise ValueError("expected device numbers such as fixed:0,4,5, or fixed:none")
-    listed = frozenset(int(part) for part in argument.split(","))
-    if max(listed) >= devices:
-        raise ValueError(f"expected devices of 0 to {devices - 1}")
-    return listed
-
-
-def _probability(argument: str) -> float:
-    try:
-        probability = float(argument or 0.3)
-    except ValueError:
-        probability = -1.0
-    if not 0 <= probability <= 1:
-        raise ValueError("expected a probability such as random:0.3")
-    return probability
-
-
-def project(wanted: list[int], state: RoundState, network: Network) -> tuple[int, ...]:
-    """The effective assignment: a device that does not consent to a server trains itself (P25)."""
-    if len(wanted) != len(network.devices):
-        raise PlanError(f"found a plan for {len(wanted)} devices, expected {len(network.devices)}")
-    bad = [server for server in wanted if not LOCAL <= server < state.servers]
-    if bad:
-        raise PlanError(f"found server {bad[0]} in a plan, expected -1 to {state.servers - 1}")
-    return tuple(
-        server if server == LOCAL or device.consent.allows(server) else LOCAL
-        for server, device in zip(wanted, network.devices, strict=True)
-    )

@@ -1,12 +1,19 @@
 """What is posted in a round, by whom, in which phase (the table of protocol.md)."""
 
+import dataclasses
 import hashlib
-import json
-from dataclasses import asdict, dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from chain.documents import canonical_json, read_canonical_json
+from chain.errors import CodecError
+from edge_servers.errors import PlanError
 
 
 @dataclass(frozen=True)
@@ -29,11 +36,57 @@ class Plan:
     """Xi of the round before, which `phi = auto` uses."""
     policy_digest: str
     """Names the planner and its weights."""
+    power_w: tuple[float, ...] = ()
+    bandwidth_hz: tuple[float, ...] = ()
+    cpu_hz: tuple[float, ...] = ()
+    hash_rate: tuple[float, ...] = ()
+    """What the policy gives each device; the hash rates are the odds of sealing the round."""
+    latency_s: Mapping[str, float] = field(default_factory=dict)
+    """What the plan should take, by term."""
+
+    @cached_property
+    def payload(self) -> bytes:
+        """The plan as it is posted: canonical JSON."""
+        return canonical_json(asdict(self))
 
     @cached_property  # every order and every reply of a round names it
     def digest(self) -> str:
-        """sha256 of the plan as canonical JSON."""
-        return canonical_digest(asdict(self))
+        """sha256 of the payload."""
+        return hashlib.sha256(self.payload).hexdigest()
+
+
+def read_plan(payload: bytes) -> Plan:
+    """The plan in a post; `PlanError` says what is wrong with it."""
+    try:
+        content = read_canonical_json(payload)
+    except CodecError as error:
+        raise PlanError(f"the plan: {error}") from error
+    fields = {each.name: each for each in dataclasses.fields(Plan)}
+    if not isinstance(content, dict) or content.keys() != fields.keys():
+        raise PlanError(f"found a plan with other fields than {', '.join(fields)}")
+    for name, value in content.items():
+        kind = _name_of(fields[name].type)
+        if not _fits(value, kind):
+            raise PlanError(f"plan: found {name} = {value!r:.80}, expected {kind}")
+    values: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in content.items()}
+    return Plan(**values)
+
+
+def _name_of(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind == "int":
+        return type(value) is int
+    if kind == "float":
+        return type(value) in (int, float) and math.isfinite(value)
+    if kind == "str":
+        return isinstance(value, str)
+    if kind.startswith("tuple"):
+        inner = kind.removeprefix("tuple[").partition(",")[0]
+        return isinstance(value, list) and all(_fits(each, inner) for each in value)
+    return isinstance(value, dict) and all(_fits(each, "float") for each in value.values())
 
 
 @dataclass(frozen=True)
@@ -51,6 +104,10 @@ class Gradient:
     model_digest: str
     plan_digest: str
     values: NDArray[np.floating]
+    signed: bytes = b""
+    """The transaction that carries it, signed by a device and not yet posted."""
+    transaction_hash: bytes = b""
+    """Its name on the ledger."""
 
 
 @dataclass(frozen=True)
@@ -72,5 +129,4 @@ class Close:
 
 def canonical_digest(content: object) -> str:
     """sha256 of canonical JSON: sorted keys, no spaces."""
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(canonical_json(content)).hexdigest()

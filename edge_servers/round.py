@@ -1,23 +1,28 @@
 """START HERE. One round of Algorithm 1: seven phases, in lock-step, over the servers that THIS process hosts (P19).
 
 All M of them in a simulation, one on an edge PC: other servers' posts come through the board, which in a simulation
-has them at once. What a step does is in `server.py`; what it computes is in `aggregation.py` and `gossip.py`.
+has them at once. What a step does is in `server.py`, what it computes in `aggregation.py` and `gossip.py`, who checks
+it in `referee.py`.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 
+from edge_servers.errors import BoardError, LeaderFailedError
 from edge_servers.offloading import pass_on
 from edge_servers.server import EdgeServer
 
+_LOG = logging.getLogger(__name__)
 Servers = Sequence[EdgeServer]
+Step = Callable[[EdgeServer], object]
+Check = Callable[[EdgeServer, float], object]
 
 
 def plan(servers: Servers) -> None:
     """The leader decides who offloads where (Algorithm 1, line 5); everyone reads it."""
-    for server in servers:
-        server.post_plan()
-    for server in servers:
-        server.read_plan()
+    for server in in_order(servers):
+        server.begin_round()
+    lead(servers, "plan", EdgeServer.post_plan, EdgeServer.read_plan)
 
 
 def train(servers: Servers) -> None:
@@ -29,7 +34,7 @@ def train(servers: Servers) -> None:
     train_on_offloaded(servers)
     for server in servers:
         server.collect_gradients()
-        server.post_refusals()
+    post_gradients(servers)
 
 
 def train_on_offloaded(servers: Servers) -> None:
@@ -41,19 +46,31 @@ def train_on_offloaded(servers: Servers) -> None:
     first = trainees[0][0]
     updates = first.trainer([node for _, node in trainees], first.task.architecture, first.recipe)
     for (server, _), update in zip(trainees, updates, strict=True):
-        server.post_own_gradient(update)
+        server.add_own_gradient(update)
+
+
+def post_gradients(servers: Servers) -> None:
+    """Everything that was collected goes to the board, by address; then who is out of it and why."""
+    collected = [(gradient.sender, server) for server in servers for gradient in server.current.collected]
+    for sender, server in sorted(collected, key=lambda each: each[0]):
+        server.post_gradient(sender)
+    for server in servers:
+        server.post_refusals()
+
+
+def in_order(servers: Servers) -> Servers:
+    """By address: posts that come in the order of a block need not be executed again when it is built (C3)."""
+    return sorted(servers, key=lambda server: server.address)
 
 
 def close(servers: Servers) -> None:
     """The leader closes the list of gradients (P4)."""
-    for server in servers:
-        server.post_close()
-    for server in servers:
-        server.read_close()
+    lead(servers, "close", EdgeServer.post_close, EdgeServer.read_close)
 
 
 def gossip(servers: Servers) -> None:
     """Partial aggregation (line 23, eq. 8), then phi consensus steps (lines 25-32, eq. 9)."""
+    servers = in_order(servers)
     for server in servers:
         server.post_aggregate()
     for _ in range(servers[0].current.plan.phi):
@@ -64,22 +81,63 @@ def gossip(servers: Servers) -> None:
 
 
 def verify(servers: Servers) -> None:
-    """Replay of the others from the ledger (P13-P15): nothing to verify until there is a chain."""
+    """Everyone replays the others from the ledger and accuses who lied or was silent (P13-P15)."""
+    for server in servers:
+        server.replay_others()
+    for server in in_order(servers):
+        server.accuse()
 
 
 def model(servers: Servers) -> None:
     """Boost and global update (lines 33-35, eqs. 10-12)."""
-    for server in servers:
-        server.post_model()
-    for server in servers:
-        server.read_model()
+    lead(servers, "model", EdgeServer.post_model, EdgeServer.read_model)
 
 
 def seal(servers: Servers) -> None:
-    """The round ends (lines 36-40). Until there is a chain no block is mined; the winner is drawn from the seed."""
-    divergence = servers[0].measured_divergence()
+    """Devices mine the leader's block, everyone checks it and goes on with its model (lines 36-40)."""
     for server in servers:
-        server.finish_round(divergence)
+        server.seal_round()
+    failed = found_failing(servers, EdgeServer.read_seal)
+    if failed:
+        pass_on_the_lead(servers, "model", failed)
+        model(servers)
+        seal(servers)
+        return
+    for server in servers:
+        server.finish_round()
+
+
+def lead(servers: Servers, what: str, post: Step, read: Check) -> None:
+    """A step of the leader, by the first in rank that does it rightly: a dead or lying one costs a turn (P12)."""
+    for server in servers:
+        try:
+            post(server)
+        except BoardError as error:  # whoever cannot post has failed like one who did not
+            _LOG.warning("%s", error)
+    failed = found_failing(servers, read)
+    if failed:
+        pass_on_the_lead(servers, what, failed)
+        lead(servers, what, post, read)
+
+
+def found_failing(servers: Servers, read: Check) -> str:
+    """The leader, if its post is missing or wrong; every server looks for itself, but they wait only once."""
+    failed, wait_s = "", float(servers[0].settings.rounds.turn_s)
+    for server in servers:
+        try:
+            read(server, wait_s)
+        except LeaderFailedError as failure:
+            failed, wait_s = failure.leader, 0.0
+    return failed
+
+
+def pass_on_the_lead(servers: Servers, what: str, failed: str) -> None:
+    """Whoever failed is accused once flags are due, what it posted is dropped, and the next in rank acts."""
+    if what == "model":
+        for server in in_order(servers):
+            server.accuse()
+    for server in servers:
+        server.pass_turn(what, failed)
 
 
 ALGORITHM_1: tuple[Callable[[Servers], None], ...] = (plan, train, close, gossip, verify, model, seal)

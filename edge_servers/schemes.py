@@ -77,6 +77,8 @@ def central_model(round_: ClosedRound) -> Vector:
 
 
 SCHEMES = {
+    "bfl": Scheme(gossips=True, one_model=True, next_model=agreed_model),
+    "bfl-no-consensus": Scheme(gossips=False, one_model=True, next_model=leaders_model),
     "consensus-no-chain": Scheme(gossips=True, one_model=True, next_model=agreed_model),
     "no-consensus-no-chain": Scheme(gossips=False, one_model=True, next_model=leaders_model),
     "traditional": Scheme(gossips=False, one_model=False, next_model=own_model),

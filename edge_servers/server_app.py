@@ -11,9 +11,9 @@ from clients.arrays import one_array
 from clients.data import load_dataset
 from clients.memory import keep_freed_memory
 from clients.models import network_for
-from clients.parameters import DataParams, TrainingParams, read_params
 from edge_servers.federation import RoundReport, WallClock, found_federation
-from edge_servers.parameters import RoundParams, Settings
+from edge_servers.hosting import OffChain
+from edge_servers.parameters import Settings
 
 app = ServerApp()
 
@@ -22,17 +22,16 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """Found the network from the run configuration and run its rounds."""
     keep_freed_memory()
-    config = context.run_config
-    settings = Settings(
-        read_params(RoundParams, config), read_params(DataParams, config), read_params(TrainingParams, config)
-    )
+    settings = Settings.read(context.run_config)
+    clock = WallClock()
+    hosting = OffChain(settings, clock)  # before the data is loaded: it refuses what needs a chain
     if settings.training.threads:
         torch.set_num_threads(settings.training.threads)
     data = settings.data
     dataset = load_dataset(data.dataset, data.data_dir, data.seed)
     log(INFO, "Data: %s from %s", dataset.name, dataset.source)
     network = network_for(dataset, settings.training, data.seed)
-    federation = found_federation(grid, settings, dataset, network, WallClock())
+    federation = found_federation(grid, settings, dataset, network, clock, hosting=hosting)
     log(INFO, "Founded: %d edge servers, %d devices", settings.rounds.edges, data.devices)
     for report in federation.rounds():
         log_report(report, settings.rounds.rounds)

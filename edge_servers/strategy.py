@@ -62,7 +62,7 @@ class EdgeStrategy(Strategy):
         }
         self.server.admit_replies(self.server.cluster, answered)
         round_.train_on_offloaded([self.server])
-        self.server.post_refusals()
+        round_.post_gradients([self.server])
         for phase in (round_.close, round_.gossip, round_.verify, round_.model, round_.seal):
             phase([self.server])
         work = self.server.current

@@ -17,6 +17,14 @@ class Purpose(IntEnum):
     WINNER = 7
     SYNTHETIC = 8
     DROPOUT = 9
+    POSITION = 10
+    WORK = 11
+    SERVER_WORK = 12
+    FADING = 13
+    CPU = 14
+    HASH_RATE = 15
+    VALIDATION = 16
+    ATTACK = 17
 
 
 def stream(seed: int, purpose: Purpose, round_: int = 0, who: int = 0) -> np.random.Generator:

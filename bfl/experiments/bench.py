@@ -21,9 +21,26 @@ class Budget:
     """Part of the whole training"""
     is_retrained: bool = False
     """Train the rivals anew in every world of a sweep"""
+    rounds: int = 100
+    """K of every federated run"""
+    attack_rounds: tuple[int, int] = (20, 60)
+    """When the paper's attacker strikes"""
+    defence_rounds: int = 30
+    """K of the runs in which every kind of attack is tried"""
+    honest_rounds: int = 5
+    """Of these, those before the attack begins"""
 
 
-QUICK = Budget(seeds=1, states=100, optimum_states=20, effort=0.05)
+QUICK = Budget(
+    seeds=1,
+    states=100,
+    optimum_states=20,
+    effort=0.05,
+    rounds=30,
+    attack_rounds=(6, 18),
+    defence_rounds=12,
+    honest_rounds=3,
+)
 
 
 @dataclass(frozen=True)
@@ -33,6 +50,8 @@ class Bench:
     folder: Path
     budget: Budget
     watch: Watch
+    jobs: int = 1
+    """Federated runs at a time, each in a process of its own"""
 
     def kept(self, key: str, count: int, measure: Callable[[], list[float]]) -> list[float]:
         """The `count` values under this key in FOLDER/points, measured if they are not there."""

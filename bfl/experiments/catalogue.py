@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from bfl.errors import BflError
-from bfl.experiments.figure import Figure
+from bfl.experiments.figure import Figure, LearnsFromImages
 
 ALL = "all"
 
@@ -28,6 +28,13 @@ ENTRIES = [
     Entry("power", "latency against the maximum transmit power", "sweeps"),
     Entry("bandwidth", "latency against the bandwidth", "sweeps"),
     Entry("hash", "latency against the hash power", "sweeps"),
+    Entry("accuracy", "accuracy and loss of the schemes", "accuracy"),
+    Entry("consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "accuracy"),
+    Entry("attack", "accuracy under the paper's poisoning attack", "poisoning"),
+    Entry("defences", "every other attack, and what catches it", "defences"),
+    Entry("convergence", "divergence, consensus error and Corollary 1, measured", "convergence"),
+    Entry("accuracy-svhn", "accuracy on SVHN", "accuracy"),
+    Entry("attack-svhn", "the poisoning attack on SVHN", "poisoning"),
 ]
 
 
@@ -41,8 +48,8 @@ def names_of(wanted: str) -> list[str]:
     return [wanted]
 
 
-def find_figure(name: str) -> Figure:
-    """The figure with this name."""
+def find_figure(name: str, dataset: str = "", data_dir: str = "") -> Figure:
+    """The figure with this name; one that learns from images perhaps on another data set, or from another folder."""
     entry = next(entry for entry in ENTRIES if entry.name == name)
     figure: Figure = import_module(f"bfl.experiments.{entry.module}").FIGURES[name]
-    return figure
+    return figure.on(dataset, data_dir) if isinstance(figure, LearnsFromImages) else figure

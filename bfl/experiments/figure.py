@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from bfl.experiments.bench import Bench
 
@@ -49,6 +49,10 @@ class Result:
     findings: list[Finding]
     notes: list[str]
     draw: Callable[[Path], None]
+    csv: Table | None = None
+    """In place of `rows`, for what is not seconds of an agent"""
+    spent: str = ""
+    """What was run, where it was no training of agents"""
 
 
 class Figure(Protocol):
@@ -59,3 +63,11 @@ class Figure(Protocol):
 
     def measured(self, bench: Bench) -> Result:
         """Measure what has not been measured yet."""
+
+
+@runtime_checkable
+class LearnsFromImages(Protocol):
+    """A figure of federated runs."""
+
+    def on(self, dataset: str, data_dir: str) -> Figure:
+        """The same figure on another data set, or with its files in a folder; empty leaves its own."""

@@ -1,11 +1,11 @@
 """A measured figure as files: a picture, rows for other programs, a page for people."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bfl.experiments.bench import Budget
-from bfl.experiments.figure import Finding, Result
+from bfl.experiments.figure import Finding, Result, Table
 
 COLUMNS = ["figure", "agent", "quantity", "x", "mean_s", "half_width_s", "seeds", "states"]
 
@@ -15,20 +15,32 @@ def write_figure(result: Result, folder: Path, command: str, budget: Budget) -> 
     folder.mkdir(parents=True, exist_ok=True)
     result.draw(folder / f"{result.name}.png")
     with (folder / f"{result.name}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(COLUMNS)
-        for row in result.rows:
-            value = row.value
-            numbers = [f"{row.x:g}", f"{value.mean:.6g}", f"{value.half_width:.6g}", value.seeds, value.states]
-            writer.writerow([result.name, row.agent, row.quantity, *numbers])
+        table = result.csv or _rows(result)
+        csv.writer(file).writerows([table.header, *table.lines])
     (folder / f"{result.name}.md").write_text(_page(result, command, budget), encoding="utf-8")
 
 
-def write_summary(results: Sequence[Result], folder: Path, command: str, budget: Budget) -> None:
-    """summary.md: what the paper claims of all figures."""
+def _rows(result: Result) -> Table:
+    """Points of agents, in seconds."""
+    lines = []
+    for row in result.rows:
+        value = row.value
+        numbers = [f"{row.x:g}", f"{value.mean:.6g}", f"{value.half_width:.6g}", str(value.seeds), str(value.states)]
+        lines.append([result.name, row.agent, row.quantity, *numbers])
+    return Table(COLUMNS, lines)
+
+
+def write_summary(
+    results: Sequence[Result], folder: Path, command: str, budget: Budget, skipped: Mapping[str, str]
+) -> None:
+    """summary.md: what the paper claims of all figures; `skipped` says why some could not be made."""
     parts = ["# The paper's figures, measured again", _made_with(command, budget)]
     for result in results:
-        parts += [f"## [{result.title}]({result.name}.md)", findings_table(result.findings)]
+        parts += [f"## [{result.title}]({result.name}.md)", *[f"{result.spent}."] * bool(result.spent)]
+        parts += [findings_table(result.findings)]
+    if skipped:
+        parts += ["## Not made", "\n".join(f"- {name}: {why}" for name, why in skipped.items())]
+    folder.mkdir(parents=True, exist_ok=True)
     (folder / "summary.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
@@ -50,7 +62,7 @@ def _page(result: Result, command: str, budget: Budget) -> str:
     parts = [
         f"# {result.title}",
         f"![{result.title}]({result.name}.png)",
-        _made_with(command, budget),
+        f"Made with `{command}`: {result.spent}." if result.spent else _made_with(command, budget),
         "## Measurements",
         markdown(result.table.header, result.table.lines),
         "\n".join(f"- {note}" for note in result.notes),

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from chain import inspection
 from chain.archive import FileArchive
 from chain.errors import InspectionError
 from chain.inspection import inspect_chain
@@ -18,6 +17,7 @@ from chain.keys import address_of
 from chain.node import Node
 from chain.server import RpcServer, ServerParams
 from chain.store import Block, Store
+from edge_servers import audit
 from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl, environment
 from tests.chain.network import Clock, Network, genesis
@@ -66,6 +66,7 @@ def test_a_chain_that_fits_gives_exit_code_0_and_says_what_was_checked(command: 
     found = verdict(answer.out)
     assert found["verdict"] == "everything fits"
     assert found["checked"] == "seals, links, signatures, roles, turns, digests"
+    assert found["models"].startswith("cannot be derived again: the founding parameters name no such network")
     assert found["network"] == f"chain 4242, genesis 0x{story().headers[0].hash.hex()}"
     assert found["head"] == f"0x{story().headers[-1].hash.hex()}"
     assert found["blocks"] == "8 (5 models after model 0)"
@@ -168,17 +169,21 @@ def test_what_does_not_fit_is_told_in_its_own_words(
     def refuse(*_: object) -> None:
         raise InspectionError("expected [who, reason] [/red] [bold]")
 
-    monkeypatch.setattr(inspection, "inspect_chain", refuse)
+    monkeypatch.setattr(audit, "inspect_chain", refuse)
     assert command("audit", "check", str(run)).out == "does not fit: expected [who, reason] [/red] [bold]\n"
 
 
 # --- no verdict
 
 
-def test_what_cannot_be_checked_gives_exit_code_2(command: Command, tmp_path: Path) -> None:
+def test_what_cannot_be_checked_gives_exit_code_2(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "empty").mkdir()
     for arguments, message in (
-        ([], "name either a run folder"),
+        ([], "no folder under runs/ has a chain.db: name a run folder (or its chain.db), or --rpc URL"),
+        ([str(tmp_path), "--rpc", "http://127.0.0.1:9"], "name either a run folder"),
         (["nowhere"], "nowhere does not exist"),
         ([str(tmp_path / "empty")], "has no chain.db: that run was made without a chain"),
         (["--rpc", "http://127.0.0.1:9"], "no node answers"),

@@ -87,13 +87,24 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
             'graph: found "lin", expected line, ring, star, complete or edges such as 0-1,1-2 (did you mean "line"?)',
         ),
         ("--graph 0-1,1-3", "graph: found edge 1-3, expected two different servers of 0 to 2"),
-        ("--planner fixd", 'planner: found "fixd", expected fixed or random (did you mean "fixed"?)'),
+        (
+            "--planner fixd",
+            'planner: found "fixd", expected one of fixed, random, a2c, random-action, all-local, all-offload, '
+            'greedy-channel, threshold, near-optimum (did you mean "fixed"?)',
+        ),
         ("--planner fixed:4", 'planner: found "fixed:4": expected devices of 0 to 3'),
         (
-            "--scheme bfl",
-            'scheme: found "bfl", expected one of consensus-no-chain, no-consensus-no-chain, traditional, fedavg; '
-            "bfl runs on the chain, which this version does not have yet",
+            "--scheme bfl-no-consens",
+            'scheme: found "bfl-no-consens", expected one of bfl, bfl-no-consensus, consensus-no-chain, '
+            'no-consensus-no-chain, traditional, fedavg (did you mean "bfl-no-consensus"?)',
         ),
+        (
+            "--filter norm-clp",
+            'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean '
+            '(did you mean "norm-clip"?)',
+        ),
+        ("--nodes 2", "nodes: found 2, expected 1 (shared) or 3 (one per edge server)"),
+        ("--codec fp8", 'codec: found "fp8", expected one of fp16, fp32, int8'),
         (
             "--partition noniid",
             'partition: found "noniid", expected one of iid, non-iid, dirichlet (did you mean "non-iid"?)',
@@ -203,6 +214,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     folder = tmp_path_factory.mktemp("cli")
     (folder / "my.toml").write_text("rounds = 9\nseed = 9\nbatch = 10\niterations = 2\n", encoding="utf-8")
     flags = ["--config", "my.toml", "--rounds", "6", "--dataset", "synthetic", "--out", "runs/mine"]
+    flags += ["--scheme", "consensus-no-chain", "--planner", "fixed"]
     done = bfl("simulate", *flags, folder=folder, BFL_ROUNDS="8", BFL_SEED="3", BFL_DEVICES="4")
     assert done.returncode == 0, done.stderr
     return folder / "runs" / "mine", done

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfl.config import all_fields, flat, read_settings, write_toml
+from bfl.config import all_fields, read_settings, write_toml
 from bfl.errors import ConfigError
 from clients.parameters import DataParams, TrainingParams
 from edge_servers.parameters import RoundParams, Settings
@@ -150,7 +150,7 @@ def test_a_wrong_value_in_the_environment_says_what_was_found_and_expected() -> 
 
 def test_every_setting_has_a_key_of_its_own_and_a_help_text() -> None:
     fields = all_fields()
-    assert list(fields) == list(flat(Settings()))
+    assert list(fields) == list(Settings().flat())
     assert [key for key, field in fields.items() if not field.metadata["help"]] == []
 
 

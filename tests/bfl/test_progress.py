@@ -78,7 +78,8 @@ def test_on_a_terminal_a_bar_shows_the_last_accuracy_and_no_line_per_round() -> 
 SUMMARY: dict[str, Any] = {
     "scheme": "fedavg", "dataset": "synthetic", "status": "finished", "rounds": 4, "rounds-planned": 9,
     "accuracy": 0.8125, "loss": 0.5, "edges": 3, "devices": 10, "partition": "iid", "parameters": 21840,
-    "wall-seconds": 12.34, "seconds-per-round": 1.5, "refused": 2,
+    "wall-seconds": 12.34, "seconds-per-round": 1.5, "refused": 2, "planner": "fixed:0", "offloaded": 1.25,
+    "latency": {"paper": {"T": 3.456, "T_wall": 7.891}}, "offences": 0, "blocks": 0, "head": "",
 }  # fmt: skip
 
 
@@ -100,12 +101,23 @@ def test_the_table_at_the_end_tells_the_whole_run() -> None:
         "21,840 parameters",
         "12.3 s in all, 1.500 s per round without evaluation",
         "2 gradients",
+        "fixed:0, 1.2 devices offload in a round",
+        "T 3.46 s, T_wall 7.89 s per round (simulated)",
     ):
         assert part in table
+    assert "offences" not in table
+    assert "blocks" not in table
+
+
+def test_the_table_of_a_run_on_a_chain_tells_its_head_and_how_many_lied() -> None:
+    table = shown_table(SUMMARY | {"scheme": "bfl", "offences": 3, "blocks": 4, "head": "ab" * 32})
+    assert "3 found" in table
+    assert f"4 blocks, head 0x{'ab' * 32}" in table
 
 
 def test_a_run_without_any_round_has_a_table_too() -> None:
     nothing = {"rounds": 0, "status": "interrupted", "accuracy": None, "loss": None, "seconds-per-round": None}
+    nothing |= {"offloaded": None, "latency": {}}
     table = shown_table(SUMMARY | nothing)
     assert "interrupted, 0 of 9 rounds" in table
     assert "mean of the last five" not in table

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from clients.errors import OrderError
 from clients.models import Vector
 from clients.orders import (
+    LedgerTerms,
     Order,
     order_messages,
     read_order,
@@ -61,6 +62,51 @@ def assert_same_order(found: Order, expected: Order) -> None:
     np.testing.assert_array_equal(found.model, expected.model)
     plain = {key: value for key, value in vars(expected).items() if key != "model"}
     assert {key: value for key, value in vars(found).items() if key != "model"} == plain
+
+
+TERMS = LedgerTerms(
+    chain_id=2**31 + 5, registry="ab" * 20, frame_bytes=131_072, nonce=0, codec="fp16", base_model="cd" * 32,
+    plan="ef" * 32,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("proof", [b"", b"\x00\xff" * 30_000])
+def test_an_order_on_a_chain_arrives_with_its_terms_and_its_proof(proof: bytes) -> None:
+    order = an_order(ledger=TERMS, proof=proof)
+    assert_same_order(read_order(over_the_wire(sent(order))), order)
+
+
+def test_an_order_without_a_chain_carries_no_terms() -> None:
+    assert "ledger" not in sent(an_order()).content
+    assert (read_order(sent(an_order())).ledger, read_order(sent(an_order())).proof) == (None, b"")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"chain_id": "5"}, "ledger chain_id is '5', expected int"),
+        ({"chain_id": True}, "ledger chain_id is True, expected int"),
+        ({"nonce": -1}, "ledger nonce is -1, expected int"),
+        ({"frame_bytes": 1.5}, "ledger frame_bytes is 1.5, expected int"),
+        ({"registry": b"ab"}, "ledger registry is b'ab', expected str"),
+        ({"codec": 16}, "ledger codec is 16, expected str"),
+        ({"plan": ["ef"]}, r"ledger plan is \['ef'\], expected str"),
+        ({"proof": "text"}, "found ledger terms .* and a proof"),
+        ({"proof": None}, "found ledger terms .* and a proof"),
+        ({"nonce": None}, "found ledger terms"),
+        ({"gas": 3}, "found ledger terms .*'gas'"),
+    ],
+)
+def test_malformed_ledger_terms_are_refused(change: dict[str, Any], message: str) -> None:
+    spoiled = sent(an_order(ledger=TERMS))
+    ledger: Any = spoiled.content["ledger"]
+    for key, value in change.items():
+        if value is not None:
+            ledger[key] = value
+        else:
+            del ledger[key]
+    with pytest.raises(OrderError, match=message):
+        read_order(over_the_wire(spoiled))
 
 
 def test_an_order_goes_to_its_node_in_its_round_by_its_type() -> None:

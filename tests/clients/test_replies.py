@@ -15,10 +15,12 @@ from clients.orders import (
     FAILED,
     DataReply,
     GradientReply,
+    SignedReply,
     data_message,
     error_message,
     gradient_message,
     read_reply,
+    signed_message,
 )
 from tests.clients.messages import EVIL_BYTES, NODE_ID, an_order, evil_array, over_the_wire, sent
 
@@ -51,6 +53,25 @@ def test_offloaded_data_arrives_as_it_was_sent(count: int, as_bytes: bool) -> No
     assert reply.images.dtype == images.dtype
     np.testing.assert_array_equal(reply.images, images)
     np.testing.assert_array_equal(reply.labels, labels)
+
+
+@given(transaction=st.binary(max_size=300))
+@quick
+def test_a_signed_gradient_arrives_byte_for_byte(transaction: bytes) -> None:
+    reply = read_reply(over_the_wire(signed_message(an_order(), transaction, sent(an_order()))))
+    assert reply == SignedReply(2, 4, transaction)
+
+
+@pytest.mark.parametrize("value", ["0xab", 5, [1, 2], None])
+def test_a_signed_gradient_that_is_no_bytes_is_refused(value: Any) -> None:
+    reply = signed_message(an_order(), b"\x02", sent(an_order()))
+    about: Any = reply.content["about"]
+    if value is None:
+        del about["transaction"]
+    else:
+        about["transaction"] = value
+    with pytest.raises(ReplyError, match="transaction"):
+        read_reply(over_the_wire(reply))
 
 
 def test_a_reply_goes_back_to_the_sender_of_the_order() -> None:

@@ -1,6 +1,7 @@
 """A small network on made-up data, for tests that run whole rounds."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from clients.data import Dataset, Samples
 from clients.device import Device
 from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams
+from clients.wallet import Wallet
+from edge_servers.chain_hosting import START_S, ChainHosting
 from edge_servers.federation import Federation, found_federation
 from edge_servers.parameters import RoundParams, Settings
 
@@ -34,11 +37,13 @@ def small_federation(
     faults: Mapping[int, Fault] | None = None,
     devices: Mapping[int, type[Device]] | None = None,
     consents: Mapping[int, str] | None = None,
+    clock: SimulatedClock | None = None,
     **rounds: Any,
 ) -> Federation:
     """Six devices with 40 images each over three servers; devices 0 and 4 offload unless told otherwise."""
+    ground = {"scheme": "consensus-no-chain", "planner": "fixed:0,4", "filter": "none"}
     settings = Settings(
-        RoundParams(**{"rounds": 2, "planner": "fixed:0,4", "deadline_s": 30.0, **rounds}),
+        RoundParams(**{**ground, "rounds": 2, "deadline_s": 30.0, **rounds}),
         DataParams(devices=DEVICES, data_per_round="all"),
         TrainingParams(hidden="8", iterations=3, batch=10),
     )
@@ -52,4 +57,38 @@ def small_federation(
         for n in range(DEVICES)
     ]
     grid = InProcessGrid(made, faults=faults)
-    return found_federation(grid, settings, dataset, network, SimulatedClock(), grid.train)
+    return found_federation(grid, settings, dataset, network, clock or SimulatedClock(), grid.train)
+
+
+@dataclass(frozen=True)
+class SmallChain:
+    """A small network on a chain in memory."""
+
+    federation: Federation
+    hosting: ChainHosting
+    devices: list[Device]
+    wallets: list[Wallet]
+
+
+def small_chain(joins: bool = True, **rounds: Any) -> SmallChain:
+    """The devices and servers of `small_federation` with keys; without `joins` the devices know no chain yet."""
+    ground = {"rounds": 4, "planner": "fixed:0,4", "filter": "none", "deadline_s": 30.0, "difficulty": 20}
+    settings = Settings(
+        RoundParams(**{**ground, "scheme": "bfl", **rounds}),
+        DataParams(devices=DEVICES, data_per_round="all"),
+        TrainingParams(hidden="8", iterations=3, batch=10),
+    )
+    dataset = small_dataset()
+    network = network_for(dataset, settings.training, settings.data.seed)
+    clock = SimulatedClock(START_S)
+    hosting = ChainHosting(settings, network, clock, None)
+    wallets = [Wallet(hosting.account("device", n)) for n in range(DEVICES)]
+    devices = [
+        Device(n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), network, wallet=wallet)
+        for n, wallet in enumerate(wallets)
+    ]
+    grid = InProcessGrid(devices)
+    federation = found_federation(grid, settings, dataset, network, clock, grid.train, hosting)
+    if joins:
+        hosting.admit(wallets)
+    return SmallChain(federation, hosting, devices, wallets)

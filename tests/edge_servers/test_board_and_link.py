@@ -6,8 +6,9 @@ import pytest
 
 from bfl.grid import SimulatedClock
 from edge_servers.board import InProcessBoard, Slot
-from edge_servers.errors import BoardError
-from edge_servers.round import plan
+from edge_servers.errors import BoardError, LeaderFailedError
+from edge_servers.oversight import Trusting
+from edge_servers.round import close, plan, post_gradients, train
 from tests.edge_servers.small_network import small_federation
 
 
@@ -48,12 +49,14 @@ def test_a_server_that_has_no_plan_says_so() -> None:
         _ = small_federation().servers[1].current
 
 
-def test_a_leader_that_stays_silent_is_named_at_the_deadline() -> None:
-    federation = small_federation()
+def test_a_leader_that_stays_silent_is_named_once_its_turn_is_over() -> None:
+    clock = SimulatedClock()
+    federation = small_federation(clock=clock)
     follower = next(server for server in federation.servers if not server.leads)
     leader = follower.network.server_index(follower.leader)
-    with pytest.raises(BoardError, match=f"server {leader} did not post plan of round 1 within 30 s"):
-        follower.read_plan()
+    with pytest.raises(LeaderFailedError, match=f"server {leader} posted no plan in its time"):
+        follower.read_plan(20.0)
+    assert clock.now() == pytest.approx(20.0, abs=0.11)
 
 
 class LateClock(SimulatedClock):
@@ -77,11 +80,11 @@ def test_the_leader_closes_the_list_only_once_every_cluster_has_said_who_is_out(
 
     def late_cluster_arrives() -> None:
         late.collect_gradients()
-        late.post_refusals()
+        post_gradients([late])
 
     board = InProcessBoard(LateClock(late_cluster_arrives))
     for server in federation.servers:
-        server.board = board
+        server.board, server.oversight = board, Trusting(board, server.network, "none")
     plan(federation.servers)
     for server in federation.servers:
         server.send_orders()
@@ -89,21 +92,17 @@ def test_the_leader_closes_the_list_only_once_every_cluster_has_said_who_is_out(
     for server in federation.servers:
         if server is not late:
             server.collect_gradients()
-            server.post_refusals()
+            post_gradients([server])
     leader.post_close()
-    leader.read_close()
+    leader.read_close(0.0)
     trained = {gradient.node for gradient in leader.current.closed}
     assert trained == {"device 1", "device 2", "device 3", "device 5"}  # 0 and 4 offload
 
 
 def test_a_neighbour_that_posts_no_iterate_is_named_at_the_deadline() -> None:
     federation = small_federation()
-    for phase in ("post_plan", "read_plan", "send_orders", "collect_data", "collect_gradients", "post_refusals"):
-        for server in federation.servers:
-            getattr(server, phase)()
-    for phase in ("post_close", "read_close"):
-        for server in federation.servers:
-            getattr(server, phase)()
+    for phase in (plan, train, close):
+        phase(federation.servers)
     federation.servers[0].post_aggregate()
-    with pytest.raises(BoardError, match="server 1 did not post iterate of round 1"):
+    with pytest.raises(BoardError, match="server 1 did not post iterate of round 1 within 60 s"):
         federation.servers[0].mix()

@@ -18,7 +18,7 @@ from edge_servers.strategy import EdgeStrategy
 from tests.edge_servers.small_network import DEVICES, SHARE, small_dataset
 
 SETTINGS = Settings(
-    RoundParams(rounds=3, edges=1, planner="fixed:0"),
+    RoundParams(rounds=3, edges=1, scheme="consensus-no-chain", planner="fixed:0", filter="none"),
     DataParams(devices=DEVICES, data_per_round="all"),
     TrainingParams(hidden="8", iterations=3, batch=10),
 )

@@ -1,0 +1,51 @@
+"""What federated figures learn from, and whether it is there."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from bfl.errors import BflError
+
+SVHN_FILES = ("train_32x32.mat", "test_32x32.mat")
+SVHN_HOME = "http://ufldl.stanford.edu/housenumbers/"
+
+
+class MissingDataError(BflError):
+    """A data set that this machine does not have."""
+
+
+@dataclass(frozen=True)
+class Images:
+    """A data set, and the folder with its files where the user names one."""
+
+    dataset: str = "fashion-mnist"
+    folder: str = ""
+
+    def on(self, dataset: str, data_dir: str) -> "Images":
+        """Another data set, or a folder. Without a data set the folder is SVHN's: Fashion-MNIST is found anyway."""
+        if dataset:
+            return Images(dataset, data_dir)
+        return Images(self.dataset, data_dir) if data_dir and self.dataset == "svhn" else self
+
+    def found(self) -> "Images":
+        """The same with its folder; `MissingDataError` says in one line what is missing.
+
+        SVHN is never downloaded here: it is 250 MB, and nobody asked for it who typed `all`.
+        """
+        from clients.data import load_dataset
+        from clients.errors import DataError
+        from clients.sources import cache_folder
+
+        place = self
+        if self.dataset == "svhn":
+            folder = Path(self.folder).expanduser() if self.folder else cache_folder() / "svhn"
+            if missing := [name for name in SVHN_FILES if not (folder / name).is_file()]:
+                raise MissingDataError(
+                    f"SVHN: {' and '.join(missing)} not found in {folder}; get them from {SVHN_HOME} "
+                    "and name their folder with --data-dir"
+                )
+            place = Images(self.dataset, str(folder))
+        try:
+            load_dataset(place.dataset, place.folder, 0)
+        except DataError as error:
+            raise MissingDataError(" ".join(str(error).split())) from error
+        return place

@@ -1,0 +1,139 @@
+"""The ledger of a node in this very process: the same posts and answers, without JSON-RPC in between."""
+
+from typing import Any
+
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from chain import contract
+from chain.connection import Connection
+from chain.consensus import Post as NodePost
+from chain.contract import address_in, call_gas, encode_call, functions
+from chain.errors import LedgerError
+from chain.keys import address_of
+from chain.ledger import Ledger
+from chain.node import Node
+from chain.posts import Post
+from chain.proof import ModelProof, proof_of
+from chain.provider import web3_in_process
+from chain.transactions import Envelope, Transaction, sign_transaction
+from chain.turns import FOUNDING_BLOCK
+
+_SLOT_OF = {
+    "plan": contract.PLAN,
+    "gradient": contract.GRADIENT,
+    "close": contract.CLOSE,
+    "model": contract.MODEL,
+}
+
+
+class LocalLedger(Ledger):
+    """A `Ledger` whose node is at hand: what others ask over JSON-RPC is read from its pool."""
+
+    def __init__(self, node: Node, account: LocalAccount | None = None, connection: Connection | None = None) -> None:
+        super().__init__(connection or Connection(web3_in_process(node), node.genesis.registry), account)
+        self.node = node
+
+    def signed_by(self, account: LocalAccount) -> "LocalLedger":
+        """The same ledger, written by somebody else."""
+        return LocalLedger(self.node, account, self._connection)
+
+    def submit_raw(self, raw: bytes) -> bytes:
+        """Post what somebody else has signed."""
+        return self.node.submit(raw)
+
+    def _send(self, name: str, *arguments: Any) -> bytes:
+        if self._account is None:
+            raise LedgerError("this ledger is for reading; give it an account to post")
+        data = encode_call(name, *arguments)
+        genesis = self.node.genesis
+        gas = call_gas(len(data), self._connection.payload_bytes)
+        envelope = Envelope(genesis.chain_id, self.node.nonce(address_of(self._account)), gas, genesis.registry)
+        return self.node.submit(sign_transaction(self._account, envelope, data))
+
+    def round(self) -> int:
+        """The round that is running: block k + 1 is round k (P1)."""
+        return self.node.head.block_number
+
+    def nonce(self, sender: bytes) -> int:
+        """The nonce of a sender's next post."""
+        return self.node.nonce(sender)
+
+    def parent_hash(self) -> bytes:
+        """The last sealed block."""
+        return self.node.head.hash
+
+    def parent_time(self) -> int:
+        """The time of the last sealed block."""
+        return self.node.head.timestamp
+
+    def model_digest(self) -> bytes:
+        """Digest of the last model."""
+        return bytes(self.node.ask("model_digest"))
+
+    def is_excluded(self, participant: bytes) -> bool:
+        """Whether a participant is excluded in the running round."""
+        return bool(self.node.ask("is_excluded", participant))
+
+    def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
+        """What is visible in a slot of a round, by sender in ascending order of address."""
+        if round_ != self.round():
+            return super().posts(round_, slot)
+        found = [entry.post for entry in self.node.pending() if slot_of(entry.post) == slot]
+        if any(post.call is not None and post.call["chunks"] for post in found):
+            return super().posts(round_, slot)
+        read = [read_whole(post) for post in found]
+        return {post.sender: post for post in sorted(read, key=lambda post: post.sender)}
+
+    def round_posts(self, round_: int) -> list[Post]:
+        """Everything that was posted in a round."""
+        posts = [entry.post for entry in self.node.pending() if slot_of(entry.post) is not None]
+        if round_ != self.round() or any(post.call is not None and post.call["chunks"] for post in posts):
+            return super().round_posts(round_)
+        return [read_whole(post) for post in posts]
+
+    def conflicts(self) -> list[tuple[Transaction, Transaction]]:
+        """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+        return list(self.node.pool.conflicts)
+
+    def model_proof(self, round_: int, known_number: int) -> ModelProof:
+        """Proof of a sealed round's model for somebody who knows block `known_number`."""
+        number, node = round_ + FOUNDING_BLOCK, self.node
+        block = node.block(number)
+        if block is None or round_ < 1:
+            raise LedgerError(f"round {round_} has no sealed model; the head is block {node.head.block_number}")
+        index = next(i for i, sent in enumerate(block.transactions) if sent.data[:4] == functions()["model"].selector)
+        servers = [address_in(each) for each in node.ask("server_list")]
+        is_any_out = any(int(node.ask("excluded_through", server)) for server in servers)
+        exclusions = [self._proof(sent) for sent in self._exclusions(round_)] if is_any_out else []
+        oldest = [each.header.block_number for each in exclusions]
+        first = max(0, min(known_number, number - self._connection.term_cap - 1, *oldest))
+        headers = [node.header(each) for each in range(first, max(known_number, number) + 1)]
+        return ModelProof(
+            tuple(each for each in headers if each is not None), proof_of(block, index), tuple(exclusions)
+        )
+
+    def drop(self, transaction_hash: bytes) -> bool:
+        """Leave a pending transaction out of what this node builds."""
+        return self.node.drop(transaction_hash)
+
+
+def slot_of(post: NodePost) -> int | None:
+    """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
+    if post.call is None:
+        return None
+    if post.call.name == "iterate":
+        return contract.ITERATE + int(post.call["step"])
+    return _SLOT_OF.get(post.call.name)
+
+
+def read_whole(post: NodePost, payload: bytes | None = None) -> Post:
+    """A node's post as the ledger shows it; `payload` where it came in chunks."""
+    slot, call = slot_of(post), post.call
+    if slot is None or call is None:
+        raise LedgerError("found a transaction that is no post of a round")
+    whole = bytes(call["payload"]) if payload is None else payload
+    intact = payload is None or keccak(whole) == bytes(call["digest"])
+    return Post(
+        int(call["round"]), slot, post.sender, bytes(call["digest"]), whole, post.transaction.hash, call, intact
+    )

@@ -1,0 +1,35 @@
+"""A device's word on the ledger: it signs its own gradient; whoever carries it cannot change it."""
+
+from collections.abc import Sequence
+
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from chain.codec import encode_floats
+from chain.contract import call_gas, encode_call
+from chain.errors import ChainError
+from chain.transactions import Envelope, sign_transaction
+from clients.errors import ClientError
+from clients.models import Vector
+from clients.orders import LedgerTerms
+
+
+def signed_gradient(
+    account: LocalAccount,
+    terms: LedgerTerms,
+    round_: int,
+    samples: int,
+    iterations: int,
+    values: Vector,
+    sizes: Sequence[int],
+) -> bytes:
+    """The transaction that posts C_y with its weight, for this chain, this registry, this model and this plan (P3)."""
+    try:
+        payload = encode_floats(values, sizes, terms.codec)
+        base, plan = bytes.fromhex(terms.base_model), bytes.fromhex(terms.plan)
+        call = encode_call("gradient", round_, base, plan, samples, iterations, keccak(payload), 0, payload)
+        gas = call_gas(len(call), terms.frame_bytes)
+        envelope = Envelope(terms.chain_id, terms.nonce, gas, bytes.fromhex(terms.registry))
+        return sign_transaction(account, envelope, call)
+    except (ChainError, ValueError) as error:
+        raise ClientError(f"the gradient cannot be posted: {error}") from error

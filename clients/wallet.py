@@ -1,0 +1,110 @@
+"""What a device brings to a chain: its key, and the last block it has checked. It trains on nothing unproven (P16)."""
+
+import functools
+import json
+from dataclasses import dataclass
+
+from eth_account.signers.local import LocalAccount
+
+from chain.codec import decode_floats
+from chain.errors import ChainError, ProofError
+from chain.genesis import Genesis
+from chain.proof import ModelProof, ProvenModel, check_model
+from chain.turns import Membership
+from clients.errors import OrderError
+from clients.orders import LedgerTerms, Order, vector_digest
+
+
+@dataclass(frozen=True)
+class Chain:
+    """What a device knows of its network without asking: the rules, the members, the founding block and its model."""
+
+    genesis: Genesis
+    membership: Membership
+    founding_hash: bytes
+    model_digest: str
+    """sha256 of model 0's values."""
+
+
+class Wallet:
+    """A device's key and what it trusts. It lives across rounds."""
+
+    def __init__(self, account: LocalAccount) -> None:
+        self.account = account
+        self._chain: Chain | None = None
+        self.known_hash = b""
+
+    def join(self, chain: Chain, known_hash: bytes = b"") -> None:
+        """Take part in a network, from its founding block or from a later block that is known to be right."""
+        self._chain, self.known_hash = chain, known_hash or chain.founding_hash
+
+    def check(self, order: Order) -> None:
+        """Raise `OrderError` unless the order is for this chain and its model in a block of a lawful leader's."""
+        if self._chain is None:
+            raise OrderError("order: this device has joined no network")
+        if order.ledger is not None:
+            _check_terms(order.ledger, self._chain.genesis)
+        if order.round == 1:
+            if order.model_digest != self._chain.model_digest:
+                raise OrderError(f"order: found model 0 {order.model_digest[:12]}, the founding block has another")
+            return
+        proven = proven_model(order.proof, self.known_hash, self._chain)
+        if proven.round != order.round - 1:
+            raise OrderError(f"order: found a proof of model {proven.round}, expected {order.round - 1}")
+        if proven.model_digest != order.model_digest:
+            raise OrderError("order: the model is not the one that is proven")
+        if order.ledger is not None and order.ledger.base_model != proven.posted_digest.hex():
+            raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
+        self.known_hash = proven.block_hash
+
+
+def _check_terms(terms: LedgerTerms, genesis: Genesis) -> None:
+    """A key signs for its own network alone: elsewhere the same bytes could mean anything."""
+    found, own = (terms.chain_id, terms.registry), (genesis.chain_id, genesis.registry.hex())
+    if found != own:
+        raise OrderError(f"order: found chain {found[0]} and registry {found[1]:.40}, expected {own[0]} and {own[1]}")
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What a proof proves, as a device needs it."""
+
+    round: int
+    model_digest: str
+    """sha256 of its values."""
+    posted_digest: bytes
+    """Its name on the ledger."""
+    block_hash: bytes
+
+
+def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> Proven:
+    """Check a proof; `OrderError` says what is wrong. A process that is many devices checks the same bytes once."""
+    try:
+        return _proven_model(proof, known_hash, _Same(chain))
+    except (ChainError, ValueError, RecursionError) as error:
+        raise OrderError(f"order: the model is not proven: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class _Same:
+    """A key of the cache: the very same object."""
+
+    chain: Chain
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.chain is self.chain
+
+    def __hash__(self) -> int:
+        return id(self.chain)
+
+
+@functools.lru_cache(maxsize=8)
+def _proven_model(proof: bytes, known_hash: bytes, same: _Same) -> Proven:
+    chain = same.chain
+    found: ProvenModel = check_model(
+        ModelProof.from_json(json.loads(proof)), known_hash, chain.genesis, chain.membership
+    )
+    if not found.payload:
+        raise ProofError("the model travelled in chunks, which a device cannot put together")
+    model_digest = vector_digest(decode_floats(found.payload).astype("<f4"))
+    return Proven(found.round, model_digest, found.digest, found.header.hash)

@@ -1,0 +1,216 @@
+"""A network on the embedded chain (P2, P3, P21): keys, founding, nodes; one shared by all servers, or one for each."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from eth_account.signers.local import LocalAccount
+from torch import nn
+
+from chain.codec import encoded_size
+from chain.contract import MAX_STEP, RegistryTerms, size_class
+from chain.database import IN_MEMORY
+from chain.documents import canonical_json
+from chain.errors import ChainError
+from chain.founding import Charter, found_network
+from chain.genesis import Genesis, block_gas
+from chain.headers import Header
+from chain.keys import address_of, simulated_account
+from chain.local_ledger import LocalLedger
+from chain.node import Node
+from chain.provider import web3_in_process
+from chain.turns import Membership
+from clients.models import Vector, to_vector
+from clients.orders import vector_digest
+from clients.wallet import Chain, Wallet
+from edge_servers.articles import Articles, tensors_of, written
+from edge_servers.board import Clock, InProcessBoard
+from edge_servers.chain_rounds import ChainSealer, RoundChecker, model_in, standing_of
+from edge_servers.errors import FederationError, ReplayError
+from edge_servers.ledger_board import LedgerBoard
+from edge_servers.network import Network
+from edge_servers.parameters import RoundParams, Settings
+from edge_servers.record import text
+from edge_servers.referee import Referee
+from edge_servers.replay import model_payload
+from edge_servers.server import Station
+from edge_servers.standing import Standing
+
+START_S = 1_700_000_000
+"""When simulated networks are founded."""
+_PLAN_BYTES = 200
+"""Of a plan, per device, at most"""
+
+
+class ChainHosting:
+    """The nodes of a simulated network, and the keys of everybody in it."""
+
+    def __init__(self, settings: Settings, architecture: nn.Module, clock: Clock, folder: Path | None = None) -> None:
+        self._settings, self._clock, self._folder = settings, clock, folder
+        named = canonical_json({"settings": written(settings), "tensors": tensors_of(architecture)})
+        self._named = hashlib.sha256(named).digest()
+        self.nodes: list[Node] = []
+        self.checkers: list[RoundChecker] = []
+        self.articles: Articles | None = None
+        self.account = cache(self._account)
+
+    def _account(self, role: str, index: int) -> LocalAccount:
+        return simulated_account(self._named, f"{role} {index}")
+
+    def address(self, role: str, index: int) -> str:
+        """The address of a key that follows from the seed and the parameters (P3)."""
+        return text(address_of(self.account(role, index)))
+
+    def open(self, network: Network, architecture: nn.Module) -> tuple[Sequence[Station], Standing]:
+        """Found the network, or go on with the chain that is in the folder."""
+        articles = Articles(self._settings, network, tensors_of(architecture))
+        self.checkers = self._open_nodes(articles)
+        if self.nodes[0].head.block_number == 0:
+            self._found(articles, model_payload(to_vector(architecture), articles))
+        self._check_same(articles)
+        self._catch_up()
+        self._clock.sleep(max(0.0, self.nodes[0].head.timestamp - self._clock.now()))
+        self.articles = articles
+        standing = standing_of(self.nodes[0], articles, self.checkers[0])
+        return self._stations(articles), standing
+
+    def close(self) -> None:
+        """Give back the databases."""
+        for node in self.nodes:
+            node.close()
+
+    # --- nodes
+
+    def _open_nodes(self, articles: Articles) -> list[RoundChecker]:
+        genesis = self._genesis(articles)
+        checkers = []
+        for number in range(self._settings.rounds.nodes):
+            node, checker = self._node(self._path(number), genesis, articles)
+            self.nodes.append(node)
+            checkers.append(checker)
+        for node in self.nodes:
+            node.listeners.append(_teller([other for other in self.nodes if other is not node]))
+        return checkers
+
+    def _path(self, number: int) -> Path | None:
+        return None if self._folder is None else self._folder / ("chain.db" if number == 0 else f"chain-{number}.db")
+
+    def _node(self, path: Path | None, genesis: Genesis, articles: Articles) -> tuple[Node, RoundChecker]:
+        made: list[Node] = []
+
+        def model_before(parent: Header) -> Vector:
+            block = made[0].block(parent.hash)
+            if block is None:
+                raise ReplayError(f"the node has no block {parent.block_number}")
+            return model_in(block, articles)
+
+        checker = RoundChecker(articles, model_before)
+        options: dict[str, Any] = {"now": self._clock.now, "check_round": checker}
+        if path is not None and path.exists():
+            made.append(Node.open(path, **options))
+            if made[0].genesis != genesis:
+                raise FederationError(f"{path} is the chain of another network: its settings are not those of this run")
+        else:
+            made.append(Node.create(path or IN_MEMORY, genesis, **options))
+        return made[0], checker
+
+    def _genesis(self, articles: Articles) -> Genesis:
+        rounds, payload_bytes = self._settings.rounds, _payload_bytes(articles)
+        devices, servers = len(articles.network.devices), len(articles.network.servers)
+        calls = 2 * devices + 2 * servers * (_most_steps(rounds) + 6) + 8
+        return Genesis(
+            chain_id=2**16 + int.from_bytes(self._named[:4], "big") % 2**31,
+            founder=self.address("founder", 0),
+            timestamp=START_S,
+            gas_limit=block_gas(calls, payload_bytes, size_class(payload_bytes)),
+            difficulty=rounds.difficulty,
+        )
+
+    def _found(self, articles: Articles, model: bytes) -> None:
+        rounds, network = self._settings.rounds, articles.network
+        homes = {bytes.fromhex(server[2:]): bytes.fromhex(server[2:]) for server in network.servers}
+        for device in network.devices:
+            homes[bytes.fromhex(device.address[2:])] = bytes.fromhex(network.servers[device.home][2:])
+        terms = RegistryTerms(
+            term_cap=rounds.term_cap,
+            turn_s=rounds.turn_s,
+            flag_window=rounds.flag_window,
+            exclusion_rounds=rounds.exclusion_rounds,
+        )
+        charter = Charter(homes, articles.encode(), model, _payload_bytes(articles), terms)
+        found_network(web3_in_process(self.nodes[0]), self.account("founder", 0), charter)
+
+    def _check_same(self, articles: Articles) -> None:
+        """The chain in the folder must be the one that these settings found."""
+        founding = LocalLedger(self.nodes[0]).parameters()
+        if founding != articles.encode():
+            raise FederationError("the chain's founding parameters are not those of this run")
+
+    def _catch_up(self) -> None:
+        """After a crash one node may have a block that another lacks."""
+        best = max(self.nodes, key=lambda node: node.head.block_number)
+        for node in self.nodes:
+            for number in range(node.head.block_number + 1, best.head.block_number + 1):
+                node.import_block(best.raw_block(number) or b"")
+
+    # --- stations
+
+    def _stations(self, articles: Articles) -> list[Station]:
+        beside = InProcessBoard(self._clock)
+        ledgers = [LocalLedger(node) for node in self.nodes]
+        stations: list[Station] = []
+        for m, server in enumerate(articles.network.servers):
+            own = m if len(self.nodes) > 1 else 0
+            if own < len(stations) and len(self.nodes) == 1:
+                stations.append(stations[0])
+                continue
+            hosted = [server] if len(self.nodes) > 1 else list(articles.network.servers)
+            accounts = {each: self.account("server", articles.network.server_index(each)) for each in hosted}
+            others = [ledger for ledger in ledgers if ledger is not ledgers[own]]
+            board = LedgerBoard(ledgers[own], articles, accounts, self._clock, beside, others)
+            sealer = ChainSealer(self.nodes[own], articles, self._clock)
+            stations.append(Station(board, Referee(board), sealer))
+        return stations
+
+    def admit(self, wallets: Iterable[Wallet]) -> None:
+        """Devices join the network: they know its founding block, or its head if it has run before."""
+        chain, head = self.chain(), self.nodes[0].head.hash
+        for wallet in wallets:
+            wallet.join(chain, head)
+
+    def chain(self) -> Chain:
+        """What a device is told when it joins."""
+        node, articles = self.nodes[0], self.articles
+        founding = node.block(1)
+        if articles is None or founding is None:
+            raise FederationError("the network is not founded yet")
+        rounds, network = self._settings.rounds, articles.network
+        homes = {bytes.fromhex(each[2:]): bytes.fromhex(each[2:]) for each in network.servers}
+        homes |= {bytes.fromhex(d.address[2:]): bytes.fromhex(network.servers[d.home][2:]) for d in network.devices}
+        membership = Membership(homes, rounds.term_cap, rounds.turn_s)
+        model = model_in(founding, articles)
+        return Chain(node.genesis, membership, founding.header.hash, vector_digest(model))
+
+
+def _teller(others: Sequence[Node]) -> Callable[[str, bytes], None]:
+    """Passes on what a node has accepted; what another refuses is that one's business."""
+
+    def tell(kind: str, raw: bytes) -> None:
+        for other in others:
+            try:
+                other.submit(raw) if kind == "transaction" else other.import_block(raw)
+            except ChainError:
+                continue
+
+    return tell
+
+
+def _payload_bytes(articles: Articles) -> int:
+    """The largest post of a round: a model, an iterate, or the plan."""
+    return max(encoded_size(articles.sizes, "fp32"), 4096 + _PLAN_BYTES * len(articles.network.devices))
+
+
+def _most_steps(rounds: RoundParams) -> int:
+    return min(MAX_STEP, rounds.max_phi if rounds.is_auto_phi else rounds.first_phi)

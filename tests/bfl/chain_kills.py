@@ -1,0 +1,157 @@
+"""`python -m tests.bfl.chain_kills N FOLDER [SEED]`: kill -9 `bfl simulate` N times, resume it each time, compare.
+
+One process imports everything once; each run is a fork of it, so that kills fall into founding and rounds rather than
+into imports. A whole run beside it says what the killed one has to come to.
+"""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import sys
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+
+from bfl import simulation
+from bfl.cli import main as bfl
+from chain.archive import FileArchive
+from tests.bfl.runs import Metrics, flags_of
+
+_ROUNDS_PER_KILL = 6
+_LATE_IMPORTS = ("edge_servers.chain_hosting", "edge_servers.recovery", "bfl.progress", "datasets", "flwr_datasets")
+RUN: dict[str, object] = {
+    "dataset": "synthetic", "devices": 4, "edges": 3, "iterations": 1, "batch": 5, "threads": 1, "hidden": 2, "phi": 2,
+    "planner": "fixed:0", "difficulty": 1, "attack": "iterate-noise@3:server=1,step=1",
+}  # fmt: skip
+
+
+def simulate(*arguments: str) -> NoReturn:
+    """`bfl simulate ...`, as the whole life of this process."""
+    sys.argv = ["bfl", "simulate", *arguments]
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    code = 1
+    try:
+        bfl()
+        code = 0
+    except SystemExit as exit_:
+        code = exit_.code if isinstance(exit_.code, int) else 1
+    finally:
+        if code == 1:
+            sys.excepthook(*sys.exc_info())
+        os._exit(code)
+
+
+def run_for(seconds: float | None, *arguments: str) -> int | None:
+    """A fork that simulates: its exit code, or None if it was killed after `seconds`."""
+    child = os.fork()
+    if child == 0:
+        simulate(*arguments)
+    end = None if seconds is None else time.monotonic() + seconds
+    while end is None or time.monotonic() < end:
+        ended, status = os.waitpid(child, 0 if end is None else os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.002)
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return None if os.WIFSIGNALED(status) else os.waitstatus_to_exitcode(status)
+
+
+def is_begun(folder: Path) -> bool:
+    """Whether there is something to resume; before that nothing was promised."""
+    return all((folder / name).is_file() for name in ("config.toml", "metrics.jsonl", "environment.json"))
+
+
+def sealed(folder: Path) -> list[str]:
+    """Hashes of all blocks in a folder; its database is whole."""
+    path = folder / "chain.db"
+    if not path.exists():
+        return []
+    with sqlite3.connect(path) as connection:
+        verdict = connection.execute("PRAGMA integrity_check").fetchone()[0]
+    connection.close()
+    if verdict != "ok":
+        raise RuntimeError(f"{path}: {verdict}")
+    archive = FileArchive(folder)
+    try:
+        return [archive.block(number).header.hash.hex() for number in range(archive.head().block_number + 1)]
+    finally:
+        archive.close()
+
+
+def metrics(folder: Path) -> Metrics:
+    """The lines of a run without what a recovered one cannot have: seconds, and details of refusals."""
+    lines: Metrics = []
+    for text in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines():
+        line = json.loads(text)
+        del line["seconds"]
+        line["refused"] = [(refusal["node"], refusal["reason"]) for refusal in line["refused"]]
+        lines.append(line)
+    return lines
+
+
+def _rounds_s(folder: Path) -> float:
+    """What the rounds of a run took."""
+    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    return sum(sum(json.loads(line)["seconds"].values()) for line in lines)
+
+
+def clear(folder: Path) -> None:
+    """Take away what a run left that was killed before it could be resumed."""
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def killed(folder: Path, kills: int, rng: random.Random, longest_s: float, flags: list[str]) -> dict[str, Any]:
+    """Kill and resume `kills` times, then let it end; what was seen on the way."""
+    blocks: list[str] = []
+    heads, restarts = [], 0
+    for _ in range(kills):
+        if is_begun(folder):
+            code = run_for(rng.uniform(0.0, longest_s), "--resume", str(folder))
+        else:
+            clear(folder)
+            restarts += 1
+            code = run_for(rng.uniform(0.0, longest_s), *flags, "--out", str(folder))
+        if code is not None:
+            raise RuntimeError(f"the run ended by itself with code {code} after blocks {heads}")
+        found = sealed(folder)
+        if found[: len(blocks)] != blocks:
+            raise RuntimeError(f"blocks were lost: {len(blocks)} before, {len(found)} now, not the same ones")
+        blocks = found
+        heads.append(max(0, len(blocks) - 1))
+    last = ["--resume", str(folder)] if is_begun(folder) else [*flags, "--out", str(folder)]
+    code = run_for(None, *last)
+    if code != 0:
+        raise RuntimeError(f"the last resume ended with code {code}")
+    return {"kills": kills, "heads": heads, "starts": restarts}
+
+
+def main() -> None:
+    """The whole run, the killed run, the comparison."""
+    kills, folder, seed = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 7
+    simulation.can_plot = lambda: False
+    for name in _LATE_IMPORTS:
+        import_module(name)
+    flags = flags_of(RUN | {"rounds": _ROUNDS_PER_KILL * kills, "seed": seed})
+    began = time.monotonic()
+    if run_for(None, *flags, "--out", str(folder / "whole")) != 0:
+        raise RuntimeError("the run that nobody kills did not end well")
+    rounds_s = _rounds_s(folder / "whole")
+    longest_s = time.monotonic() - began - rounds_s + rounds_s / kills  # from its first breath to its sixth round
+    told = killed(folder / "killed", kills, random.Random(seed), longest_s, flags)
+    whole, again = sealed(folder / "whole"), sealed(folder / "killed")
+    if whole != again:
+        raise RuntimeError(f"the killed run has head {again[-1]}, the other {whole[-1]}")
+    differing = [a["round"] for a, b in zip(metrics(folder / "whole"), metrics(folder / "killed"), strict=True) if a != b]
+    if differing:
+        raise RuntimeError(f"the metrics of rounds {differing} differ")
+    print(json.dumps({**told, "blocks": len(again), "head": again[-1]}))
+
+
+if __name__ == "__main__":
+    main()

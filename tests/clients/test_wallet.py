@@ -1,0 +1,247 @@
+"""A device on a chain: what it signs, for whom, and on what model it trains. The chain is real, and in memory."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from eth_hash.auto import keccak
+
+from chain.codec import decode_floats
+from chain.contract import decode_call
+from chain.keys import address_of, simulated_account
+from chain.transactions import decode_transaction
+from clients.device import Device, answer_orders
+from clients.errors import ClientError, OrderError
+from clients.orders import LedgerTerms, Order, SignedReply, read_reply, vector_digest
+from clients.signing import signed_gradient
+from clients.wallet import Wallet
+from edge_servers.round import plan
+from tests.clients.messages import over_the_wire, sent
+from tests.edge_servers.small_network import SHARE, SmallChain, small_chain
+
+
+def orders_of(chain: SmallChain, server: int = 0) -> list[Order]:
+    """What the devices of a cluster are told in the running round."""
+    return chain.federation.servers[server].orders()
+
+
+@pytest.fixture(scope="module")
+def first() -> Iterator[SmallChain]:
+    """A network whose first round is planned."""
+    chain = small_chain()
+    plan(chain.federation.servers)
+    yield chain
+    chain.hosting.close()
+
+
+@pytest.fixture(scope="module")
+def third() -> Iterator[SmallChain]:
+    """A network that is in its third round; no device has looked at the second model yet."""
+    chain = small_chain()
+    for _ in range(2):
+        chain.federation.run_round()
+    plan(chain.federation.servers)
+    yield chain
+    chain.hosting.close()
+
+
+@pytest.fixture
+def order(third: SmallChain) -> Order:
+    """To device 3, which trains; it belongs to server 0."""
+    return orders_of(third)[1]
+
+
+@pytest.fixture
+def terms(order: Order) -> LedgerTerms:
+    """Of the same order."""
+    assert order.ledger is not None
+    return order.ledger
+
+
+@pytest.fixture
+def wallet(third: SmallChain) -> Wallet:
+    """Device 3's, as it was when the network was founded."""
+    fresh = Wallet(third.hosting.account("device", 3))
+    fresh.join(third.hosting.chain())
+    return fresh
+
+
+def sizes_of(device: Device) -> list[int]:
+    return [parameter.numel() for parameter in device.network.parameters()]
+
+
+# --- what it signs ----------------------------------------------------------------------------------------------------
+
+
+def test_a_trained_device_answers_with_a_transaction_of_its_own(third: SmallChain, order: Order) -> None:
+    device = third.devices[3]
+    (answer,) = answer_orders([(device, sent(order))], "auto", 10)
+    reply = read_reply(over_the_wire(answer))
+    assert isinstance(reply, SignedReply)
+    assert (reply.device, reply.round) == (3, 3)
+    transaction = decode_transaction(reply.transaction)
+    network = third.federation.servers[0].network
+    assert "0x" + transaction.sender.hex() == network.devices[3].address
+    call = decode_call(transaction.data)
+    assert (call.name, call["round"], call["samples"], call["iterations"], call["chunks"]) == (
+        "gradient", 3, SHARE, 3, 0,
+    )  # fmt: skip
+
+
+def test_the_transaction_carries_the_values_the_weight_and_what_they_were_made_from(
+    third: SmallChain, order: Order, terms: LedgerTerms
+) -> None:
+    device, genesis = third.devices[3], third.hosting.nodes[0].genesis
+    values = np.linspace(-2, 2, len(order.model), dtype=np.float32)
+    signed = signed_gradient(third.wallets[3].account, terms, 3, 40, 3, values, sizes_of(device))
+    transaction = decode_transaction(signed)
+    call = decode_call(transaction.data)
+    assert transaction.sender == address_of(third.wallets[3].account)
+    assert (transaction.chain_id, transaction.to, transaction.nonce) == (genesis.chain_id, genesis.registry, 2)
+    assert bytes(call["base_model"]).hex() == terms.base_model
+    assert bytes(call["plan_digest"]).hex() == terms.plan
+    assert (call["samples"], call["iterations"]) == (40, 3)
+    assert bytes(call["digest"]) == keccak(call["payload"])
+    np.testing.assert_array_equal(decode_floats(bytes(call["payload"])), values.astype(np.float16))
+
+
+def test_the_digests_are_those_on_the_ledger(third: SmallChain, order: Order, terms: LedgerTerms) -> None:
+    leader = third.federation.servers[0]
+    assert bytes.fromhex(terms.plan) == keccak(leader.current.plan.payload)
+    assert bytes.fromhex(terms.base_model) == bytes(third.hosting.nodes[0].ask("model_digest"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"codec": "fp8"}, "found codec 'fp8', expected one of fp32, fp16, int8"),
+        ({"registry": "no hex"}, "non-hexadecimal"),
+        ({"plan": "é"}, "non-hexadecimal"),
+        ({"base_model": "ab" * 33}, "arguments of gradient that do not fit"),
+    ],
+)
+def test_terms_that_nobody_can_sign_are_refused(
+    third: SmallChain, order: Order, terms: LedgerTerms, change: dict[str, Any], message: str
+) -> None:
+    values = np.zeros(len(order.model), np.float32)
+    with pytest.raises(ClientError, match=f"the gradient cannot be posted: .*{message}"):
+        signed_gradient(
+            third.wallets[3].account, replace(terms, **change), 3, 40, 3, values, sizes_of(third.devices[3])
+        )
+
+
+def test_a_gradient_that_its_codec_cannot_hold_is_a_failure_of_the_device_alone(
+    third: SmallChain, order: Order
+) -> None:
+    wild = replace(order, learning_rate=1e30)  # values far beyond 65,504, the largest of fp16
+    (answer,) = answer_orders([(third.devices[3], sent(wild))], "auto", 10)
+    assert answer.has_error()
+    assert "ClientError: the gradient cannot be posted" in str(answer.error.reason)
+
+
+# --- for whom ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_wallet_that_has_joined_nothing_refuses_every_order(order: Order) -> None:
+    with pytest.raises(OrderError, match="this device has joined no network"):
+        Wallet(simulated_account(bytes(32), "device 3")).check(order)
+
+
+def test_devices_that_have_joined_nothing_are_out_and_named() -> None:
+    chain = small_chain(joins=False)
+    report = chain.federation.run_round()
+    assert {(refusal.node, refusal.reason) for refusal in report.refused} == {
+        (f"device {n}", "failed") for n in range(6)
+    }
+    assert report.training_nodes == 0
+    chain.hosting.close()
+
+
+@pytest.mark.parametrize("change", [{"chain_id": 1}, {"registry": "ab" * 20}, {"registry": ""}])
+def test_a_key_signs_for_its_own_network_alone(
+    wallet: Wallet, order: Order, terms: LedgerTerms, change: dict[str, Any]
+) -> None:
+    with pytest.raises(OrderError, match=r"found chain \d+ and registry \w*, expected"):
+        wallet.check(replace(order, ledger=replace(terms, **change)))
+
+
+def test_a_key_does_not_sign_that_its_gradient_was_made_from_another_model(
+    wallet: Wallet, order: Order, terms: LedgerTerms
+) -> None:
+    with pytest.raises(OrderError, match="found base model abababababab, expected the one that is proven"):
+        wallet.check(replace(order, ledger=replace(terms, base_model="ab" * 32)))
+
+
+# --- on what model ----------------------------------------------------------------------------------------------------
+
+
+def test_the_first_model_is_that_of_the_founding_block(first: SmallChain) -> None:
+    order = orders_of(first)[0]
+    assert order.proof == b""
+    first.wallets[0].check(order)
+    other = order.model + np.float32(1)
+    with pytest.raises(OrderError, match="the founding block has another"):
+        first.wallets[0].check(replace(order, model=other, model_digest=vector_digest(other)))
+
+
+def test_a_later_model_is_proven_also_to_a_device_that_was_away_and_as_often_as_it_is_asked(
+    wallet: Wallet, third: SmallChain, order: Order
+) -> None:
+    for _ in range(2):
+        wallet.check(order)
+        assert wallet.known_hash == third.hosting.nodes[0].head.hash
+
+
+def test_a_proof_of_another_round_is_refused(wallet: Wallet, order: Order) -> None:
+    with pytest.raises(OrderError, match="found a proof of model 2, expected 3"):
+        wallet.check(replace(order, round=4))
+
+
+def test_a_model_that_is_not_the_proven_one_is_refused(wallet: Wallet, order: Order) -> None:
+    other = order.model + np.float32(1)
+    with pytest.raises(OrderError, match="the model is not the one that is proven"):
+        wallet.check(replace(order, model=other, model_digest=vector_digest(other)))
+
+
+def test_a_refused_proof_does_not_change_what_a_wallet_knows(wallet: Wallet, order: Order) -> None:
+    before = wallet.known_hash
+    with pytest.raises(OrderError):
+        wallet.check(replace(order, round=4))
+    assert wallet.known_hash == before
+
+
+def test_a_proof_from_a_block_that_nobody_knows_is_refused(third: SmallChain, order: Order) -> None:
+    stranger = Wallet(third.hosting.account("device", 3))
+    stranger.join(third.hosting.chain(), bytes(31) + b"\x01")
+    with pytest.raises(OrderError, match="the headers do not contain 0x0000"):
+        stranger.check(order)
+
+
+def spoiled(proof: bytes) -> dict[str, bytes]:
+    content = json.loads(proof)
+    return {
+        "nothing": b"",
+        "no text": b"\xff",
+        "a number": b"3",
+        "null": b"null",
+        "a list": b"[]",
+        "an object": b"{}",
+        "deep": b"[" * 100_000,
+        "many digits": b"1" * 5_000,
+        "cut": proof[:-3],
+        "headers of the wrong kind": json.dumps({**content, "headers": 3}).encode(),
+        "no hex": json.dumps({**content, "headers": ["zz"]}).encode(),
+        "one header": json.dumps({**content, "headers": content["headers"][:1]}).encode(),
+        "no model": json.dumps({**content, "model": {}}).encode(),
+        "a strange exclusion": json.dumps({**content, "exclusions": [3]}).encode(),
+        "another transaction": json.dumps({**content, "model": {**content["model"], "index": 0}}).encode(),
+    }
+
+
+@pytest.mark.parametrize("name", list(spoiled(b'{"headers": [], "model": {}}')))
+def test_a_proof_that_is_none_is_refused(wallet: Wallet, order: Order, name: str) -> None:
+    with pytest.raises(OrderError, match="the model is not proven: "):
+        wallet.check(replace(order, proof=spoiled(order.proof)[name]))

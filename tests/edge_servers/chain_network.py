@@ -1,0 +1,190 @@
+"""A small network on a chain, for tests that run whole rounds and look into their blocks."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bfl.attacks import conduct_of, poisoned, read_attacks
+from bfl.grid import Fault, InProcessGrid, SimulatedClock
+from chain.codec import decode_floats
+from chain.consensus import Post, read_post
+from chain.headers import Header
+from chain.node import Node
+from chain.store import Block
+from clients.device import Device
+from clients.models import Vector, network_for
+from clients.parameters import DataParams, TrainingParams
+from clients.wallet import Wallet
+from edge_servers.articles import Articles
+from edge_servers.board import Slot
+from edge_servers.chain_hosting import START_S, ChainHosting
+from edge_servers.chain_rounds import record_of
+from edge_servers.conduct import Conduct
+from edge_servers.federation import Federation, RoundReport, found_federation
+from edge_servers.ledger_board import LedgerBoard
+from edge_servers.parameters import RoundParams, Settings
+from edge_servers.record import RoundRecord
+from edge_servers.replay import Replayed, replay_round
+from edge_servers.server import EdgeServer
+from tests.edge_servers.small_network import small_dataset
+
+GROUND: dict[str, Any] = {
+    "rounds": 40, "scheme": "bfl", "planner": "fixed:0", "filter": "none", "deadline_s": 30.0, "difficulty": 4, "phi": "2",
+}  # fmt: skip
+SHARE = 40
+
+
+@dataclass(frozen=True)
+class ChainNetwork:
+    """The hosted servers, their nodes, and everybody's keys."""
+
+    federation: Federation
+    hosting: ChainHosting
+    clock: SimulatedClock
+    devices: list[Device]
+    wallets: list[Wallet]
+
+    # --- who
+
+    @property
+    def servers(self) -> list[EdgeServer]:
+        return list(self.federation.servers)
+
+    @property
+    def articles(self) -> Articles:
+        assert self.hosting.articles is not None
+        return self.hosting.articles
+
+    @property
+    def node(self) -> Node:
+        return self.hosting.nodes[0]
+
+    @property
+    def leader(self) -> int:
+        """Who is first in rank for the round that comes."""
+        return next(server.index for server in self.servers if server.leads)
+
+    @property
+    def ranked(self) -> list[int]:
+        """Who may lead the round that comes, by rank."""
+        return [self.articles.network.server_index(each) for each in self.servers[0].leaders]
+
+    def key(self, server: int) -> bytes:
+        """A server's address as the chain has it."""
+        return bytes.fromhex(self.articles.network.servers[server][2:])
+
+    def board(self, server: int) -> LedgerBoard:
+        board = self.servers[server].board
+        assert isinstance(board, LedgerBoard)
+        return board
+
+    # --- what was sealed
+
+    def run(self, rounds: int = 1) -> list[RoundReport]:
+        return [self.federation.run_round() for _ in range(rounds)]
+
+    def block(self, round_: int) -> Block:
+        """Round k is block k + 1 (P1)."""
+        block = self.node.block(round_ + 1)
+        assert block is not None
+        return block
+
+    def header(self, round_: int) -> Header:
+        return self.block(round_).header
+
+    def waited_s(self, round_: int) -> int:
+        """How long after its parent a round's block is."""
+        return self.header(round_).timestamp - self.header(round_ - 1).timestamp
+
+    def leader_of(self, round_: int) -> int:
+        """Who built a round's block."""
+        return self.articles.network.server_index("0x" + self.header(round_).coinbase.hex())
+
+    def posts(self, round_: int) -> list[Post]:
+        return [read_post(transaction, self.node.genesis) for transaction in self.block(round_).transactions]
+
+    def calls(self, round_: int) -> list[str]:
+        """What was called in a block, in its order."""
+        return [post.call.name for post in self.posts(round_) if post.call is not None]
+
+    def senders(self, round_: int) -> set[int]:
+        """Servers that posted anything in a round."""
+        found = {"0x" + post.sender.hex() for post in self.posts(round_)}
+        return {m for m, address in enumerate(self.articles.network.servers) if address in found}
+
+    def record(self, round_: int) -> RoundRecord:
+        statuses = [receipt.status for receipt in self.block(round_).receipts]
+        return record_of(round_, zip(self.posts(round_), statuses, strict=True))
+
+    def model(self, round_: int) -> Vector:
+        """The model that a block publishes, as its bytes say."""
+        for post in self.posts(round_):
+            if post.call is not None and post.call.name in ("model", "found"):
+                return decode_floats(bytes(post.call["payload"]), self.articles.sizes).astype(np.float32)
+        raise AssertionError(f"round {round_} has no model")
+
+    def replayed(self, round_: int, virtual: tuple[str, ...] = ()) -> Replayed:
+        """A round derived again from the chain alone, as an auditor does."""
+        return replay_round(self.record(round_), self.model(round_ - 1), self.articles, virtual)
+
+
+@contextmanager
+def chain_network(
+    devices: int = 6,
+    attack: str = "",
+    seed: int = 0,
+    faults: Mapping[int, Fault] | None = None,
+    kinds: Mapping[int, type[Device]] | None = None,
+    folder: Path | None = None,
+    hidden: str = "4",
+    **rounds: Any,
+) -> Iterator[ChainNetwork]:
+    """Devices with 40 images each over three servers, as `bfl simulate` makes them; device 0 offloads to its home."""
+    settings = Settings(
+        RoundParams(**{**GROUND, **rounds}),
+        DataParams(devices=devices, data_per_round="all", seed=seed),
+        TrainingParams(hidden=hidden, iterations=2, batch=10),
+    )
+    dataset = small_dataset()
+    architecture = network_for(dataset, settings.training, seed)
+    clock = SimulatedClock(START_S)
+    hosting = ChainHosting(settings, architecture, clock, folder)
+    try:
+        wallets = [Wallet(hosting.account("device", n)) for n in range(devices)]
+        attacks = read_attacks(attack, settings.rounds.edges, devices)
+        made = [
+            poisoned(
+                (kinds or {}).get(n, Device)(
+                    n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), architecture, wallet=wallet
+                ),
+                attacks,
+                dataset.classes,
+            )
+            for n, wallet in enumerate(wallets)
+        ]
+        grid = InProcessGrid(made, faults=faults)
+        federation = found_federation(grid, settings, dataset, architecture, clock, grid.train, hosting)
+        for server in federation.servers:
+            server.conduct = conduct_of(attacks, server.index, settings, server.network.name)
+        hosting.admit(wallets)
+        yield ChainNetwork(federation, hosting, clock, made, wallets)
+    finally:
+        hosting.close()
+
+
+def only(kind: str, change: Callable[[Any], Any], *rounds: int) -> Conduct:
+    """Honest apart from posts of one kind, in these rounds (all if none is named)."""
+
+    def conduct(slot: Slot, body: Any) -> Any:
+        return change(body) if slot[1] == kind and (not rounds or slot[0] in rounds) else body
+
+    return conduct
+
+
+def with_fields(**changes: Any) -> Callable[[Any], Any]:
+    """A post with other values in some of its fields."""
+    return lambda body: replace(body, **changes)
