@@ -48,7 +48,7 @@ def system_job(settings: Settings, rounds: int) -> Job:
     def job() -> tuple[float, dict[str, float]]:
         watch = Stopwatch()
         places = {
-            (chain.local_ledger, "sign_transaction"): "sign",
+            (chain.local_ledger, "signed_transaction"): "sign",
             (clients.signing, "signed_gradient"): "sign",
             (chain.node.Node, "submit"): "ledger",
             (chain.node.Node, "_accept"): "persist",

@@ -18,7 +18,7 @@ from chain.errors import ChainError, CodecError, NotRegistryCallError
 from chain.genesis import Genesis
 from chain.headers import Header
 from chain.inspection import Inspection
-from chain.local_ledger import slot_of
+from chain.posts import slot_of
 from chain.transactions import TYPE, decode_transaction
 from edge_servers.aggregation import SCALE_BITS, norm
 from edge_servers.articles import Articles

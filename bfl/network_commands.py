@@ -127,9 +127,9 @@ def _request_bytes(running: Any, megabytes: float | None) -> int:
 
 def _opened(database: Path, genesis_file: Path | None) -> Any:
     from chain.node import Node
-    from chain.rounds import check_published
+    from edge_servers.chain_rounds import FoundedChecker
 
-    given = None
+    given, checker = None, FoundedChecker()
     if genesis_file is not None:
         if not genesis_file.is_file():
             raise BflError(f"{genesis_file} is no file; make a genesis with: bfl network genesis --founder ADDRESS")
@@ -137,8 +137,10 @@ def _opened(database: Path, genesis_file: Path | None) -> Any:
     if not database.exists():
         if given is None:
             raise BflError(f"{database} does not exist; a new chain needs --genesis FILE (bfl network genesis)")
-        return Node.create(database, given, check_round=check_published)
-    opened = Node.open(database, check_round=check_published)
+        opened = Node.create(database, given, check_round=checker)
+    else:
+        opened = Node.open(database, check_round=checker)
+    checker.node = opened
     if given is not None and given != opened.genesis:
         opened.close()
         raise BflError(f"{database} is of chain {opened.genesis.chain_id}, {genesis_file} of chain {given.chain_id}")

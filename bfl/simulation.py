@@ -15,7 +15,7 @@ from torch import nn
 
 from bfl.attacks import conduct_of, poisoned, read_attacks
 from bfl.environment import describe_environment, differences, use_threads
-from bfl.errors import RunFolderError
+from bfl.errors import BflError, RunFolderError
 from bfl.grid import InProcessGrid, SimulatedClock
 from bfl.plots import can_plot, plot_curves, plot_partition
 from bfl.run_folder import Checkpoint, RunFolder
@@ -305,8 +305,14 @@ def _chain_of(
     settings: Settings, network: nn.Module, folder: Path
 ) -> tuple["ChainHosting", SimulatedClock, list["Wallet | None"]]:
     """Imported here: py-evm takes a second, and is an extra."""
-    from clients.wallet import Wallet
-    from edge_servers.chain_hosting import START_S, ChainHosting
+    try:
+        from clients.wallet import Wallet
+        from edge_servers.chain_hosting import START_S, ChainHosting
+    except ModuleNotFoundError as error:
+        raise BflError(
+            f"scheme {settings.rounds.scheme} needs {error.name}: pip install 'bfl[node]', "
+            "or choose --scheme consensus-no-chain"
+        ) from error
 
     clock = SimulatedClock(START_S)
     hosting = ChainHosting(settings, network, clock, folder)

@@ -118,7 +118,7 @@ class Ledger(PostReader):
         """Vote for a new participant; its home is itself for a server."""
         return self._send("vote", participant, home)
 
-    def submit_raw(self, raw: bytes) -> bytes:
+    def submit_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
         """Post what somebody else has signed: an edge server passes on its devices' gradients."""
         return self._connection.request_bytes("eth_sendRawTransaction", Web3.to_hex(raw))
 

@@ -3,28 +3,18 @@
 from typing import Any
 
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
-from chain import contract
 from chain.connection import Connection
-from chain.consensus import Post as NodePost
 from chain.contract import address_in, call_gas, encode_call, functions
 from chain.errors import LedgerError
 from chain.keys import address_of
 from chain.ledger import Ledger
 from chain.node import Node
-from chain.posts import Post
+from chain.posts import Post, read_whole, slot_of
 from chain.proof import ModelProof, proof_of
 from chain.provider import web3_in_process
-from chain.transactions import Envelope, Transaction, sign_transaction
+from chain.transactions import Envelope, Transaction, signed_transaction
 from chain.turns import FOUNDING_BLOCK
-
-_SLOT_OF = {
-    "plan": contract.PLAN,
-    "gradient": contract.GRADIENT,
-    "close": contract.CLOSE,
-    "model": contract.MODEL,
-}
 
 
 class LocalLedger(Ledger):
@@ -38,9 +28,9 @@ class LocalLedger(Ledger):
         """The same ledger, written by somebody else."""
         return LocalLedger(self.node, account, self._connection)
 
-    def submit_raw(self, raw: bytes) -> bytes:
-        """Post what somebody else has signed."""
-        return self.node.submit(raw)
+    def submit_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
+        """Post what somebody else has signed; `opened` where it has been read already."""
+        return self.node.submit(opened or raw)
 
     def _send(self, name: str, *arguments: Any) -> bytes:
         if self._account is None:
@@ -49,7 +39,7 @@ class LocalLedger(Ledger):
         genesis = self.node.genesis
         gas = call_gas(len(data), self._connection.payload_bytes)
         envelope = Envelope(genesis.chain_id, self.node.nonce(address_of(self._account)), gas, genesis.registry)
-        return self.node.submit(sign_transaction(self._account, envelope, data))
+        return self.node.submit(signed_transaction(self._account, envelope, data))
 
     def round(self) -> int:
         """The round that is running: block k + 1 is round k (P1)."""
@@ -116,24 +106,3 @@ class LocalLedger(Ledger):
     def drop(self, transaction_hash: bytes) -> bool:
         """Leave a pending transaction out of what this node builds."""
         return self.node.drop(transaction_hash)
-
-
-def slot_of(post: NodePost) -> int | None:
-    """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
-    if post.call is None:
-        return None
-    if post.call.name == "iterate":
-        return contract.ITERATE + int(post.call["step"])
-    return _SLOT_OF.get(post.call.name)
-
-
-def read_whole(post: NodePost, payload: bytes | None = None) -> Post:
-    """A node's post as the ledger shows it; `payload` where it came in chunks."""
-    slot, call = slot_of(post), post.call
-    if slot is None or call is None:
-        raise LedgerError("found a transaction that is no post of a round")
-    whole = bytes(call["payload"]) if payload is None else payload
-    intact = payload is None or keccak(whole) == bytes(call["digest"])
-    return Post(
-        int(call["round"]), slot, post.sender, bytes(call["digest"]), whole, post.transaction.hash, call, intact
-    )

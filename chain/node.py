@@ -20,6 +20,7 @@ from chain.receipts import block_bloom, trie_root
 from chain.rounds import CheckRound, RoundBody
 from chain.seal import check_seal, draw_winner, find_nonce
 from chain.store import Block, Store
+from chain.transactions import Transaction
 from chain.vm import Execution, StateView, call_registry
 
 _NOBODY = bytes(20)
@@ -220,9 +221,12 @@ class Node:
     # --- transactions
 
     @_locked
-    def submit(self, raw: bytes) -> bytes:
-        """Admit a signed transaction to the pool; returns its hash. It is durable once sealed, not before (P5)."""
-        transaction = self._pool.admit(raw)
+    def submit(self, signed: bytes | Transaction) -> bytes:
+        """Admit a signed transaction to the pool; returns its hash. It is durable once sealed, not before (P5).
+
+        Bytes from anywhere; a `Transaction` from this process, which has read or signed it already.
+        """
+        transaction = self._pool.admit(signed)
         self._tell("transaction", transaction.raw)
         return transaction.hash
 

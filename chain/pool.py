@@ -111,10 +111,11 @@ class Pool:
 
     # --- admission
 
-    def admit(self, raw: bytes) -> Transaction:
+    def admit(self, signed: bytes | Transaction) -> Transaction:
         """Take a signed transaction, or raise what is wrong with it."""
+        raw = signed.raw if isinstance(signed, Transaction) else signed
         self._check_size(raw)
-        transaction = decode_transaction(raw)
+        transaction = signed if isinstance(signed, Transaction) else decode_transaction(raw)
         self._check_unknown(transaction)
         post = read_post(transaction, self._store.genesis)
         self._check_payload(post)

@@ -7,9 +7,16 @@ from eth_hash.auto import keccak
 
 from chain import contract
 from chain.connection import Connection
+from chain.consensus import Post as NodePost
 from chain.contract import Call, address_in, decode_call, decode_log, events
 from chain.errors import LedgerError, NotRegistryCallError
 
+_SLOT_OF = {
+    "plan": contract.PLAN,
+    "gradient": contract.GRADIENT,
+    "close": contract.CLOSE,
+    "model": contract.MODEL,
+}
 _EVENT_OF = {
     contract.PLAN: "Planned",
     contract.GRADIENT: "GradientPosted",
@@ -157,3 +164,24 @@ class PostReader:
 def word(number: int) -> str:
     """A number as a topic."""
     return "0x" + number.to_bytes(32, "big").hex()
+
+
+def slot_of(post: NodePost) -> int | None:
+    """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
+    if post.call is None:
+        return None
+    if post.call.name == "iterate":
+        return contract.ITERATE + int(post.call["step"])
+    return _SLOT_OF.get(post.call.name)
+
+
+def read_whole(post: NodePost, payload: bytes | None = None) -> Post:
+    """A node's post as the ledger shows it; `payload` where it came in chunks."""
+    slot, call = slot_of(post), post.call
+    if slot is None or call is None:
+        raise LedgerError("found a transaction that is no post of a round")
+    whole = bytes(call["payload"]) if payload is None else payload
+    intact = payload is None or keccak(whole) == bytes(call["digest"])
+    return Post(
+        int(call["round"]), slot, post.sender, bytes(call["digest"]), whole, post.transaction.hash, call, intact
+    )

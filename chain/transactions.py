@@ -136,6 +136,13 @@ class Envelope:
         return replace(self, nonce=self.nonce + 1)
 
 
+def signed_transaction(account: LocalAccount, envelope: Envelope, data: bytes) -> Transaction:
+    """A call signed here; its sender is known and need not be recovered."""
+    transaction = decode_transaction(sign_transaction(account, envelope, data))
+    transaction.__dict__["sender"] = bytes.fromhex(account.address[2:])
+    return transaction
+
+
 def sign_transaction(account: LocalAccount, envelope: Envelope, data: bytes) -> bytes:
     """The signed bytes of a call with `data`.
 

@@ -26,8 +26,9 @@ from clients.models import Vector, to_vector
 from clients.orders import vector_digest
 from clients.wallet import Chain, Wallet
 from edge_servers.articles import Articles, tensors_of, written
+from edge_servers.block_record import model_in
 from edge_servers.board import Clock, InProcessBoard
-from edge_servers.chain_rounds import ChainSealer, RoundChecker, model_in, standing_of
+from edge_servers.chain_rounds import ChainSealer, RoundChecker, standing_of
 from edge_servers.errors import FederationError, ReplayError
 from edge_servers.ledger_board import LedgerBoard
 from edge_servers.network import Network

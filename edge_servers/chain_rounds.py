@@ -1,68 +1,28 @@
-"""Rounds and blocks: what a node asks of a block before it takes it, how a block ends a round, where a chain stands."""
+"""Rounds on a node: what it asks of a block before it takes it, how a block ends a round, where a chain stands."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import ceil
 
-from eth_hash.auto import keccak
-
-from chain import contract
-from chain.consensus import Post as NodePost
 from chain.consensus import read_post
-from chain.contract import decode_call
-from chain.errors import CodecError, RoundRefusedError
+from chain.errors import RoundRefusedError
 from chain.headers import Header
-from chain.local_ledger import read_whole, slot_of
 from chain.node import Node
-from chain.posts import Post
 from chain.rounds import RoundBody, check_published
 from chain.store import Block
 from clients.models import Vector
 from edge_servers.aggregation import divergence
-from edge_servers.articles import Articles
+from edge_servers.articles import Articles, read_articles
+from edge_servers.block_record import FOUNDING_BLOCK, model_in, parameters_in, record_of
 from edge_servers.board import Clock
-from edge_servers.errors import EdgeError, ReplayError
+from edge_servers.errors import EdgeError, FederationError, ReplayError
 from edge_servers.leader import Reign
 from edge_servers.posts import Plan
-from edge_servers.record import Accusation, RoundRecord, model_of, text
+from edge_servers.record import text
 from edge_servers.replay import Replayed, replay_round
 from edge_servers.seal import Seal
 from edge_servers.standing import Standing
 
-FOUNDING_BLOCK = 1
 _POLL_S = 0.5
-
-
-def record_of(round_: int, posts: Iterator[tuple[NodePost, int]]) -> RoundRecord:
-    """A block's posts with their receipts' statuses as the record of its round; what was reverted says nothing."""
-    whole: list[Post] = []
-    accusations: list[Accusation] = []
-    chunks: dict[bytes, list[bytes]] = {}
-    for post, status in posts:
-        call = post.call
-        if status != 1 or call is None:
-            continue
-        if call.name == "chunk":
-            chunks.setdefault(post.sender, []).append(bytes(call["data"]))
-        elif slot_of(post) is not None:
-            count = int(call["chunks"])
-            joined = b"".join(chunks.get(post.sender, [])[-count:]) if count else None
-            whole.append(read_whole(post, joined))
-        elif call.name in ("flag", "flag_equivocation"):
-            accusations.append(_accusation(post))
-    return RoundRecord.of(round_, whole, accusations)
-
-
-def _accusation(post: NodePost) -> Accusation:
-    call = post.call
-    if call is None:
-        raise CodecError("found no call")
-    offender = str(call["offender"]).lower()
-    if call.name == "flag_equivocation":
-        first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
-        return Accusation(text(post.sender), offender, contract.EQUIVOCATION, first, second)
-    return Accusation(
-        text(post.sender), offender, int(call["slot"]), bytes(call["transaction_hash"]), bytes(call["expected"])
-    )
 
 
 class RoundChecker:
@@ -98,20 +58,36 @@ class RoundChecker:
         return self._replayed[key]
 
 
-def model_in(block: Block, articles: Articles) -> Vector:
-    """The model that a block publishes; the founding block publishes model 0."""
-    posts: list[bytes] = []
-    for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
-        if receipt.status != 1 or not transaction.to:
-            continue
-        call = decode_call(transaction.data)
-        if call.name == "chunk" and int(call["slot"]) == contract.MODEL:
-            posts.append(bytes(call["data"]))
-        elif call.name in ("model", "found"):
-            count = int(call["chunks"])
-            payload = b"".join(posts[-count:]) if count else bytes(call["payload"])
-            return model_of(payload, articles)
-    raise ReplayError(f"block {block.header.block_number} publishes no model")
+class FoundedChecker:
+    """`check_round` of a node that may know a network of ours or another one: it finds out from the founding block."""
+
+    def __init__(self) -> None:
+        self.node: Node | None = None
+        self._checker: RoundChecker | None = None
+        self._is_ours = True
+
+    def __call__(self, body: RoundBody) -> None:
+        """Replay the round where the founding parameters say how; its builder's model is demanded in any case."""
+        checker = self._found()
+        if checker is None:
+            check_published(body)
+        else:
+            checker(body)
+
+    def _found(self) -> RoundChecker | None:
+        founding = None if self.node is None else self.node.block(FOUNDING_BLOCK)
+        if self._checker is None and self._is_ours and founding is not None:
+            try:
+                self._checker = RoundChecker(read_articles(parameters_in(founding)), self._model_before)
+            except FederationError:
+                self._is_ours = False
+        return self._checker
+
+    def _model_before(self, parent: Header) -> Vector:
+        block = None if self.node is None else self.node.block(parent.hash)
+        if block is None or self._checker is None:
+            raise ReplayError(f"the node has no block {parent.block_number}")
+        return model_in(block, self._checker.articles)
 
 
 class ChainSealer:

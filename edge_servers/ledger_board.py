@@ -16,7 +16,7 @@ from chain.documents import ClosedList
 from chain.errors import ChainError, CodecError
 from chain.ledger import Ledger
 from chain.posts import Post
-from chain.transactions import decode_transaction
+from chain.transactions import Transaction, decode_transaction
 from clients.orders import LedgerTerms, Order
 from edge_servers.articles import Articles
 from edge_servers.board import Clock, InProcessBoard, Slot
@@ -55,6 +55,7 @@ class LedgerBoard:
         self._read: dict[bytes, Any] = {}
         self._round = 0
         self._proven = (0, b"")
+        self._opened: dict[bytes, Transaction] = {}
 
     # --- posting
 
@@ -71,7 +72,7 @@ class LedgerBoard:
 
     def _post(self, round_: int, kind: str, step: int, sender: str, body: Any, through: Ledger | None = None) -> None:
         if isinstance(body, Gradient) and body.signed:
-            self.ledger.submit_raw(body.signed)
+            self.ledger.submit_raw(body.signed, self._opened.pop(body.transaction_hash, None))
             return
         ledger = through or self._ledgers[sender]
         if kind == "plan":
@@ -136,7 +137,7 @@ class LedgerBoard:
     def _body(self, kind: str, post: Post) -> Any:
         """What a post says; None where it says nothing that can be read. Read once: a hash has one content."""
         if post.round != self._round:
-            self._round, self._read = post.round, {}
+            self._round, self._read, self._opened = post.round, {}, {}
         if post.transaction_hash not in self._read:
             try:
                 self._read[post.transaction_hash] = self._readers[kind](self, post) if post.is_intact else None
@@ -255,6 +256,7 @@ class LedgerBoard:
             )  # fmt: skip
             gradient = read_gradient(post, plan, self.articles)
             self._read[post.transaction_hash] = gradient
+            self._opened[transaction.hash] = transaction
             return replace(gradient, signed=raw)
 
         return opened

@@ -20,6 +20,9 @@ from edge_servers.planning import LOCAL
 from edge_servers.posts import Gradient, Plan, read_plan
 from edge_servers.schemes import SCHEMES
 
+_LONGEST_S = 1_000_000
+"""Longest that a plan may say its round takes: the time of the chain follows from it"""
+
 
 @dataclass(frozen=True)
 class Accusation:
@@ -152,6 +155,9 @@ def check_plan(plan: Plan, articles: Articles, round_: int, excluded: Iterable[i
             raise PlanError(f"plan: found {name} for {len(given)} devices, expected {n} numbers of at least 0")
     if not sum(plan.hash_rate) > 0:
         raise PlanError("plan: nobody has a hash rate above 0, so nobody could seal the round")
+    wall_s = plan.latency_s.get("T_wall", 0.0)
+    if not 0 <= wall_s <= _LONGEST_S:
+        raise PlanError(f"plan: found a round of {wall_s:g} s, expected 0 to {_LONGEST_S}")
     barred = set(excluded)
     for device, target in zip(network.devices, plan.assignment, strict=True):
         if target != LOCAL and not (0 <= target < m and target not in barred and device.consent.allows(target)):

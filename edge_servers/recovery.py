@@ -5,7 +5,8 @@ from chain.node import Node
 from chain.rounds import RoundBody
 from clients.evaluation import Scores, evaluate_model
 from edge_servers.aggregation import consensus_error, divergence
-from edge_servers.chain_rounds import FOUNDING_BLOCK, RoundChecker, model_in, record_of, seal_of
+from edge_servers.block_record import FOUNDING_BLOCK, model_in, record_of
+from edge_servers.chain_rounds import RoundChecker, seal_of
 from edge_servers.errors import ReplayError
 from edge_servers.federation import Federation, RoundReport, simulated_latency
 from edge_servers.oversight import Accused

@@ -75,7 +75,7 @@ class Referee:
             if not isclose(plan.divergence, self._books.divergence, rel_tol=1e-6):
                 raise PlanError(f"plan: found divergence {plan.divergence:g}, expected {self._books.divergence:g}")
         except PlanError as error:
-            self._note(leader, "plan", contract.PLAN, digest(plan.payload), b"", str(error))
+            self._note(leader, "plan", contract.PLAN, self._sent(leader, contract.PLAN), b"", str(error))
             raise LeaderFailedError(leader, str(error)) from error
 
     def gradients(self) -> tuple[dict[str, Gradient], list[Refusal]]:
@@ -140,8 +140,7 @@ class Referee:
         expected = replayed_model(closed, books.iterates[-1][m], m, books.model, self.articles)
         right, found = model_payload(expected, self.articles), model_payload(model, self.articles)
         if right != found:
-            post = self.board.ledger.posts(books.round, contract.MODEL).get(bytes.fromhex(leader[2:]))
-            sent = b"" if post is None else post.transaction_hash
+            sent = self._sent(leader, contract.MODEL)
             detail = f"{self.articles.network.name(leader)} published a model that eqs. 11 and 12 do not give"
             self._note(leader, "model", contract.MODEL, sent, digest(right), detail)
             raise LeaderFailedError(leader, detail)
@@ -152,6 +151,11 @@ class Referee:
         """A leader posted nothing in its time."""
         detail = f"{self.articles.network.name(leader)} posted no {kind} in its time"
         self._note(leader, "missing", _LEADS[kind], b"", b"", detail)
+
+    def _sent(self, leader: str, slot: int) -> bytes:
+        """Hash of the transaction that a leader filled a slot with."""
+        post = self.board.ledger.posts(self._books.round, slot).get(bytes.fromhex(leader[2:]))
+        return b"" if post is None else post.transaction_hash
 
     def _note(self, offender: str, kind: str, slot: int, found: bytes, expected: bytes, detail: str) -> None:
         offence = Offence(offender, kind, slot, found or bytes(32), expected or bytes(32), detail)

@@ -104,3 +104,12 @@ def test_a_device_needs_neither_plots_nor_partitions_nor_ray() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert shown.stdout.strip() == "[]", shown.stderr
+
+
+def test_an_auditor_needs_no_py_evm() -> None:
+    code = (
+        "import sys; sys.modules['eth'] = None;"
+        "import bfl.audit_commands, bfl.audit_replay, bfl.portable_proof, edge_servers.audit; print('light')"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert shown.stdout.strip() == "light", shown.stderr

@@ -24,7 +24,8 @@ NOTES = (
     "consensus (φ = 5, 3 servers in a line, planner fixed, no filter).",
     "Errors are those of the worst server, |M x_m(l) − Σ x_m(0)|, from real aggregates of the last round, mixed in the "
     "integers of P9. The bound is that of Theorem 1's proof, |c_m|² ≤ M λ^(2φ) Ξ², with L11's factor M: "
-    "|c_m| ≤ M^(3/2) λ^l Ξ (term (d) of Theorem 1 then reads 24 M³ λ^(2φ) Ξ²).",
+    "|c_m| ≤ M^(3/2) λ^l Ξ (term (d) of Theorem 1 then reads 24 M³ λ^(2φ) Ξ²). Errors stop falling near 1e-5, where "
+    "rounding to 2^-24 in every step keeps them; a bound that is smaller says nothing about integers.",
     "φ of Corollary 1 is L16's, 1/2 [log_λ(ξ / (√K Ξ² M³))]⁺ and at least 1. Really needed are the steps until the "
     "error itself is √(ξ/√K), which is what the corollary wants. It may ask for too many: it knows Ξ alone.",
     "Left out: the average gradient norm that Theorem 1 bounds. It needs gradients of the whole data set in every "

@@ -49,7 +49,9 @@ def _bound(mixed: Mapping[Key, Mixed]) -> Finding:
             if error > 100 * floor:
                 shares.append(error / bound)
     count = sum(len(found.errors) for found in mixed.values())
-    measured = f"{len(beyond)} of {count:,} errors beyond it; at most {100 * max(shares):.0f} % of it is used"
+    measured = (
+        f"{len(beyond)} of {count:,} errors beyond it and rounding; at most {100 * max(shares):.0f} % of it is used"
+    )
     measured += f"; first {beyond[0]}" if beyond else ""
     return Finding("|c_m| ≤ M^(3/2) λ^l Ξ at every step (proof of Theorem 1, with L11)", measured, verdict(not beyond))
 

@@ -37,9 +37,9 @@ def _draw_radii(axes: Any) -> None:
             colour, hatch = COLOURS[SIZES.index(servers)], "" if rule == "optimal" else "///"
             label = f"M = {servers}, {rule}" if place == 0 else None
             bar = axes.bar(x, radius, wide * 0.92, color=colour, hatch=hatch, edgecolor="white", label=label)
-            axes.bar_label(bar, labels=[f"{radius:.2f}"], fontsize=6, padding=1)
+            axes.bar_label(bar, labels=[f"{radius:.2f}"], fontsize=7, padding=2, rotation=90)
     axes.set_xticks(range(len(GRAPHS)), GRAPHS)
-    axes.set(ylabel="λ", title="spectral radius λ of Λ − 11ᵀ/M", ylim=(0, 1.28))
+    axes.set(ylabel="λ", title="spectral radius λ of Λ − 11ᵀ/M", ylim=(0, 1.42))
     axes.legend(fontsize=8, ncols=3, loc="upper center")
     axes.grid(axis="y", alpha=0.3)
 

@@ -92,7 +92,7 @@ def _draw_drops(
             found = drops[partition, label, at]
             x = place + 0.27 * (number - (1 if is_told else 0.5))
             bar = axes.bar(x, found.mean, 0.25, color=colours[label], yerr=found.half_width or None, capsize=3)
-            axes.bar_label(bar, labels=[f"{found.mean:.1f}"], fontsize=8, padding=2)
+            axes.bar_label(bar, labels=[f"{round(found.mean, 1) + 0.0:.1f}"], fontsize=8, padding=2)  # never -0.0
         if said is not None and is_told:
             bar = axes.bar(place + 0.27, said, 0.25, color=PALE, label="paper" if place == 0 else None)
             axes.bar_label(bar, labels=[f"{said:g}"], fontsize=8, padding=2)

@@ -26,7 +26,8 @@ NOTES = (
     f"Traditional FL: the aggregator is attacked, as in the paper. Here that is all {SERVERS} servers, each with noise "
     f"of its own, for a device knows only its own; one attacked server of {SERVERS} would cost the mean a third.",
     "Ours: replay finds the wrong iterate before a model is made of it, everybody goes on with the right one (P14), "
-    "and the server is excluded for ten rounds. The paper leaves the server out instead, which costs accuracy.",
+    "and the server is excluded for ten rounds. If it would have led, the next in rank leads, from an iterate of its "
+    "own. The paper leaves the server out instead, which costs accuracy.",
     "Thin dashed lines are the honest runs. Runs as in the figure `accuracy`: planner fixed, no filter.",
 )
 
@@ -135,7 +136,12 @@ def _named(trio: Trio, lines: Mapping[Trial, Sequence[Line]], rounds: tuple[int,
             right += is_attacked and bool(who) and min(step for _, step in who) == STEP and who[0][0] == culprit
             false += sum(not is_attacked or offender != culprit for offender, _ in who)
     honest = sum(len(lines[trial]) for trial in (trio.honest, trio.twice, trio.late)) - len(attacks)
-    return Named(right, len(attacks), false, honest)
+    drops = [
+        (drop(lines[trio.honest], lines[trial], at), lines[trio.honest][at - 1]["leader"] == VICTIM)
+        for trial, at in attacks[:2]
+    ]
+    led, followed = (tuple(value for value, is_led in drops if is_led == wanted) for wanted in (True, False))
+    return Named(right, len(attacks), false, honest, followed, led)
 
 
 def _table(drops: Drops, dataset: str) -> Table:

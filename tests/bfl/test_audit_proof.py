@@ -21,7 +21,7 @@ from chain.inspection import inspect_chain
 from chain.node import Node
 from chain.server import RpcServer, ServerParams
 from edge_servers.audit import AuditError
-from edge_servers.chain_rounds import model_in
+from edge_servers.block_record import model_in
 from tests.bfl.conftest import Command
 from tests.bfl.test_audit_replay import LIES, written
 from tests.chain.small_chain import Shelf, story

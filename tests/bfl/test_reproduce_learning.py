@@ -114,28 +114,41 @@ def drops(*iid: float, non_iid: tuple[float, ...] = (0.0, 2.0, 6.0, 17.0)) -> Dr
 
 
 def test_drops_of_our_specification_bear_the_paper_out() -> None:
-    found = verdicts(attack_claims(drops(0.0, 2.2, 5.8, 16.8), [Named(4, 4, 0, 96)], "fashion-mnist"))
+    named = Named(4, 4, 0, 96, drops=(0.0, 0.0), drops_led=(0.4,))
+    found = verdicts(attack_claims(drops(0.0, 2.2, 5.8, 16.8), [named], "fashion-mnist"))
     assert found.pop("traditional FL drops by 16.7 %, IID") == INCOMPARABLE
     assert set(found.values()) == {HOLDS}
 
 
 def test_another_order_or_a_larger_drop_does_not_hold() -> None:
     values = drops(0.5, 7.0, 6.0, 16.8, non_iid=(3.0, 2.0, 6.0, 17.0))
-    found = verdicts(attack_claims(values, [Named(3, 4, 1, 96)], "fashion-mnist"))
-    assert found["consensus without chain drops by no more than 5.6 %, IID"] == FAILS
-    assert found["no consensus drops by no more than 6.8 %, IID"] == HOLDS
+    found = verdicts(attack_claims(values, [Named(3, 4, 1, 96, drops=(0.0, 0.5))], "fashion-mnist"))
+    assert found["consensus without chain drops by only 5.6 % where traditional FL drops by 16.7 %, IID"] == FAILS
+    assert found["no consensus drops by only 6.8 % where traditional FL drops by 16.7 %, IID"] == HOLDS
     assert found["the drops are in the paper's order, IID"] == FAILS
     assert found["ours drops least, IID"] == HOLDS
     assert found["ours drops least, non-IID"] == FAILS
-    assert found["(ours) repair leaves a drop of exactly 0"] == FAILS
+    assert found["(ours) repair leaves a drop of exactly 0 where the attacker does not lead"] == FAILS
     assert found["(ours) round, step and server are named every time"] == FAILS
     assert found["(ours) nobody is accused wrongly"] == FAILS
 
 
 def test_drops_under_a_far_weaker_attack_cannot_be_compared() -> None:
     found = attack_claims(drops(0.0, 0.2, 0.6, 1.7), [Named(4, 4, 0, 96)], "fashion-mnist")
-    assert verdicts(found)["no consensus drops by no more than 6.8 %, IID"] == INCOMPARABLE
-    assert "0.10 times the paper's" in found[1].measured
+    assert [finding.verdict for finding in found[:4]] == [INCOMPARABLE] * 4
+    assert found[3].measured == "0.60 where it drops by 1.70, 0.10 times the paper's: the attacks differ"
+
+
+def test_a_drop_is_judged_as_a_part_of_that_of_traditional_fl() -> None:
+    found = attack_claims(drops(0.0, 4.0, 7.9, 21.7), [Named(4, 4, 0, 96)], "fashion-mnist")[3]
+    assert (found.measured, found.verdict) == ("7.90 where it drops by 21.70: 0.36 of it, the paper's 0.41", HOLDS)
+
+
+def test_where_the_attacker_would_have_led_repair_is_told_apart() -> None:
+    found = attack_claims(drops(0.2, 4.0, 7.9, 21.7), [Named(4, 4, 0, 96, (), (0.4,))], "fashion-mnist")
+    told = next(finding for finding in found if "exactly 0" in finding.claim)
+    assert told.measured == "no such round; 0.40 to 0.40 in 1 in which it would have led"
+    assert told.verdict == INCOMPARABLE
 
 
 def test_no_consensus_is_hit_at_its_leader_and_weighed_by_the_chance_of_that() -> None:

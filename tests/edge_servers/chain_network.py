@@ -10,7 +10,6 @@ import numpy as np
 
 from bfl.attacks import conduct_of, poisoned, read_attacks
 from bfl.grid import Fault, InProcessGrid, SimulatedClock
-from chain.codec import decode_floats
 from chain.consensus import Post, read_post
 from chain.headers import Header
 from chain.node import Node
@@ -20,9 +19,9 @@ from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
 from edge_servers.articles import Articles
+from edge_servers.block_record import model_in, record_of
 from edge_servers.board import Slot
 from edge_servers.chain_hosting import START_S, ChainHosting
-from edge_servers.chain_rounds import record_of
 from edge_servers.conduct import Conduct
 from edge_servers.federation import Federation, RoundReport, found_federation
 from edge_servers.ledger_board import LedgerBoard
@@ -121,11 +120,8 @@ class ChainNetwork:
         return record_of(round_, zip(self.posts(round_), statuses, strict=True))
 
     def model(self, round_: int) -> Vector:
-        """The model that a block publishes, as its bytes say."""
-        for post in self.posts(round_):
-            if post.call is not None and post.call.name in ("model", "found"):
-                return decode_floats(bytes(post.call["payload"]), self.articles.sizes).astype(np.float32)
-        raise AssertionError(f"round {round_} has no model")
+        """The model that a block publishes."""
+        return model_in(self.block(round_), self.articles)
 
     def replayed(self, round_: int, virtual: tuple[str, ...] = ()) -> Replayed:
         """A round derived again from the chain alone, as an auditor does."""

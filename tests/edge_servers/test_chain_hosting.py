@@ -1,0 +1,390 @@
+"""What a network on the chain stands on: devices that believe nothing unproven, nodes that take no wrong block."""
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ConfigRecord, Message, RecordDict
+
+from bfl.grid import Fault
+from chain.blocks import encode_block
+from chain.errors import RoundRefusedError
+from chain.keys import simulated_account
+from chain.node import Node
+from clients.arrays import one_array
+from clients.device import Device, answer_orders
+from clients.errors import OrderError
+from clients.orders import Order, vector_digest
+from clients.signing import signed_gradient
+from clients.wallet import Wallet
+from edge_servers import ledger_board
+from edge_servers.chain_rounds import RoundChecker, model_in
+from edge_servers.errors import FederationError
+from edge_servers.replay import model_payload
+from edge_servers.round import plan
+from tests.chain.network import seal
+from tests.clients.messages import sent
+from tests.edge_servers.chain_network import SHARE, ChainNetwork, chain_network
+
+# --- devices ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def planned() -> Iterator[ChainNetwork]:
+    """A network whose fourth round is planned."""
+    with chain_network() as network:
+        network.run(3)
+        plan(network.servers)
+        yield network
+
+
+@pytest.fixture
+def order(planned: ChainNetwork) -> Order:
+    """To device 3, whose home is server 0."""
+    return planned.servers[0].orders()[1]
+
+
+def refusal(device: Device, order: Order) -> str:
+    """Why a device does not carry out an order: its error reply."""
+    (answer,) = answer_orders([(device, sent(order))], "auto", 10)
+    assert answer.has_error()
+    return str(answer.error.reason)
+
+
+def content(order: Order) -> Any:
+    return json.loads(order.proof)
+
+
+def test_a_device_carries_out_an_order_whose_model_is_proven(planned: ChainNetwork, order: Order) -> None:
+    (answer,) = answer_orders([(planned.devices[3], sent(order))], "auto", 10)
+    assert not answer.has_error()
+
+
+@pytest.mark.parametrize("part", ["headers", "model"])
+def test_a_device_refuses_a_tampered_proof_and_says_so(planned: ChainNetwork, order: Order, part: str) -> None:
+    proof = content(order)
+    if part == "headers":
+        last = bytearray.fromhex(proof["headers"][-1][2:])
+        last[40] ^= 1
+        proof["headers"][-1] = "0x" + last.hex()
+    else:
+        node = bytearray.fromhex(proof["model"]["receipt"][-1][2:])
+        node[-1] ^= 1
+        proof["model"]["receipt"][-1] = "0x" + node.hex()
+    told = refusal(planned.devices[3], replace(order, proof=json.dumps(proof).encode()))
+    assert told.startswith("OrderError: order: the model is not proven: ")
+
+
+def test_a_device_refuses_another_model_than_the_proven_one(planned: ChainNetwork, order: Order) -> None:
+    other = order.model + np.float32(1)
+    told = refusal(planned.devices[3], replace(order, model=other, model_digest=vector_digest(other)))
+    assert told == "OrderError: order: the model is not the one that is proven"
+
+
+def test_a_device_refuses_the_proof_of_another_round(planned: ChainNetwork, order: Order) -> None:
+    """Model 2 with its good proof, in place of model 3: a server that has fallen back, or wants the device to."""
+    old = planned.model(2)
+    proof = planned.board(0).ledger.model_proof(2, 1)
+    stale = replace(order, model=old, model_digest=vector_digest(old), proof=json.dumps(proof.to_json()).encode())
+    assert refusal(planned.devices[3], stale) == "OrderError: order: found a proof of model 2, expected 3"
+
+
+def test_a_device_refuses_a_chain_that_does_not_contain_the_block_it_knows(order: Order) -> None:
+    with chain_network(seed=1) as elsewhere:
+        elsewhere.run(3)
+        plan(elsewhere.servers)
+        theirs = elsewhere.servers[0].orders()[1]
+        wallet = elsewhere.wallets[3]
+        wallet.check(theirs)
+        with pytest.raises(OrderError, match="the model is not proven"):
+            wallet.check(replace(theirs, proof=order.proof))
+
+
+def test_a_device_refuses_headers_that_begin_after_the_block_it_knows(planned: ChainNetwork, order: Order) -> None:
+    wallet = Wallet(planned.hosting.account("device", 3))
+    wallet.join(planned.hosting.chain())
+    proof = content(order)
+    wallet.check(order)
+    late = Wallet(planned.hosting.account("device", 3))
+    late.join(planned.hosting.chain(), planned.node.genesis.header.hash)
+    proof["headers"] = proof["headers"][-2:]
+    with pytest.raises(OrderError, match="the model is not proven"):
+        late.check(replace(order, proof=json.dumps(proof).encode()))
+
+
+class Sleeper(Device):
+    """Hears nothing in rounds 2 to 4: an order that never arrives leaves the wallet where it was."""
+
+    def accept(self, message: Message) -> Order:
+        fields: Any = message.content["order"]
+        if 2 <= fields["round"] <= 4:
+            raise OrderError("asleep")
+        return super().accept(message)
+
+
+def lost_in(*rounds: int) -> Fault:
+    """A line on which the replies of some rounds are lost, errors among them."""
+
+    def fault(reply: Message) -> Message | None:
+        return None if reply.metadata.group_id in {str(round_) for round_ in rounds} else reply
+
+    return fault
+
+
+def test_a_device_that_was_away_for_some_rounds_is_named_as_late_and_comes_back() -> None:
+    with chain_network(kinds={3: Sleeper}, faults={3: lost_in(2, 3, 4)}, phi="0") as network:
+        reports = network.run(6)
+        assert [[(r.node, r.reason) for r in report.refused] for report in reports] == [
+            [], *[[("device 3", "late")]] * 3, [], [],
+        ]  # fmt: skip
+        assert [report.training_nodes for report in reports] == [6, 5, 5, 5, 6, 6]
+
+
+def test_a_device_that_was_away_for_longer_than_the_headers_reach_back_is_told_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has to join again, from a block that somebody it trusts names."""
+    monkeypatch.setattr(ledger_board, "_HEADERS_BACK", 0)
+    with chain_network(kinds={3: Sleeper}, faults={3: lost_in(2, 3, 4)}, phi="0", term_cap=1) as network:
+        reports = network.run(5)
+        (refused,) = reports[-1].refused
+        assert (refused.node, refused.reason) == ("device 3", "failed")
+        assert "the headers do not contain" in refused.detail
+        network.hosting.admit([network.wallets[3]])
+        assert network.run()[0].refused == ()
+
+
+def test_a_lost_reply_is_a_device_that_is_late_once() -> None:
+    with chain_network(faults={3: lost_in(1)}, phi="0") as network:
+        first, second = network.run(2)
+        assert [(r.node, r.reason) for r in first.refused] == [("device 3", "late")]
+        assert second.refused == ()
+
+
+def replacing(change: Callable[[Any], Any]) -> Fault:
+    """A line on which what a device says of its gradient is changed."""
+
+    def fault(reply: Message) -> Message:
+        if reply.metadata.message_type == "train" and not reply.has_error():
+            change(reply.content)
+        return reply
+
+    return fault
+
+
+def unsigned(reply: RecordDict) -> None:
+    about: Any = reply["about"]
+    fields = {"kind": "gradient", "device": about["device"], "round": about["round"]}
+    reply["about"] = ConfigRecord({**fields, "model-digest": "", "plan-digest": ""})
+    reply["weight"] = ConfigRecord({"samples": SHARE, "iterations": 2})
+    reply["arrays"] = one_array("gradient", np.zeros(5379, np.float32))
+
+
+def cut(reply: RecordDict) -> None:
+    about: Any = reply["about"]
+    about["transaction"] = about["transaction"][:-1]
+
+
+@pytest.mark.parametrize(("change", "reason"), [(unsigned, "unsigned"), (cut, "malformed")])
+def test_what_is_not_a_signed_gradient_is_refused_with_the_reason(
+    change: Callable[[Any], Any], reason: str
+) -> None:
+    with chain_network(faults={3: replacing(change)}, phi="0") as network:
+        (report,) = network.run()
+        assert [(r.node, r.reason) for r in report.refused] == [("device 3", reason)]
+        assert report.training_nodes == 5
+        assert network.record(1).closed_list.refused == (("device 3", reason),)
+
+
+class Impostor(Device):
+    """Signs with another registered device's key."""
+
+    other = "device 4"
+
+    def report(self, order: Order, update: Any, message: Message) -> Message:
+        assert self.wallet is not None
+        self.wallet.account = Impostor.account
+        return super().report(order, update, message)
+
+
+@pytest.mark.parametrize("whose", ["a stranger's", "device 4's"])
+def test_a_signature_by_another_key_is_refused_as_forged(whose: str) -> None:
+    with chain_network(phi="0") as network:
+        stranger = simulated_account(bytes(32), "stranger")
+        network.wallets[3].account = stranger if whose == "a stranger's" else network.wallets[4].account
+        (report,) = network.run()
+        assert [(r.node, r.reason) for r in report.refused] == [("device 3", "forged")]
+        assert report.training_nodes == 5
+
+
+def test_the_attack_forged_is_refused_as_forged() -> None:
+    with chain_network(attack="forged@1:device=3", phi="0") as network:
+        first, second = network.run(2)
+        assert [(r.node, r.reason) for r in first.refused] == [("device 3", "forged")]
+        assert second.refused == ()
+
+
+@pytest.mark.parametrize(("attack", "reason"), [("inflated-samples@1:device=3", "wrong-weight")])
+def test_a_device_that_claims_more_samples_is_refused(attack: str, reason: str) -> None:
+    with chain_network(attack=attack, phi="0") as network:
+        (report,) = network.run()
+        assert [(r.node, r.reason) for r in report.refused] == [("device 3", reason)]
+
+
+def test_a_gradient_of_another_plan_is_refused_by_the_ledger(planned: ChainNetwork, order: Order) -> None:
+    assert order.ledger is not None
+    terms = replace(order.ledger, plan="ab" * 32)
+    sizes = planned.articles.sizes
+    values = np.zeros(sum(sizes), np.float32)
+    signed = signed_gradient(planned.wallets[3].account, terms, 4, SHARE, 2, values, sizes)
+    opened = planned.board(0).opener(planned.servers[0].current.plan)
+    gradient = opened(signed, planned.articles.network.devices[3].address)
+    assert gradient.plan_digest == "ab" * 32
+    with pytest.raises(Exception, match="gradient for another plan"):
+        planned.board(0).ledger.submit_raw(signed)
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def follower(network: ChainNetwork, checked: bool) -> Node:
+    """Another node with all blocks but the last, that checks rounds or does not."""
+    made: list[Node] = []
+
+    def model_before(parent: Any) -> Any:
+        block = made[0].block(parent.hash)
+        assert block is not None
+        return model_in(block, network.articles)
+
+    options = {"check_round": RoundChecker(network.articles, model_before)} if checked else {}
+    made.append(Node.in_memory(network.node.genesis, now=network.clock.now, **options))
+    for round_ in range(network.node.head.block_number - 1):
+        block = network.block(round_)
+        made[0].import_block(encode_block(block.header, block.transactions))
+    return made[0]
+
+
+def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: float) -> None:
+    """The posts of a sealed round, with another model at their end."""
+    leader = network.leader_of(round_)
+    for post in network.posts(round_)[:-1]:
+        node.submit(post.transaction.raw)
+    wrong = network.model(round_) + np.float32(model_change)
+    ledger = type(network.board(0).ledger)(node, network.hosting.account("server", leader))  # type: ignore[call-arg,arg-type]
+    ledger.submit_model(round_, model_payload(wrong, network.articles))
+
+
+@pytest.fixture(scope="module")
+def sealed() -> Iterator[ChainNetwork]:
+    """A network after two rounds."""
+    with chain_network() as network:
+        network.run(2)
+        yield network
+
+
+WHY = r"block 3: round 2: the model of server \d has digest 0x[0-9a-f]{64}, its own gradients and closed list give 0x"
+
+
+def test_a_node_does_not_propose_a_block_whose_model_does_not_follow(sealed: ChainNetwork) -> None:
+    node = follower(sealed, checked=True)
+    submit_round(sealed, node, 2, model_change=1e-3)
+    with pytest.raises(RoundRefusedError, match=WHY):
+        node.propose(sealed.header(2).coinbase)
+    assert node.head.hash == sealed.header(1).hash
+    node.close()
+
+
+def test_a_node_does_not_import_a_block_whose_model_does_not_follow_and_then_takes_the_honest_one(
+    sealed: ChainNetwork,
+) -> None:
+    careless, careful = follower(sealed, checked=False), follower(sealed, checked=True)
+    submit_round(sealed, careless, 2, model_change=1e-3)
+    careless.propose(sealed.header(2).coinbase)
+    winner = sealed.header(2).winner
+    assert winner is not None
+    seal(careless, winner)
+    wrong = careless.raw_block(3)
+    assert wrong is not None
+    with pytest.raises(RoundRefusedError, match=WHY):
+        careful.import_block(wrong)
+    assert careful.head.hash == sealed.header(1).hash
+    honest = sealed.block(2)
+    careful.import_block(encode_block(honest.header, honest.transactions))
+    assert careful.head.hash == sealed.node.head.hash
+    careless.close()
+    careful.close()
+
+
+def test_a_node_does_not_import_an_empty_round(sealed: ChainNetwork) -> None:
+    careless, careful = follower(sealed, checked=False), follower(sealed, checked=True)
+    careless.propose(sealed.header(2).coinbase)
+    winner = sealed.header(2).winner
+    assert winner is not None
+    seal(careless, winner)
+    with pytest.raises(RoundRefusedError, match="block 3 has no model of its builder"):
+        careful.import_block(careless.raw_block(3) or b"")
+    careless.close()
+    careful.close()
+
+
+# --- folders ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_in_the_folder_is_gone_on_with(tmp_path: Path, sealed: ChainNetwork) -> None:
+    with chain_network(folder=tmp_path) as network:
+        network.run(1)
+        left = network.servers[0].standing
+    with chain_network(folder=tmp_path) as network:
+        stands = network.servers[0].standing
+        assert stands.model.tobytes() == left.model.tobytes()
+        assert replace(stands, model=left.model) == left
+        network.run(1)
+        assert network.node.head.hash == sealed.node.head.hash
+
+
+@pytest.mark.parametrize("changes", [{"seed": 1}, {"phi": "1"}, {"turn_s": 61}, {"codec": "fp32"}], ids=str)
+def test_the_chain_of_another_network_is_refused_and_left_as_it_was(tmp_path: Path, changes: dict[str, Any]) -> None:
+    with chain_network(folder=tmp_path):
+        pass
+    before = (tmp_path / "chain.db").read_bytes()
+    with pytest.raises(FederationError, match=r"chain\.db is the chain of another network"):
+        with chain_network(folder=tmp_path, **changes):
+            pass
+    assert (tmp_path / "chain.db").read_bytes() == before
+
+
+def test_of_three_nodes_those_that_lack_blocks_or_everything_catch_up(tmp_path: Path) -> None:
+    with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
+        network.run(1)
+        behind = (tmp_path / "chain-1.db").read_bytes()
+        network.run(1)
+        head = network.node.head.hash
+    for path in tmp_path.glob("chain-1.db*"):
+        path.unlink()
+    (tmp_path / "chain-1.db").write_bytes(behind)
+    (tmp_path / "chain-2.db").unlink()
+    with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
+        assert {node.head.hash for node in network.hosting.nodes} == {head}
+        assert network.run()[0].round == 3
+
+
+def test_the_first_node_catches_up_as_well(tmp_path: Path) -> None:
+    with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
+        network.run(2)
+        head = network.node.head.hash
+    (tmp_path / "chain.db").unlink()
+    with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
+        assert {node.head.hash for node in network.hosting.nodes} == {head}
+        assert network.servers[0].standing.round == 2
+
+
+def test_keys_and_chain_follow_from_seed_and_settings() -> None:
+    with chain_network() as one, chain_network() as same, chain_network(seed=1) as other:
+        assert one.articles == same.articles
+        assert one.node.genesis == same.node.genesis
+        assert one.node.genesis.chain_id != other.node.genesis.chain_id
+        assert not set(one.articles.network.servers) & set(other.articles.network.servers)

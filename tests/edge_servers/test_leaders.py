@@ -1,0 +1,359 @@
+"""Leaders on the chain that are silent or lie: each costs a turn, the next in rank goes on, the run never stops."""
+
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chain import contract
+from chain.documents import ClosedList
+from edge_servers.board import Slot
+from edge_servers.conduct import WITHHELD, Conduct, honest
+from edge_servers.errors import BoardError
+from edge_servers.posts import Close, Plan
+from edge_servers.record import text
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
+
+TURN_S = 60
+
+
+def silent_in(*kinds: str) -> Conduct:
+    return lambda slot, body: WITHHELD if slot[1] in kinds else body
+
+
+def check_passed_on(network: ChainNetwork, round_: int, failed: int, following: int) -> None:
+    """The round is sealed by `following`, its model follows, and its time is not before its turn."""
+    assert network.leader_of(round_) == following
+    assert network.replayed(round_).model.tobytes() == network.model(round_).tobytes()
+    assert all(server.standing.model.tobytes() == network.model(round_).tobytes() for server in network.servers)
+    accused = {each.offender for each in network.record(round_).accusations}
+    assert accused == {network.articles.network.servers[failed]}
+
+
+# --- silence ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("what", "nodes"), [("plan", 1), ("close", 1), ("model", 1), ("seal", 1), ("close", 3), ("seal", 3)]
+)
+def test_where_the_leader_is_silent_the_next_in_rank_acts_after_a_turn_and_the_silent_one_is_excluded(
+    what: str, nodes: int
+) -> None:
+    with chain_network(attack=f"silent-leader@1:phase={what}", nodes=nodes, phi="1") as network:
+        leader, following = network.ranked[:2]
+        (report,) = network.run()
+        assert report.failed_leaders == (leader,)
+        (offence,) = report.offences
+        assert (offence.offender, offence.kind) == (f"server {leader}", "missing")
+        assert offence.detail == f"server {leader} posted no {what} in its time"
+        assert report.excluded == (leader,)
+        assert network.waited_s(1) >= TURN_S
+        check_passed_on(network, 1, leader, following)
+        (after,) = network.run()
+        assert (after.failed_leaders, after.refused, after.offences) == ((), (), ())
+
+
+@pytest.mark.parametrize("what", ["plan", "close"])
+def test_a_leader_that_was_silent_before_flags_are_due_goes_on_posting_what_every_server_posts(what: str) -> None:
+    """It is excluded by the flags of `verify`: its iterates of this round are its own."""
+    with chain_network(attack=f"silent-leader@1:phase={what}") as network:
+        leader = network.leader
+        network.run()
+        assert leader in network.senders(1)
+        assert network.calls(1).count("iterate") == 3 * 3
+
+
+def test_two_silent_leaders_cost_two_turns() -> None:
+    with chain_network(edges=5, graph="ring") as network:
+        first, second, third = network.ranked[:3]
+        network.servers[first].conduct = silent_in("plan")
+        network.servers[second].conduct = silent_in("plan")
+        (report,) = network.run()
+        assert (report.failed_leaders, report.leader) == ((first, second), third)
+        assert network.waited_s(1) >= 2 * TURN_S
+        assert sorted(report.excluded) == sorted((first, second))
+
+
+def test_whoever_plans_next_may_fail_later_in_the_same_round() -> None:
+    with chain_network() as network:
+        first, second, third = network.ranked
+        network.servers[first].conduct = silent_in("plan")
+        network.servers[second].conduct = silent_in("close")
+        (report,) = network.run()
+        assert (report.failed_leaders, report.leader) == ((first, second), third)
+        assert network.waited_s(1) >= 2 * TURN_S
+        record = network.record(1)
+        plan, close = record.only(contract.PLAN), record.only(contract.CLOSE)
+        assert plan is not None
+        assert close is not None
+        assert (plan.sender, close.sender) == (network.key(second), network.key(third))
+
+
+def test_of_two_servers_the_silent_one_is_passed_over_and_stays() -> None:
+    with chain_network(edges=2) as network:
+        leader, following = network.ranked
+        network.servers[leader].conduct = silent_in("model")
+        (report,) = network.run()
+        assert (report.leader, report.excluded, report.failed_leaders) == (following, (), (leader,))
+        assert network.waited_s(1) >= TURN_S
+        network.servers[leader].conduct = honest
+        assert network.run()[0].failed_leaders == ()
+
+
+@pytest.mark.parametrize("edges", [1, 3])
+@pytest.mark.parametrize("what", ["plan", "close", "model", "seal"])
+def test_where_all_leaders_are_silent_the_round_stops_and_says_so(what: str, edges: int) -> None:
+    with chain_network(edges=edges) as network:
+        for server in network.servers:
+            server.conduct = silent_in(what)
+        with pytest.raises(BoardError, match="round 1: no server is left to lead it; [1-3] have failed"):
+            network.run()
+        assert network.node.head.block_number == 1  # nothing was sealed
+
+
+# --- wrong models -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_wrong_model_is_dropped_flagged_with_its_transaction_and_the_next_publishes(nodes: int) -> None:
+    sent: list[bytes] = []
+
+    with chain_network(nodes=nodes, phi="1") as network:
+        leader, following = network.ranked[:2]
+        network.node.listeners.append(lambda kind, raw: sent.append(raw) if kind == "transaction" else None)
+        network.servers[leader].conduct = only("model", lambda model: model + np.float32(1))
+        (report,) = network.run()
+        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "model")]
+        assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
+        assert network.waited_s(1) < TURN_S  # the flags excluded the leader: the next is first in rank, at once
+        check_passed_on(network, 1, leader, following)
+        flags = network.record(1).accusations
+        assert {each.slot for each in flags} == {contract.MODEL}
+        assert all(any(each.transaction_hash) and any(each.expected) for each in flags)
+        assert network.calls(1).count("model") == 1
+        assert not network.run()[0].refused
+
+
+@pytest.mark.parametrize("change", [lambda m: m[:-1], lambda m: m * np.nan, lambda m: m.astype(np.float64)])
+def test_a_model_that_is_none_costs_its_leader_the_turn(change: Callable[[Any], Any]) -> None:
+    with chain_network() as network:
+        leader, following = network.ranked[:2]
+        network.servers[leader].conduct = only("model", change)
+        (report,) = network.run()
+        assert network.replayed(1).offences == ()
+        if report.failed_leaders:
+            assert (report.failed_leaders, report.leader) == ((leader,), following)
+        else:  # float64 is written as the same float32
+            assert report.leader == leader
+
+
+def test_a_leader_whose_model_follows_from_its_own_lie_has_already_been_excluded() -> None:
+    with chain_network(attack="iterate-noise@1:server=1,step=1") as network:
+        assert network.leader == 1
+        (report,) = network.run()
+        assert (report.failed_leaders, report.excluded) == ((), (1,))
+
+
+def test_of_two_servers_a_model_that_follows_from_the_leaders_own_lie_is_passed_over() -> None:
+    with chain_network(edges=2) as network:
+        leader, following = network.ranked
+        network.servers[leader].conduct = only("iterate", lambda x: x + 1)
+        (report,) = network.run()
+        assert (report.failed_leaders, report.leader, report.excluded) == ((leader,), following, ())
+        assert network.waited_s(1) >= TURN_S
+        assert network.replayed(1).model.tobytes() == network.model(1).tobytes()
+
+
+# --- wrong plans ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"phi": 1}, "plan: found phi 1, expected 2"),
+        ({"phi": 10**6}, "plan: found phi 1000000, expected 2"),
+        ({"iterations": (9,) * 6}, "plan: expected 2 iterations for everybody"),
+        ({"server_iterations": (1,) * 3}, "plan: expected 2 iterations for everybody"),
+        ({"assignment": (-1, -1, -1, -1, -1, 3)}, "plan: device 5 may not offload to server 3"),
+        ({"assignment": (-1,)}, "found a plan of round 1 for 1 devices"),
+        ({"samples": (41,) * 6}, "plan: device 0 has 40 samples, found 41"),
+        ({"round": 2}, "found a plan of round 2 for 6 devices"),
+        ({"deadline_s": 1e9}, "plan: found a deadline of 1e"),
+        ({"hash_rate": ()}, "plan: found hash_rate for 0 devices, expected 6"),
+        ({"hash_rate": (0.0,) * 6}, "plan: nobody has a hash rate above 0"),
+        ({"divergence": 3.0}, "plan: found divergence 3, expected 0"),
+        ({"latency_s": {"T_wall": 1e300}}, "plan: found a round of 1e+300 s, expected 0 to 1000000"),
+        ({"latency_s": {"T_wall": -5.0}}, "plan: found a round of -5 s, expected 0 to 1000000"),
+    ],
+    ids=str,
+)
+def test_a_plan_that_the_founding_does_not_allow_costs_its_leader_the_turn(changes: dict[str, Any], told: str) -> None:
+    with chain_network() as network:
+        leader, following = network.ranked[:2]
+        network.servers[leader].conduct = only("plan", with_fields(**changes))
+        (report,) = network.run()
+        (offence,) = report.offences
+        assert (offence.offender, offence.kind) == (f"server {leader}", "plan")
+        assert offence.detail.startswith(told)
+        assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
+        assert network.waited_s(1) >= TURN_S
+        check_passed_on(network, 1, leader, following)
+        assert network.calls(1).count("plan") == 1
+
+
+def test_a_flag_about_a_dropped_plan_names_its_transaction() -> None:
+    with chain_network() as network:
+        leader = network.ranked[0]
+        seen: list[bytes] = []
+
+        def wrong(plan: Plan) -> Any:
+            board = network.board(leader)
+            transaction = board.ledger.signed_by(network.hosting.account("server", leader)).submit_plan(
+                1, with_fields(phi=1)(plan).payload
+            )
+            seen.append(transaction)
+            return WITHHELD
+
+        network.servers[leader].conduct = only("plan", wrong)
+        network.run()
+        assert {each.transaction_hash for each in network.record(1).accusations} == set(seen)
+
+
+def test_a_plan_that_sends_a_device_to_an_excluded_server_is_refused() -> None:
+    with chain_network(attack="iterate-noise@1:server=2,step=1") as network:
+        network.run()
+        leader, following = network.ranked
+        assert network.servers[0].standing.excluded == (network.articles.network.servers[2],)
+        network.servers[leader].conduct = only("plan", with_fields(assignment=(-1, -1, 2, -1, -1, -1)))
+        (report,) = network.run()
+        assert report.offences[0].detail == "plan: device 2 may not offload to server 2"
+        assert (report.failed_leaders, report.leader) == ((leader,), following)
+
+
+def test_a_plan_that_nobody_can_read_is_a_missing_one() -> None:
+    with chain_network() as network:
+        leader, following = network.ranked[:2]
+
+        def gibberish(plan: Plan) -> Any:
+            network.board(leader).ledger.signed_by(network.hosting.account("server", leader)).submit_plan(1, b"gibberish")
+            return WITHHELD
+
+        network.servers[leader].conduct = only("plan", gibberish)
+        (report,) = network.run()
+        assert (report.failed_leaders, report.leader) == ((leader,), following)
+        assert network.replayed(1).offences == ()
+
+
+# --- wrong closed lists -----------------------------------------------------------------------------------------------
+
+
+def posting_close(network: ChainNetwork, leader: int, change: Callable[[ClosedList], bytes]) -> Conduct:
+    """A leader that posts any bytes as its closed list."""
+
+    def post(close: Close) -> Any:
+        ledger = network.board(leader).ledger
+        posts = {text(sender): post for sender, post in ledger.posts(1, contract.GRADIENT).items()}
+        right = ClosedList(
+            tuple(posts[sender].transaction_hash for sender in close.accepted),
+            tuple((refusal.node, refusal.reason) for refusal in close.refused),
+        )
+        ledger.signed_by(network.hosting.account("server", leader)).submit_close(1, change(right))
+        return WITHHELD
+
+    return only("close", post)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda right: ClosedList((*right.accepted, bytes(31) + b"\x01")).encode(),
+        lambda right: ClosedList(right.accepted[::-1]).encode(),
+        lambda right: b"gibberish",
+        lambda right: right.encode().replace(b'"refused":[]', b'"refused":[["device 1"]]'),
+        lambda right: right.encode().replace(b'"accepted":["0x', b'"accepted":["0X'),
+    ],
+    ids=["unknown hash", "out of order", "gibberish", "half a refusal", "not canonical"],
+)
+def test_a_wrong_closed_list_costs_its_leader_the_turn_and_the_next_closes(
+    change: Callable[[ClosedList], bytes],
+) -> None:
+    with chain_network() as network:
+        leader, following = network.ranked[:2]
+        network.servers[leader].conduct = posting_close(network, leader, change)
+        (report,) = network.run()
+        assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
+        assert {offence.offender for offence in report.offences} == {f"server {leader}"}
+        assert (report.training_nodes, report.refused) == (6, ())
+        assert network.waited_s(1) >= TURN_S
+        check_passed_on(network, 1, leader, following)
+
+
+def test_a_closed_list_that_accepts_what_must_not_count_is_the_leaders_failure() -> None:
+    """Server 0 claims ten times its samples: refused by rule, so a leader may not accept it."""
+    with chain_network(attack="inflated-weight@1:server=0") as network:
+        leader, following = network.ranked[:2]
+        assert leader != 0
+
+        def generous(close: Close) -> Close:
+            return Close(tuple(sorted((*close.accepted, network.articles.network.servers[0]))), ())
+
+        network.servers[leader].conduct = only("close", generous)
+        (report,) = network.run()
+        assert (report.failed_leaders, report.leader) == ((leader,), following)
+        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
+        assert "which is no gradient that may count" in report.offences[0].detail
+        assert [(r.node, r.reason) for r in report.refused] == [("server 0", "wrong-weight")]
+
+
+def test_a_closed_list_that_accepts_whom_the_filters_take_out_is_the_leaders_failure() -> None:
+    with chain_network(filter="krum", planner="fixed:none") as network:
+        leader, following = network.ranked[:2]
+
+        def everybody(close: Close) -> Close:
+            return Close(tuple(sorted(device.address for device in network.articles.network.devices)), ())
+
+        network.servers[leader].conduct = only("close", everybody)
+        (report,) = network.run()
+        assert (report.failed_leaders, report.leader) == ((leader,), following)
+        assert "whom the filters take out" in report.offences[0].detail
+        assert [refusal.reason for refusal in report.refused] == ["krum"]
+
+
+# --- who leads --------------------------------------------------------------------------------------------------------
+
+
+def test_the_winners_home_leads_the_next_round_and_the_winner_is_in_the_header() -> None:
+    with chain_network(term_cap=9, phi="0") as network:
+        reports = network.run(6)
+        for before, after in zip(reports, reports[1:], strict=False):
+            assert before.winner is not None
+            assert after.leader == before.winner % 3
+            winner = network.header(before.round).winner
+            assert winner is not None
+            assert text(winner) == network.articles.network.devices[before.winner].address
+
+
+@pytest.mark.parametrize("cap", [1, 2])
+def test_nobody_leads_longer_than_the_term_cap(cap: int) -> None:
+    with chain_network(term_cap=cap, phi="0", devices=3) as network:
+        reports = network.run(10)
+        assert not any(report.failed_leaders or report.refused for report in reports)
+        terms = [len(list(same)) for _, same in groupby(network.leader_of(report.round) for report in reports)]
+        assert max(terms) <= cap
+
+
+def test_conduct_is_told_the_round_the_kind_and_the_step() -> None:
+    seen: list[Slot] = []
+
+    def watching(slot: Slot, body: Any) -> Any:
+        seen.append(slot)
+        return body
+
+    with chain_network() as network:
+        leader = network.leader
+        network.servers[leader].conduct = watching
+        network.run()
+    kinds = [(slot[1], slot[2]) for slot in seen if slot[1] != "gradient"]
+    assert kinds == [("plan", 0), ("close", 0), *(("iterate", step) for step in range(3)), ("model", 0), ("seal", 0)]
