@@ -101,7 +101,7 @@ def simulate(
     with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:
         summary = simulation.run(ready, display.show)
     console.print(summary_table(summary))
-    _say_what_is_where(folder)
+    _say_what_is_where(folder, summary["head"])
     if summary["status"] == "interrupted":
         print(f"Interrupted after round {summary['rounds']}. Go on with: {_me()} simulate --resume {folder}")
         raise typer.Exit(130)
@@ -125,10 +125,12 @@ def _default_folder(scheme: str, partition: str) -> Path:
     return Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{scheme}-{partition}"
 
 
-def _say_what_is_where(folder: Path) -> None:
+def _say_what_is_where(folder: Path, head: str) -> None:
     from bfl.plots import can_plot
 
     print(f"metrics: {folder / 'metrics.jsonl'}   summary: {folder / 'summary.json'}   model: {folder / 'model.pt'}")
+    if head:
+        print(f"chain: {folder / 'chain.db'}   head: 0x{head}   check it: {_me()} audit check {folder}")
     if can_plot():
         print(f"plots: {folder / 'plots'}")
     else:

@@ -63,8 +63,8 @@ def _trouble(report: RoundReport) -> list[str]:
     for who in dict.fromkeys(offence.offender for offence in report.offences):
         first = next(offence for offence in report.offences if offence.offender == who)
         said.append(f"{first.detail} ({first.kind})")
-    if report.offences and report.excluded:
-        said.append("excluded: " + ", ".join(f"server {m}" for m in report.excluded))
+    offenders = {offence.offender for offence in report.offences}
+    said += [f"server {m} is excluded by a majority" for m in report.excluded if f"server {m}" in offenders]
     return said
 
 
@@ -87,7 +87,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         rows[f"latency, {kind}"] = f"T {terms['T']:.2f} s, T_wall {terms['T_wall']:.2f} s per round (simulated)"
     if summary["blocks"]:
         rows["offences"] = f"{summary['offences']} found"
-        rows["chain"] = f"{summary['blocks']} blocks, head 0x{summary['head']}"
+        rows["chain"] = f"{summary['blocks']} blocks, head 0x{summary['head'][:16]}..."
     for name, value in rows.items():
         table.add_row(name, value)
     return table

@@ -13,18 +13,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from bfl.attacks import conduct_of, poisoned, read_attacks
+from bfl.assembly import assembled
+from bfl.attacks import read_attacks
 from bfl.environment import describe_environment, differences, use_threads
-from bfl.errors import BflError, RunFolderError
-from bfl.grid import InProcessGrid, SimulatedClock
+from bfl.errors import RunFolderError
 from bfl.plots import can_plot, plot_curves, plot_partition
 from bfl.run_folder import Checkpoint, RunFolder
 from clients.data import Dataset, load_dataset
-from clients.device import Device
 from clients.memory import keep_freed_memory
 from clients.models import network_for, with_parameters
 from clients.partition import Share, partition
-from edge_servers.federation import Federation, RoundReport, found_federation
+from edge_servers.federation import Federation, RoundReport
 from edge_servers.graph import make_graph
 from edge_servers.oversight import deterministic_filter
 from edge_servers.parameters import Settings
@@ -32,7 +31,6 @@ from edge_servers.planning import make_planner
 from edge_servers.standing import Standing
 
 if TYPE_CHECKING:
-    from clients.wallet import Wallet
     from edge_servers.chain_hosting import ChainHosting
 
 LAST_EVALUATIONS = 5
@@ -82,7 +80,7 @@ def start(settings: Settings, out: Path) -> Simulation:
         title = f"{dataset.name}, {settings.data.partition}: who holds what"
         labels = dataset.train.labels.numpy()
         plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
-    federation, hosting = _federate(settings, dataset, shares, network, path)
+    federation, hosting = assembled(settings, dataset, shares, network, path)
     return Simulation(federation, folder, shares, network, environment, hosting=hosting)
 
 
@@ -105,7 +103,7 @@ def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Sim
     if checkpoint:
         _check_rounds_left(folder, checkpoint.round, settings.rounds.rounds)
     folder.write_settings(settings)  # so that the next --resume knows how many rounds were asked for
-    federation, _ = _federate(settings, dataset, shares, network, path)
+    federation, _ = assembled(settings, dataset, shares, network, path)
     if checkpoint:
         restore(federation, checkpoint)
     return Simulation(federation, folder, shares, network, environment, checkpoint.wall_s if checkpoint else 0.0)
@@ -122,7 +120,7 @@ def _resumed_on_chain(
     """Where the chain stands is where the run stands; metrics of sealed rounds that were not written are made up."""
     from edge_servers.recovery import recovered_report
 
-    federation, hosting = _federate(settings, dataset, shares, network, folder.path)
+    federation, hosting = assembled(settings, dataset, shares, network, folder.path)
     if hosting is None:
         raise RunFolderError(f"{folder.path} has no chain")
     try:
@@ -271,49 +269,3 @@ def _prepare(settings: Settings) -> tuple[Dataset, list[Share], nn.Module]:
     dataset = load_dataset(data.dataset, data.data_dir, data.seed)
     shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)
     return dataset, shares, network_for(dataset, settings.training, data.seed)
-
-
-def _federate(
-    settings: Settings, dataset: Dataset, shares: list[Share], network: nn.Module, folder: Path
-) -> tuple[Federation, "ChainHosting | None"]:
-    """Devices, servers and, where the scheme wants it, their chain; whoever should misbehave will."""
-    attacks = read_attacks(settings.rounds.attack, settings.rounds.edges, settings.data.devices)
-    clock = SimulatedClock()
-    hosting = None
-    wallets: list[Wallet | None] = [None] * len(shares)
-    if settings.rounds.is_on_chain:
-        hosting, clock, wallets = _chain_of(settings, network, folder)
-    devices = [
-        poisoned(Device(n, dataset.train, share, network, wallet=wallet), attacks, dataset.classes)
-        for n, (share, wallet) in enumerate(zip(shares, wallets, strict=True))
-    ]
-    grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk)
-    try:
-        federation = found_federation(grid, settings, dataset, network, clock, grid.train, hosting)
-        for server in federation.servers:
-            server.conduct = conduct_of(attacks, server.index, settings, server.network.name)
-        if hosting is not None:
-            hosting.admit(wallet for wallet in wallets if wallet is not None)
-    except BaseException:
-        if hosting is not None:
-            hosting.close()
-        raise
-    return federation, hosting
-
-
-def _chain_of(
-    settings: Settings, network: nn.Module, folder: Path
-) -> tuple["ChainHosting", SimulatedClock, list["Wallet | None"]]:
-    """Imported here: py-evm takes a second, and is an extra."""
-    try:
-        from clients.wallet import Wallet
-        from edge_servers.chain_hosting import START_S, ChainHosting
-    except ModuleNotFoundError as error:
-        raise BflError(
-            f"scheme {settings.rounds.scheme} needs {error.name}: pip install 'bfl[node]', "
-            "or choose --scheme consensus-no-chain"
-        ) from error
-
-    clock = SimulatedClock(START_S)
-    hosting = ChainHosting(settings, network, clock, folder)
-    return hosting, clock, [Wallet(hosting.account("device", n)) for n in range(settings.data.devices)]

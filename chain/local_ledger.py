@@ -13,6 +13,7 @@ from chain.node import Node
 from chain.posts import Post, read_whole, slot_of
 from chain.proof import ModelProof, proof_of
 from chain.provider import web3_in_process
+from chain.store import Block
 from chain.transactions import Envelope, Transaction, signed_transaction
 from chain.turns import FOUNDING_BLOCK
 
@@ -76,11 +77,11 @@ class LocalLedger(Ledger):
         return {post.sender: post for post in sorted(read, key=lambda post: post.sender)}
 
     def round_posts(self, round_: int) -> list[Post]:
-        """Everything that was posted in a round."""
+        """Everything that was posted in a round, slot by slot."""
         posts = [entry.post for entry in self.node.pending() if slot_of(entry.post) is not None]
         if round_ != self.round() or any(post.call is not None and post.call["chunks"] for post in posts):
             return super().round_posts(round_)
-        return [read_whole(post) for post in posts]
+        return sorted((read_whole(post) for post in posts), key=lambda post: (post.slot, post.sender))
 
     def conflicts(self) -> list[tuple[Transaction, Transaction]]:
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""
@@ -92,7 +93,7 @@ class LocalLedger(Ledger):
         block = node.block(number)
         if block is None or round_ < 1:
             raise LedgerError(f"round {round_} has no sealed model; the head is block {node.head.block_number}")
-        index = next(i for i, sent in enumerate(block.transactions) if sent.data[:4] == functions()["model"].selector)
+        index = _model_in(block)
         servers = [address_in(each) for each in node.ask("server_list")]
         is_any_out = any(int(node.ask("excluded_through", server)) for server in servers)
         exclusions = [self._proof(sent) for sent in self._exclusions(round_)] if is_any_out else []
@@ -106,3 +107,11 @@ class LocalLedger(Ledger):
     def drop(self, transaction_hash: bytes) -> bool:
         """Leave a pending transaction out of what this node builds."""
         return self.node.drop(transaction_hash)
+
+
+def _model_in(block: Block) -> int:
+    """Position of the model that the registry accepted; somebody's reverted one may stand before it."""
+    for index, (sent, receipt) in enumerate(zip(block.transactions, block.receipts, strict=True)):
+        if receipt.status == 1 and sent.data[:4] == functions()["model"].selector:
+            return index
+    raise LedgerError(f"block {block.header.block_number} publishes no model")

@@ -11,7 +11,7 @@ from torch import nn
 
 from chain.codec import encoded_size
 from chain.contract import MAX_STEP, RegistryTerms, size_class
-from chain.database import IN_MEMORY
+from chain.database import IN_MEMORY, WRITE, Database
 from chain.documents import canonical_json
 from chain.errors import ChainError
 from chain.founding import Charter, found_network
@@ -36,7 +36,7 @@ from edge_servers.parameters import RoundParams, Settings
 from edge_servers.record import text
 from edge_servers.referee import Referee
 from edge_servers.replay import model_payload
-from edge_servers.server import Station
+from edge_servers.seat import Station
 from edge_servers.standing import Standing
 
 START_S = 1_700_000_000
@@ -67,9 +67,16 @@ class ChainHosting:
     def open(self, network: Network, architecture: nn.Module) -> tuple[Sequence[Station], Standing]:
         """Found the network, or go on with the chain that is in the folder."""
         articles = Articles(self._settings, network, tensors_of(architecture))
+        try:
+            return self._opened(articles, model_payload(to_vector(architecture), articles))
+        except BaseException:
+            self.close()
+            raise
+
+    def _opened(self, articles: Articles, model: bytes) -> tuple[Sequence[Station], Standing]:
         self.checkers = self._open_nodes(articles)
         if self.nodes[0].head.block_number == 0:
-            self._found(articles, model_payload(to_vector(architecture), articles))
+            self._found(articles, model)
         self._check_same(articles)
         self._catch_up()
         self._clock.sleep(max(0.0, self.nodes[0].head.timestamp - self._clock.now()))
@@ -109,9 +116,10 @@ class ChainHosting:
 
         checker = RoundChecker(articles, model_before)
         options: dict[str, Any] = {"now": self._clock.now, "check_round": checker}
-        if path is not None and path.exists():
+        if path is not None and _is_begun(path):
             made.append(Node.open(path, **options))
             if made[0].genesis != genesis:
+                made[0].close()
                 raise FederationError(f"{path} is the chain of another network: its settings are not those of this run")
         else:
             made.append(Node.create(path or IN_MEMORY, genesis, **options))
@@ -206,6 +214,20 @@ def _teller(others: Sequence[Node]) -> Callable[[str, bytes], None]:
                 continue
 
     return tell
+
+
+def _is_begun(path: Path) -> bool:
+    """Whether there is a chain; a database without tables was killed before its block 0, and goes."""
+    if not path.exists():
+        return False
+    database = Database(path, WRITE)
+    try:
+        if database.rows("SELECT name FROM sqlite_master LIMIT 1"):
+            return True
+    finally:
+        database.close()
+    path.unlink()
+    return False
 
 
 def _payload_bytes(articles: Articles) -> int:

@@ -162,7 +162,7 @@ def standing_of(node: Node, articles: Articles, checker: RoundChecker) -> Standi
     seal = seal_of(node, head, articles)
     excluded = tuple(sorted(who for who, last in (seal.excluded or {}).items() if last > seal.round))
     iterates = checker.replayed(_body_of(block, node)).iterates
-    return Standing(seal.round, model, head.hash, seal.winner, _reign(node, head), divergence(iterates[0]), excluded)
+    return Standing(seal.round, model, head.hash, seal.winner, reign_at(node, head), divergence(iterates[0]), excluded)
 
 
 def _body_of(block: Block, node: Node) -> RoundBody:
@@ -173,8 +173,8 @@ def _body_of(block: Block, node: Node) -> RoundBody:
     return RoundBody(block.header, parent, posts, tuple(receipt.status for receipt in block.receipts))
 
 
-def _reign(node: Node, head: Header) -> Reign:
-    """Who led last, and for how many rounds in a row."""
+def reign_at(node: Node, head: Header) -> Reign:
+    """Who led last when `head` was the last block, and for how many rounds in a row."""
     terms, header = 0, head
     while header.block_number > FOUNDING_BLOCK and header.coinbase == head.coinbase:
         terms += 1
@@ -182,4 +182,4 @@ def _reign(node: Node, head: Header) -> Reign:
         if parent is None:
             break
         header = parent
-    return Reign(text(head.coinbase), terms)
+    return Reign(text(head.coinbase), terms) if terms else Reign()

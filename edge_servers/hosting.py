@@ -12,7 +12,7 @@ from edge_servers.network import Network, simulated_address
 from edge_servers.oversight import Trusting
 from edge_servers.parameters import Settings
 from edge_servers.seal import DrawnSealer, founding_hash
-from edge_servers.server import Station
+from edge_servers.seat import Station
 from edge_servers.standing import Standing
 
 

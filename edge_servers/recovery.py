@@ -1,26 +1,40 @@
 """A round's report from its block: what a run that was killed between sealing and writing its metrics makes up for."""
 
+from chain import contract
 from chain.consensus import read_post
+from chain.headers import Header
 from chain.node import Node
 from chain.rounds import RoundBody
 from clients.evaluation import Scores, evaluate_model
 from edge_servers.aggregation import consensus_error, divergence
+from edge_servers.articles import Articles
 from edge_servers.block_record import FOUNDING_BLOCK, model_in, record_of
-from edge_servers.chain_rounds import RoundChecker, seal_of
+from edge_servers.chain_rounds import RoundChecker, reign_at, seal_of
 from edge_servers.errors import ReplayError
 from edge_servers.federation import Federation, RoundReport, simulated_latency
+from edge_servers.leader import ranked_leaders
+from edge_servers.network import Network
 from edge_servers.oversight import Accused
 from edge_servers.planning import LOCAL, planned, round_state
 from edge_servers.posts import Refusal
-from edge_servers.replay import replay_round
+from edge_servers.record import Accusation, RoundRecord, text
+from edge_servers.replay import Replayed, replay_round
+from edge_servers.seal import Seal
 from edge_servers.standing import Draft
+
+_LEADS = {contract.PLAN: "plan", contract.CLOSE: "close", contract.MODEL: "model"}
+_WHEN = {contract.PLAN: 0, contract.CLOSE: 1, contract.EQUIVOCATION: 3, contract.MODEL: 4}
+"""In which order offences come to light; iterates are 2"""
 
 
 def recovered_report(federation: Federation, node: Node, checker: RoundChecker, round_: int) -> RoundReport:
-    """The report of a sealed round; its seconds are lost, and the chain keeps reasons without details."""
+    """The report of a sealed round; its seconds are lost, and the chain keeps reasons without details.
+
+    Of what was dropped from the block, a failed leader's post, the flags tell.
+    """
     block = node.block(round_ + FOUNDING_BLOCK)
     before = None if block is None else node.block(block.header.parent_hash)
-    if block is None or before is None:
+    if block is None or before is None or round_ < 1:
         raise ReplayError(f"the chain has no round {round_}")
     articles, server = checker.articles, federation.servers[0]
     posts = tuple(read_post(transaction, node.genesis) for transaction in block.transactions)
@@ -34,6 +48,7 @@ def recovered_report(federation: Federation, node: Node, checker: RoundChecker, 
     data = federation.settings.data
     state = round_state(round_, articles.network, data, server.task.like.sample_bytes, barred)
     draft = Draft(state, planned(server.planner, state))
+    failed = _failed_leaders(_ranked(node, before.header, articles, excluded), seal, record, derived)
     return RoundReport(
         round=round_,
         leader=index(seal.leader),
@@ -48,11 +63,58 @@ def recovered_report(federation: Federation, node: Node, checker: RoundChecker, 
         seconds={},
         offloaded=sum(target != LOCAL for target in plan.assignment),
         latency=simulated_latency(draft, plan, server, federation.settings, seal.block_bytes),
-        offences=tuple(Accused(articles.network.name(o.offender), o.kind, o.step, o.detail) for o in derived.offences),
+        offences=_offences(record, derived, failed, articles.network),
         excluded=tuple(index(each) for each in sorted(seal.excluded or {}) if (seal.excluded or {})[each] > round_),
+        failed_leaders=tuple(map(index, failed)),
         block=seal.block_hash.hex(),
         block_bytes=seal.block_bytes,
     )
+
+
+def _ranked(node: Node, parent: Header, articles: Articles, excluded: tuple[str, ...]) -> list[str]:
+    """Who could lead the round after a block, by rank (P12)."""
+    network = articles.network
+    lawful = [server for server in network.servers if server not in excluded]
+    winner = network.find_device(text(parent.winner or b""))
+    home = None if winner is None else network.servers[winner.home]
+    reign, cap = reign_at(node, parent), articles.settings.rounds.term_cap
+    return ranked_leaders(lawful, home, parent.hash, reign, cap)
+
+
+def _failed_leaders(ranked: list[str], seal: Seal, record: RoundRecord, derived: Replayed) -> list[str]:
+    """Who came before the leader and was passed over; whoever the flags took out for something else was not."""
+    excluded = {server for server, last in (seal.excluded or {}).items() if last > seal.round}
+    derivable = {(offence.offender, offence.slot) for offence in derived.offences}
+    passed = {a.offender for a in record.accusations if a.slot in _LEADS and (a.offender, a.slot) not in derivable}
+    earlier = ranked[: ranked.index(seal.leader)]
+    return [server for server in earlier if server in passed or server not in excluded]
+
+
+def _offences(record: RoundRecord, derived: Replayed, failed: list[str], network: Network) -> tuple[Accused, ...]:
+    """What the chain gives, and what is known from flags alone: failed leaders, whose posts were dropped, and pairs."""
+    found = {
+        (o.offender, o.slot): Accused(network.name(o.offender), o.kind, o.step, o.detail) for o in derived.offences
+    }
+    order = {key: (_WHEN.get(key[1], 2), 0) for key in found}
+    for told in record.accusations:
+        key = (told.offender, told.slot)
+        is_known = told.slot == contract.EQUIVOCATION or (told.slot in _LEADS and told.offender in failed)
+        if is_known and key not in found:
+            found[key] = _told(told, network.name(told.offender))
+            order[key] = (_WHEN[told.slot], failed.index(told.offender) if told.offender in failed else 0)
+    return tuple(found[key] for key in sorted(found, key=lambda key: order[key]))
+
+
+def _told(flag: Accusation, name: str) -> Accused:
+    """An offence in the words of the referee, as far as its flag has them."""
+    if flag.slot == contract.EQUIVOCATION:
+        return Accused(name, "equivocation", None, f"{name} signed two different posts for one slot")
+    what = _LEADS[flag.slot]
+    if not any(flag.transaction_hash):
+        return Accused(name, "missing", None, f"{name} posted no {what} in its time")
+    if flag.slot == contract.MODEL:
+        return Accused(name, "model", None, f"{name} published a model that eqs. 11 and 12 do not give")
+    return Accused(name, what, None, f"{name} posted a {what} that the others refused")
 
 
 def _scores(federation: Federation, model: object, round_: int) -> Scores | None:

@@ -1,8 +1,6 @@
 """One edge server through the phases of a round. `round.py` says in which order; here is what each step does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
 
 from flwr.app import Message
 
@@ -11,35 +9,24 @@ from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
 from edge_servers.admission import Expected, admitted_reply, check_gradient
 from edge_servers.aggregation import consensus_error, divergence, partial_aggregate, to_fixed_point, total_samples
-from edge_servers.board import Board, Slot
-from edge_servers.conduct import WITHHELD, Conduct, Twice, honest
+from edge_servers.board import Slot
+from edge_servers.closing import closed
+from edge_servers.conduct import WITHHELD
+from edge_servers.drafting import drafted
 from edge_servers.errors import BoardError, GradientRefusedError, LeaderFailedError
 from edge_servers.gossip import next_iterate
-from edge_servers.latency import paper_terms
-from edge_servers.leader import ranked_leaders
 from edge_servers.link import DeviceLink
 from edge_servers.network import DeviceRecord, Network, Task
 from edge_servers.offloading import union_of
-from edge_servers.oversight import VERDICTS, Oversight, deterministic_filter
 from edge_servers.parameters import Settings
-from edge_servers.planning import LOCAL, Planner, planned, planned_orders, planned_phi, round_state
+from edge_servers.planning import LOCAL, Planner, planned_orders
 from edge_servers.posts import Close, Gradient, Plan, Refusal
 from edge_servers.schemes import SCHEMES, ClosedRound
-from edge_servers.seal import Sealer
+from edge_servers.seat import Seat, Station
 from edge_servers.standing import Draft, Standing, Work
-from edge_servers.validation import loss_verdicts
 
 
-@dataclass(frozen=True)
-class Station:
-    """Where a server stands: the board it posts on, who checks the others, and how rounds end."""
-
-    board: Board
-    oversight: Oversight
-    sealer: Sealer
-
-
-class EdgeServer:
+class EdgeServer(Seat):
     """Edge server m. Its station connects it with the other servers, its link with its own devices."""
 
     def __init__(
@@ -54,29 +41,13 @@ class EdgeServer:
         standing: Standing,
         trainer: Trainer = local_updates,
     ) -> None:
-        self.index = index
-        self.address = network.servers[index]
-        self.network = network
-        self.settings = settings
-        self.task = task
-        self.board, self.oversight, self.sealer = station.board, station.oversight, station.sealer
-        self.link = link
-        self.planner = planner
-        self.standing = standing
-        self.trainer = trainer
+        super().__init__(index, network, settings, station, standing)
+        self.task, self.link, self.planner, self.trainer = task, link, planner, trainer
         self.scheme = SCHEMES[settings.rounds.scheme]
-        self.conduct: Conduct = honest
         self.work: Work | None = None
         self.draft: Draft | None = None
-        self.failed: list[str] = []
-        """Leaders that failed in this round, in their order."""
 
     # --- plan ---------------------------------------------------------------------------------------------------
-
-    @property
-    def round(self) -> int:
-        """The round this server is in or about to start."""
-        return self.standing.round + 1
 
     def begin_round(self) -> None:
         """Nobody has failed yet; the others are watched from the model everyone has."""
@@ -85,78 +56,12 @@ class EdgeServer:
         if self.round > 1 and self.address not in self.standing.excluded:
             self.board.endorse(self.round, self.address)
 
-    @property
-    def leaders(self) -> list[str]:
-        """Who may lead this round, by rank (L14, P12)."""
-        standing, excluded = self.standing, self.oversight.excluded() | set(self.standing.excluded)
-        home = None if standing.winner is None else self.network.servers[self.network.devices[standing.winner].home]
-        lawful = [server for server in self.network.servers if server not in excluded]
-        return ranked_leaders(lawful, home, standing.block_hash, standing.reign, self.settings.rounds.term_cap)
-
-    @property
-    def leader(self) -> str:
-        """Address of the leader: the first in rank that has not failed."""
-        for server in self.leaders:
-            if server not in self.failed:
-                return server
-        raise BoardError(f"round {self.round}: no server is left to lead it; {len(self.failed)} have failed")
-
-    @property
-    def leads(self) -> bool:
-        """Whether this server leads the round."""
-        return self.leader == self.address
-
-    def pass_turn(self, what: str, leader: str) -> None:
-        """The leader failed: drop what it posted, and wait until the next in rank may act."""
-        self.failed.append(leader)
-        self.board.drop(Slot(self.round, what), leader)
-        self.board.wait_turn(self.leaders.index(self.leader))
-
-    def _leaders_post(self, what: str, wait_s: float) -> Any:
-        """What the leader posted, or a `LeaderFailedError` when its time is over."""
-        leader = self.leader
-        posts = self.board.wait_for(Slot(self.round, what), [leader], wait_s)
-        if leader not in posts:
-            self.oversight.note_missing(leader, what)
-            raise LeaderFailedError(leader, f"{self.network.name(leader)} posted no {what} in its time")
-        return posts[leader]
-
-    def _publish(self, slot: Slot, body: Any) -> Any:
-        """Post `body` as this server's conduct has it; returns what it stands by."""
-        said = self.conduct(slot, body)
-        if said is WITHHELD:
-            return body
-        if isinstance(said, Twice):
-            self.board.post_twice(slot, self.address, said.first, said.second)
-            return said.first
-        self.board.post(slot, self.address, said)
-        return said
-
     def post_plan(self) -> None:
         """The leader decides who offloads, how much each device works on and how long servers gossip."""
         if not self.leads:
             return
-        barred = tuple(self.network.server_index(each) for each in self.standing.excluded)
-        state = round_state(self.round, self.network, self.settings.data, self.task.like.sample_bytes, barred)
-        proposal = planned(self.planner, state)
-        self.draft = Draft(state, proposal)
-        given = proposal.allocation
-        plan = Plan(
-            round=self.round,
-            state_digest=state.digest,
-            assignment=proposal.assignment,
-            samples=state.samples,
-            iterations=(self.settings.training.iterations,) * len(self.network.devices),
-            server_iterations=(self.settings.training.iterations,) * len(self.network.servers),
-            phi=planned_phi(self.settings.rounds, self.network, self.round, self.standing.divergence),
-            deadline_s=self.settings.rounds.deadline_s,
-            divergence=self.standing.divergence,
-            policy_digest=self.planner.digest,
-            power_w=tuple(given.power_w[0].tolist()),
-            bandwidth_hz=tuple(given.bandwidth_hz[0].tolist()),
-            cpu_hz=tuple(given.cpu_hz[0].tolist()),
-            hash_rate=tuple(given.hash_rate[0].tolist()),
-            latency_s=paper_terms(proposal, state),
+        self.draft, plan = drafted(
+            self.standing, self.network, self.settings, self.planner, self.task.like.sample_bytes
         )
         self._publish(Slot(self.round, "plan"), plan)
 
@@ -273,29 +178,10 @@ class EdgeServer:
         # A server tells who is out after its last gradient: only then is everything here that will be.
         told = self.board.wait_for(Slot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s)
         good, unfit = self.oversight.gradients()
-        removed = self._filtered_out(good)
-        refused = [*unfit, *removed, *(refusal for refusals in told.values() for refusal in refusals)]
-        out = {refusal.node for refusal in removed}
-        accepted = tuple(sender for sender in sorted(good) if good[sender].node not in out)
-        named = {refusal.node: refusal for refusal in sorted(refused, key=lambda refusal: refusal.node)}
-        self.current.refusals = list(named.values())  # the ledger carries reasons without details
-        self._publish(Slot(self.round, "close"), Close(accepted, tuple(named.values())))
-
-    def _filtered_out(self, good: Mapping[str, Gradient]) -> list[Refusal]:
-        """Whom the filters of P7 take out; they run once, over the whole list."""
-        text, removed = self.settings.rounds.filter, []
-        if any(part in VERDICTS for part in text.split("+")):
-            verdicts = loss_verdicts(
-                list(good.values()),
-                self.standing.model,
-                self.settings.training.learning_rate,
-                self.task.validation_loss,
-            )
-            removed = [Refusal(good[sender].node, "loss", detail) for sender, detail in verdicts.items()]
-        judged = {refusal.node for refusal in removed}
-        filters = deterministic_filter(text)
-        result = filters([gradient for gradient in good.values() if gradient.node not in judged])
-        return removed + [Refusal(good[who].node, filters.reason, detail) for who, detail in result.removed.items()]
+        refused = [*unfit, *(refusal for refusals in told.values() for refusal in refusals)]
+        close = closed(good, refused, self.standing.model, self.settings, self.task.validation_loss)
+        self.current.refusals = list(close.refused)  # the ledger carries reasons without details
+        self._publish(Slot(self.round, "close"), close)
 
     def read_close(self, wait_s: float) -> Close:
         """Take over the closed list, as far as it is right."""

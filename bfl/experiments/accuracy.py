@@ -22,7 +22,8 @@ LIKE_WITH_LIKE = (
 )
 MEASURED = (
     "Accuracy and loss are means of the last five evaluations on the test set; ± is the larger of the 95 % interval "
-    "over these five and half of the spread between the seeds. Gaps are taken seed by seed. Bands span the seeds."
+    "over these five and half of the spread between the seeds. Gaps are taken seed by seed. Bands span the seeds. "
+    "Of one seed ± is the noise of the evaluations alone: another seed may well lie outside."
 )
 
 

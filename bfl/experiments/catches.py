@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bfl.experiments.claims import verdict
+from bfl.experiments.claims import INCOMPARABLE, verdict
 from bfl.experiments.curves import PARTITIONS
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import Finding
@@ -48,11 +48,16 @@ class Catch:
 
 
 def is_attacked(attack: str, before: Line, line: Line) -> bool:
-    """Whether the attacker could act in a round: who is excluded posts nothing, who does not lead posts no model."""
+    """Whether the attacker could act in a round: who is excluded posts nothing, who does not lead posts no model.
+
+    A leader that is accused of its closed list is excluded before the model, so another one is recorded as leader.
+    """
     if attack in OF_DEVICES:
         return True
-    first_leader = [*line["failed-leaders"], line["leader"]][0]
-    return SERVER not in before["excluded"] and (attack not in LEADERS or first_leader == SERVER)
+    leads = SERVER in (*line["failed-leaders"], line["leader"]) or any(
+        each["offender"] == f"server {SERVER}" for each in line["offences"]
+    )
+    return SERVER not in before["excluded"] and (attack not in LEADERS or leads)
 
 
 def caught(runs: Sequence[Sequence[Line]], attack: str, first: int) -> Catch:
@@ -88,7 +93,7 @@ def caught(runs: Sequence[Sequence[Line]], attack: str, first: int) -> Catch:
 
 
 Found = Mapping[tuple[str, str, str], tuple[Catch, Estimate]]
-"""By attack, filter and partition: the catch, and the accuracy lost"""
+"""By attack, filter and partition: the catch, and how far below the honest run without a filter it ends"""
 
 
 def defence_claims(found: Found) -> list[Finding]:
@@ -129,14 +134,16 @@ def _nobody_wrongly(found: Found) -> Finding:
 
 
 def _met(kind: str, partition: str, found: Found) -> Finding:
-    """Some filter costs the attacker most of its effect; told with the one that does best."""
+    """Some filter ends half as far below the honest run without one, its own cost counted; told with the best."""
     lost = {name: value for (k, name, p), (_, value) in found.items() if (k, p) == (kind, partition)}
     bare = lost["none"]
     best = min((name for name in lost if name != "none"), key=lambda name: lost[name].mean)
-    told = f"lost without a filter {bare.mean:.2f}, with {best} {lost[best].mean:.2f}, "
+    told = f"below honest without a filter {bare.mean:.2f}, with {best} {lost[best].mean:.2f}, "
     told += f"with the default norm-clip {lost['norm-clip'].mean:.2f} points"
     claim = f"(ours) some filter halves the damage of {kind} by 2 of 10 devices, {PARTITIONS[partition]}"
-    return Finding(claim, told, verdict(lost[best].mean <= max(bare.mean, 0.0) / 2))
+    if bare.mean <= bare.half_width:
+        return Finding(claim, f"{told}; no clear damage to halve", INCOMPARABLE)
+    return Finding(claim, told, verdict(lost[best].mean <= bare.mean / 2))
 
 
 def _unmet(kind: str, found: Found) -> Finding:

@@ -37,8 +37,10 @@ NOTES = (
     "An attack begins after an honest start and goes on to the end, whenever its author may post. Strengths are the "
     "defaults of docs/attacks.md. Attackers are server 1 of three, or devices 3 and 7 of ten.",
     "Lost is the accuracy of the honest run of the same seed and filter less that of the attacked one, both means of "
-    "the last five evaluations; below zero is luck. ± as in the figure `accuracy`. Runs are chaotic: once an exclusion "
-    "changes who leads or offloads, a run differs from the honest one by chance alone, by a point or more in non-IID.",
+    "the last five evaluations; below zero is luck. Below honest is the distance to the honest run without a filter: "
+    "what attack and filter cost together, for a filter may cost more than the attack. ± as in the figure `accuracy`.",
+    "Runs are chaotic: once an exclusion changes who leads or offloads, a run differs from the honest one by chance "
+    "alone, most in non-IID.",
     "After: the how-manyth attacked round was the first in which its author was accused or refused (1: the first), "
     "over the seeds. Who is excluded cannot attack, and what only a leader does needs server 1 to lead.",
     "Caught by a filter counts rounds in which an attacker's gradient was taken out; norm-clip, median and "
@@ -47,7 +49,7 @@ NOTES = (
     "admission and the same filters.",
 )
 HEADER = ["attack", "filter", "data", "caught by", "after", "excluded", "rounds caught",
-          "honest refusals", "accuracy at the end (%)", "lost (points)"]  # fmt: skip
+          "honest refusals", "accuracy at the end (%)", "lost (points)", "below honest (points)"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -101,13 +103,16 @@ class DefencesFigure:
         catches = {case: caught(runs(attacked, case), case.attack, first) for case in cases()}
         ends = {case: end(runs(attacked, case), accuracy) for case in cases()}
         lost = {case: gap(end(runs(honest, case), accuracy), ends[case]) for case in cases()}
+        plain = {case: end(runs(honest, replace(case, filter="none")), accuracy) for case in cases()}
+        below = {case: gap(plain[case], ends[case]) for case in cases()}
         title = f"Attacks and what catches them, {images.dataset}"
 
         def draw(path: Path) -> None:
-            draw_bars(path, f"{title}, {seeds_told(budget.seeds)}", _groups(lost), "accuracy lost at the end (points)")
+            label = "accuracy at the end below that of the honest run without a filter (points)"
+            draw_bars(path, f"{title}, {seeds_told(budget.seeds)}", _groups(below), label)
 
-        table = Table(HEADER, [_line(case, catches[case], ends[case], lost[case]) for case in cases()])
-        findings = defence_claims({(c.attack, c.filter, c.partition): (catches[c], lost[c]) for c in cases()})
+        table = Table(HEADER, [_line(case, catches[case], ends[case], lost[case], below[case]) for case in cases()])
+        findings = defence_claims({(c.attack, c.filter, c.partition): (catches[c], below[c]) for c in cases()})
         spent = f"{seeds_told(budget.seeds)}, {rounds} rounds on {images.dataset}, attacked from round {first} on"
         return Result(self.name, title, [], table, findings, list(NOTES), draw, table, spent)
 
@@ -121,16 +126,16 @@ def cases() -> list[Case]:
     return ruled + filtered
 
 
-def _line(case: Case, catch: Catch, at_end: Estimate, lost: Estimate) -> list[str]:
+def _line(case: Case, catch: Catch, at_end: Estimate, lost: Estimate, below: Estimate) -> list[str]:
     excluded = "-" if catch.excluded is None else "yes" if catch.excluded else "no"
     after = "never" if catch.after is None else catch.after_told
     shown = [catch.by or "nothing", after, excluded, f"{catch.hits} of {catch.attacks}", str(catch.honest_refusals)]
-    return [case.attack, case.filter, PARTITIONS[case.partition], *shown, told(at_end), told(lost)]
+    return [case.attack, case.filter, PARTITIONS[case.partition], *shown, told(at_end), told(lost), told(below)]
 
 
-def _groups(lost: Mapping[Case, Estimate]) -> dict[str, dict[str, Estimate]]:
+def _groups(below: Mapping[Case, Estimate]) -> dict[str, dict[str, Estimate]]:
     groups: dict[str, dict[str, Estimate]] = {shown: {} for shown in PARTITIONS.values()}
-    for case, value in lost.items():
+    for case, value in below.items():
         name = case.attack if case.attack in SERVER_ATTACKS else f"{case.attack}, filter {case.filter}"
         groups[PARTITIONS[case.partition]][name] = value
     return groups

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bfl.experiments.accuracy_claims import ALONE, OURS, TRADITIONAL, Ends, scheme_claims
-from bfl.experiments.catches import caught
+from bfl.experiments.catches import Catch, caught, defence_claims
 from bfl.experiments.claims import FAILS, HOLDS, INCOMPARABLE
 from bfl.experiments.curves import accuracy, curve, drop, end, over_seeds
 from bfl.experiments.estimate import Estimate, estimated
@@ -176,6 +176,30 @@ def test_an_excluded_server_cannot_attack_and_one_that_does_not_lead_posts_no_mo
     found = caught([run], "wrong-model", 2)
     assert (found.by, found.after, found.hits, found.attacks, found.excluded) == ("model (1x)", (1,), 1, 1, True)
     assert found.false_offences == 0
+
+
+def test_a_leader_that_is_excluded_before_the_model_has_attacked_all_the_same() -> None:
+    run = [line(1, 50), line(2, 50, leader=0, offences=[offence(1, "close")], excluded=[1])]
+    found = caught([run], "omitted-gradient", 2)
+    assert (found.by, found.after, found.hits, found.attacks) == ("close (1x)", (1,), 1, 1)
+
+
+def found_of(kind: str, **lost: float) -> dict[tuple[str, str, str], tuple[Catch, Estimate]]:
+    """What an attack costs under each filter; 1 point is noise."""
+    nothing = Catch("", None, None, 0, 2, 0, 0)
+    return {(kind, name.replace("_", "-"), "iid"): (nothing, Estimate(value, 1.0)) for name, value in lost.items()}
+
+
+@pytest.mark.parametrize(
+    ("bare", "krum", "expected"), [(20.0, 5.0, HOLDS), (20.0, 15.0, FAILS), (0.5, 0.0, INCOMPARABLE)]
+)
+def test_a_filter_is_judged_by_how_much_of_a_clear_damage_it_takes_away(
+    bare: float, krum: float, expected: str
+) -> None:
+    findings = defence_claims(found_of("sign-flip", none=bare, norm_clip=bare, krum=krum))
+    told = next(finding for finding in findings if "halves" in finding.claim)
+    assert told.verdict == expected
+    assert f"with krum {krum:.2f}" in told.measured
 
 
 def test_refusals_of_the_honest_and_accusations_of_others_are_counted_apart() -> None:

@@ -12,7 +12,8 @@ from flwr.app import ConfigRecord, Message, RecordDict
 
 from bfl.grid import Fault
 from chain.blocks import encode_block
-from chain.errors import RoundRefusedError
+from chain.database import CREATE, Database
+from chain.errors import RoundRefusedError, StoreError
 from chain.keys import simulated_account
 from chain.node import Node
 from clients.arrays import one_array
@@ -22,7 +23,8 @@ from clients.orders import Order, vector_digest
 from clients.signing import signed_gradient
 from clients.wallet import Wallet
 from edge_servers import ledger_board
-from edge_servers.chain_rounds import RoundChecker, model_in
+from edge_servers.block_record import model_in
+from edge_servers.chain_rounds import RoundChecker
 from edge_servers.errors import FederationError
 from edge_servers.replay import model_payload
 from edge_servers.round import plan
@@ -90,7 +92,12 @@ def test_a_device_refuses_the_proof_of_another_round(planned: ChainNetwork, orde
     old = planned.model(2)
     proof = planned.board(0).ledger.model_proof(2, 1)
     stale = replace(order, model=old, model_digest=vector_digest(old), proof=json.dumps(proof.to_json()).encode())
-    assert refusal(planned.devices[3], stale) == "OrderError: order: found a proof of model 2, expected 3"
+    fresh = Wallet(planned.hosting.account("device", 3))
+    fresh.join(planned.hosting.chain())
+    returned = replace(planned.devices[3], wallet=fresh)
+    assert refusal(returned, stale) == "OrderError: order: found a proof of model 2, expected 3"
+    fresh.check(order)
+    assert "the headers do not contain" in refusal(returned, stale)  # whoever knows model 3 does not look at it
 
 
 def test_a_device_refuses_a_chain_that_does_not_contain_the_block_it_knows(order: Order) -> None:
@@ -198,17 +205,6 @@ def test_what_is_not_a_signed_gradient_is_refused_with_the_reason(
         assert [(r.node, r.reason) for r in report.refused] == [("device 3", reason)]
         assert report.training_nodes == 5
         assert network.record(1).closed_list.refused == (("device 3", reason),)
-
-
-class Impostor(Device):
-    """Signs with another registered device's key."""
-
-    other = "device 4"
-
-    def report(self, order: Order, update: Any, message: Message) -> Message:
-        assert self.wallet is not None
-        self.wallet.account = Impostor.account
-        return super().report(order, update, message)
 
 
 @pytest.mark.parametrize("whose", ["a stranger's", "device 4's"])
@@ -358,14 +354,13 @@ def test_the_chain_of_another_network_is_refused_and_left_as_it_was(tmp_path: Pa
 
 
 def test_of_three_nodes_those_that_lack_blocks_or_everything_catch_up(tmp_path: Path) -> None:
-    with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
-        network.run(1)
-        behind = (tmp_path / "chain-1.db").read_bytes()
-        network.run(1)
-        head = network.node.head.hash
-    for path in tmp_path.glob("chain-1.db*"):
-        path.unlink()
-    (tmp_path / "chain-1.db").write_bytes(behind)
+    for _ in range(2):
+        behind = {path: path.read_bytes() for path in tmp_path.glob("chain-1.db")}
+        with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
+            network.run(1)
+            head = network.node.head.hash
+    for path, content_before in behind.items():
+        path.write_bytes(content_before)
     (tmp_path / "chain-2.db").unlink()
     with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
         assert {node.head.hash for node in network.hosting.nodes} == {head}
@@ -380,6 +375,31 @@ def test_the_first_node_catches_up_as_well(tmp_path: Path) -> None:
     with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
         assert {node.head.hash for node in network.hosting.nodes} == {head}
         assert network.servers[0].standing.round == 2
+
+
+def test_a_database_that_was_killed_before_its_first_commit_is_made_anew(tmp_path: Path, sealed: ChainNetwork) -> None:
+    blank = Database(tmp_path / "chain.db", CREATE)
+    blank.make_durable()
+    blank.close()
+    with chain_network(folder=tmp_path) as network:
+        assert network.header(0).hash == sealed.header(0).hash
+
+
+def test_what_is_no_chain_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "chain.db").write_bytes(b"a letter to my grandmother" * 100)
+    with pytest.raises(StoreError, match="is no chain database, or is damaged"), chain_network(folder=tmp_path):
+        pass
+    assert (tmp_path / "chain.db").read_bytes().startswith(b"a letter")
+
+
+def test_a_network_that_is_refused_gives_its_databases_back(tmp_path: Path) -> None:
+    with chain_network(folder=tmp_path):
+        pass
+    for _ in range(2):
+        with pytest.raises(FederationError, match="another network"), chain_network(folder=tmp_path, seed=1):
+            pass
+    with chain_network(folder=tmp_path) as network:
+        assert network.node.head.block_number == 1
 
 
 def test_keys_and_chain_follow_from_seed_and_settings() -> None:

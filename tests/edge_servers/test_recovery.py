@@ -1,0 +1,104 @@
+"""A report made up from the block says what the report of the running round said."""
+
+from typing import Any
+
+import pytest
+
+from bfl.run_folder import metrics_of
+from edge_servers.conduct import WITHHELD
+from edge_servers.errors import ReplayError
+from edge_servers.federation import RoundReport
+from edge_servers.recovery import recovered_report
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
+
+
+def line(report: RoundReport) -> dict[str, Any]:
+    """A report as metrics have it, without what no chain keeps: seconds, and details of refusals."""
+    told = metrics_of(report)
+    del told["seconds"]
+    told["refused"] = [(refusal["node"], refusal["reason"]) for refusal in told["refused"]]
+    return told
+
+
+def recovered(network: ChainNetwork, round_: int) -> dict[str, Any]:
+    return line(recovered_report(network.federation, network.node, network.hosting.checkers[0], round_))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"phi": "auto:1", "xi": 1e-4, "planner": "random:0.5"},
+        {"scheme": "bfl-no-consensus", "edges": 2},
+        {"nodes": 3, "phi": "0"},
+        {"filter": "krum", "planner": "fixed:none"},
+        {"evaluate_every": 2},
+        {"attack": "inflated-samples@1:device=3; inflated-weight@2:server=0"},
+        {"attack": "omitted-gradient@2:device=3"},
+        {"attack": "iterate-noise@2:server=1,step=1", "exclusion_rounds": 1},
+        {"attack": "withheld-iterate@1:server=2,step=0; lying-aggregate@1:server=0", "edges": 5, "graph": "complete"},
+        {"attack": "equivocation@2:server=2,step=1"},
+        {"attack": "wrong-model@2"},
+        {"attack": "silent-leader@2:phase=plan"},
+        {"attack": "silent-leader@1:phase=close; silent-leader@2:phase=model", "edges": 5},
+        {"attack": "silent-leader@2:phase=model", "edges": 2},
+    ],
+    ids=str,
+)
+def test_every_line_of_metrics_can_be_made_up_from_the_chain(changes: dict[str, Any]) -> None:
+    with chain_network(**changes) as network:
+        lines = [line(report) for report in network.run(3)]
+        assert [recovered(network, round_) for round_ in (1, 2, 3)] == lines
+
+
+def test_of_a_wrong_plan_and_a_wrong_list_everything_but_the_detail_can_be_made_up() -> None:
+    """They were dropped from the block: what exactly was wrong with them nobody can tell from the chain."""
+    with chain_network(edges=5, graph="ring") as network:
+        first, second = network.ranked[:2]
+        network.servers[first].conduct = only("plan", with_fields(phi=1))
+        network.servers[second].conduct = only("close", lambda close: WITHHELD)
+        (report,) = network.run()
+        told, again = line(report), recovered(network, 1)
+        kinds = [[(o["offender"], o["kind"], o["step"]) for o in each.pop("offences")] for each in (told, again)]
+        assert kinds == [[(f"server {first}", "plan", None), (f"server {second}", "missing", None)]] * 2
+        assert told == again
+        assert again["failed-leaders"] == [first, second]
+
+
+def test_of_two_servers_the_lie_is_told_and_not_that_its_model_followed_from_it() -> None:
+    """One flag per offender and round: the model that was dropped has none."""
+    with chain_network(attack="iterate-noise@1-3:server=1,step=0", edges=2) as network:
+        for report in network.run(3):
+            told, again = line(report), recovered(network, report.round)
+            assert again["offences"] == [offence for offence in told["offences"] if offence["kind"] != "model"]
+            assert again | {"offences": told["offences"]} == told
+        assert again["failed-leaders"] or network.leader_of(3) == 0
+
+
+def test_a_leader_without_a_block_is_told_as_one_without_a_model() -> None:
+    with chain_network(attack="silent-leader@1:phase=seal") as network:
+        (report,) = network.run()
+        told, again = line(report), recovered(network, 1)
+        assert [(o["offender"], o["kind"]) for o in again["offences"]] == [(f"server {report.failed_leaders[0]}", "missing")]
+        assert again | {"offences": told["offences"]} == told
+
+
+def test_a_false_flag_is_no_offence_of_whom_it_accuses() -> None:
+    with chain_network() as network:
+        network.run()
+        victim, liar = [m for m in range(3) if m != network.leader]
+        for phase in network.federation.phases:
+            phase(network.servers)
+            if phase.__name__ == "verify":
+                accused, server = network.articles.network.servers[victim], network.servers[liar].address
+                network.board(liar).submit_flag(server, 2, accused, 3, bytes(32), bytes(32))
+        found = recovered(network, 2)
+        assert (found["offences"], found["failed-leaders"]) == ([], [])
+
+
+@pytest.mark.parametrize("round_", [0, 4])
+def test_a_round_that_was_not_sealed_cannot_be_made_up(round_: int) -> None:
+    with chain_network() as network:
+        network.run()
+        with pytest.raises(ReplayError, match=f"the chain has no round {round_}"):
+            recovered(network, round_)
