@@ -20,7 +20,7 @@ from bfl.cli import main as bfl
 from chain.archive import FileArchive
 from tests.bfl.runs import Metrics, flags_of
 
-_ROUNDS_PER_KILL = 6
+ROUNDS_PER_KILL = 6
 _LATE_IMPORTS = ("edge_servers.chain_hosting", "edge_servers.recovery", "bfl.progress", "datasets", "flwr_datasets")
 RUN: dict[str, object] = {
     "dataset": "synthetic", "devices": 4, "edges": 3, "iterations": 1, "batch": 5, "threads": 1, "hidden": 2, "phi": 2,
@@ -137,7 +137,7 @@ def main() -> None:
     simulation.can_plot = lambda: False
     for name in _LATE_IMPORTS:
         import_module(name)
-    flags = flags_of(RUN | {"rounds": _ROUNDS_PER_KILL * kills, "seed": seed})
+    flags = flags_of(RUN | {"rounds": ROUNDS_PER_KILL * kills, "seed": seed})
     began = time.monotonic()
     if run_for(None, *flags, "--out", str(folder / "whole")) != 0:
         raise RuntimeError("the run that nobody kills did not end well")
