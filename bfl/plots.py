@@ -23,6 +23,19 @@ def plot_curves(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> 
     ]
 
 
+def plot_latency(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> Path | None:
+    """latency.png: what each round would have taken, as the paper counts it and as it was (P24); None without plans."""
+    kinds = list(metrics[-1]["latency"]) if metrics else []
+    if not kinds:
+        return None
+    lines = {
+        f"{term} ({kind})": [(line["round"], line["latency"][kind][term]) for line in metrics]
+        for term in ("T", "T_wall")
+        for kind in kinds
+    }
+    return plot_lines(lines, "round", "simulated seconds", title, folder / "latency.png")
+
+
 def _curve(x: Sequence[int], y: Sequence[float], label: str, title: str, path: Path) -> Path:
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.2))

@@ -17,7 +17,7 @@ from bfl.assembly import assembled
 from bfl.attacks import read_attacks
 from bfl.environment import describe_environment, differences, use_threads
 from bfl.errors import RunFolderError
-from bfl.plots import can_plot, plot_curves, plot_partition
+from bfl.plots import can_plot, plot_curves, plot_latency, plot_partition
 from bfl.run_folder import Checkpoint, RunFolder
 from clients.data import Dataset, load_dataset
 from clients.memory import keep_freed_memory
@@ -209,7 +209,9 @@ def finish(simulation: Simulation, recorded: list[Standing], status: str, wall_s
         torch.save(with_parameters(simulation.network, standing.model).state_dict(), folder.path / name)
     if can_plot():
         scheme, dataset = simulation.settings.rounds.scheme, simulation.dataset.name
-        plot_curves(metrics, folder.plots, f"{dataset}, {simulation.settings.data.partition}, {scheme}")
+        title = f"{dataset}, {simulation.settings.data.partition}, {scheme}"
+        plot_curves(metrics, folder.plots, title)
+        plot_latency(metrics, folder.plots, f"{title}, planner {simulation.settings.rounds.planner}")
     summary = summarise(simulation, metrics, status, wall_s)
     folder.write_json("summary.json", summary)  # last: where it says finished, everything is there
     return summary

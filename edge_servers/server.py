@@ -1,5 +1,6 @@
 """One edge server through the phases of a round. `round.py` says in which order; here is what each step does."""
 
+import logging
 from collections.abc import Mapping
 
 from flwr.app import Message
@@ -24,6 +25,8 @@ from edge_servers.posts import Close, Gradient, Plan, Refusal
 from edge_servers.schemes import SCHEMES, ClosedRound
 from edge_servers.seat import Seat, Station
 from edge_servers.standing import Draft, Standing, Work
+
+_LOG = logging.getLogger(__name__)
 
 
 class EdgeServer(Seat):
@@ -214,7 +217,10 @@ class EdgeServer(Seat):
         if self.address in self.standing.excluded:
             return
         step = len(self.current.iterates) - 1
-        self.current.iterates[-1] = self._publish(Slot(self.round, "iterate", step), self.current.iterates[-1])
+        try:
+            self.current.iterates[-1] = self._publish(Slot(self.round, "iterate", step), self.current.iterates[-1])
+        except BoardError as error:  # whoever cannot post is missed like one who did not
+            _LOG.warning("%s", error)
 
     # --- verify -------------------------------------------------------------------------------------------------
 

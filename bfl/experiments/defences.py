@@ -103,8 +103,8 @@ class DefencesFigure:
         catches = {case: caught(runs(attacked, case), case.attack, first) for case in cases()}
         ends = {case: end(runs(attacked, case), accuracy) for case in cases()}
         lost = {case: gap(end(runs(honest, case), accuracy), ends[case]) for case in cases()}
-        plain = {case: end(runs(honest, replace(case, filter="none")), accuracy) for case in cases()}
-        below = {case: gap(plain[case], ends[case]) for case in cases()}
+        unfiltered = {case: end(runs(honest, replace(case, filter="none")), accuracy) for case in cases()}
+        below = {case: gap(unfiltered[case], ends[case]) for case in cases()}
         title = f"Attacks and what catches them, {images.dataset}"
 
         def draw(path: Path) -> None:

@@ -109,7 +109,8 @@ def clear(folder: Path) -> None:
 def killed(folder: Path, kills: int, rng: random.Random, longest_s: float, flags: list[str]) -> dict[str, Any]:
     """Kill and resume `kills` times, then let it end; what was seen on the way."""
     blocks: list[str] = []
-    heads, restarts = [], 0
+    heads: list[int] = []
+    restarts = 0
     for _ in range(kills):
         if is_begun(folder):
             code = run_for(rng.uniform(0.0, longest_s), "--resume", str(folder))
@@ -134,7 +135,7 @@ def killed(folder: Path, kills: int, rng: random.Random, longest_s: float, flags
 def main() -> None:
     """The whole run, the killed run, the comparison."""
     kills, folder, seed = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 7
-    simulation.can_plot = lambda: False
+    simulation.can_plot = lambda: False  # type: ignore[attr-defined]
     for name in _LATE_IMPORTS:
         import_module(name)
     flags = flags_of(RUN | {"rounds": ROUNDS_PER_KILL * kills, "seed": seed})
@@ -147,7 +148,9 @@ def main() -> None:
     whole, again = sealed(folder / "whole"), sealed(folder / "killed")
     if whole != again:
         raise RuntimeError(f"the killed run has head {again[-1]}, the other {whole[-1]}")
-    differing = [a["round"] for a, b in zip(metrics(folder / "whole"), metrics(folder / "killed"), strict=True) if a != b]
+    differing = [
+        a["round"] for a, b in zip(metrics(folder / "whole"), metrics(folder / "killed"), strict=True) if a != b
+    ]
     if differing:
         raise RuntimeError(f"the metrics of rounds {differing} differ")
     print(json.dumps({**told, "blocks": len(again), "head": again[-1]}))

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from bfl.plots import plot_curves, plot_partition
+from bfl.plots import plot_curves, plot_latency, plot_partition
 from tests.bfl.runs import png_size
 
 
@@ -69,3 +69,12 @@ def test_a_loss_of_zero_is_a_point_of_the_curve(tmp_path: Path) -> None:
 
 def test_a_run_without_any_round_still_has_its_pictures(tmp_path: Path) -> None:
     assert [png_size(path) for path in plot_curves([], tmp_path, "nothing yet")] == [(910, 546)] * 2
+
+
+def test_latency_has_a_line_for_each_kind_and_term_and_no_picture_without_plans(tmp_path: Path) -> None:
+    terms = {"paper": {"T": 9.0, "T_wall": 2.0}, "real": {"T": 7.0, "T_wall": 1.0}}
+    path = plot_latency([{"round": 1, "latency": terms}, {"round": 2, "latency": terms}], tmp_path, "a run")
+    assert path is not None
+    assert png_size(path) == (1040, 624)
+    assert plot_latency([{"round": 1, "latency": {}}], tmp_path, "a run") is None
+    assert plot_latency([], tmp_path, "a run") is None

@@ -58,7 +58,13 @@ def running() -> Iterator[Both]:
     found.node.close()
 
 
-SLOTS = [contract.PLAN, contract.GRADIENT, contract.CLOSE, contract.MODEL, *range(contract.ITERATE, contract.ITERATE + 4)]
+SLOTS = [
+    contract.PLAN,
+    contract.GRADIENT,
+    contract.CLOSE,
+    contract.MODEL,
+    *range(contract.ITERATE, contract.ITERATE + 4),
+]
 
 
 @pytest.mark.parametrize("round_", [1, 2, 3, 4])
@@ -117,7 +123,9 @@ def test_after_two_posts_for_one_slot_both_show_the_pair_and_the_exclusion_that_
     post = found.near.posts(1, contract.ITERATE)[address_of(liar)]
     other = b"\0" + post.payload[1:] if post.payload[0] else b"\1" + post.payload[1:]
     call = encode_call("iterate", 1, 0, keccak(other), 0, other)
-    raw = sign_transaction(liar, Envelope(genesis.chain_id, node.nonce(address_of(liar)), 5_000_000, genesis.registry), call)
+    raw = sign_transaction(
+        liar, Envelope(genesis.chain_id, node.nonce(address_of(liar)), 5_000_000, genesis.registry), call
+    )
     with pytest.raises(RevertedError, match="already posted"):
         found.near.submit_raw(raw)
     ((first, second),) = found.told("conflicts")
@@ -222,7 +230,9 @@ def test_a_model_that_was_reverted_is_not_the_one_that_is_proven() -> None:
     while network.leader(node) is lowest:
         network.run_round(node, winner=network.devices[1])
     round_, leader = node.ask("round"), network.post_round(node)
-    vain = read_post(decode_transaction(network.signed(node, lowest, "model", round_, keccak(b"no"), 0, b"no")), node.genesis)
+    vain = read_post(
+        decode_transaction(network.signed(node, lowest, "model", round_, keccak(b"no"), 0, b"no")), node.genesis
+    )
     pool = node.pool
     first = next(iter(pool))
     pool._entries = {vain.transaction.hash: Entry(vain, first.outcome), **pool._entries}  # a careless node lets it in

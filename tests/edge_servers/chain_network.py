@@ -32,7 +32,8 @@ from edge_servers.server import EdgeServer
 from tests.edge_servers.small_network import small_dataset
 
 GROUND: dict[str, Any] = {
-    "rounds": 40, "scheme": "bfl", "planner": "fixed:0", "filter": "none", "deadline_s": 30.0, "difficulty": 4, "phi": "2",
+    "rounds": 40, "scheme": "bfl", "planner": "fixed:0", "filter": "none", "deadline_s": 30.0, "difficulty": 4,
+    "phi": "2",
 }  # fmt: skip
 SHARE = 40
 

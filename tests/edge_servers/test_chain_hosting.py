@@ -15,6 +15,7 @@ from chain.blocks import encode_block
 from chain.database import CREATE, Database
 from chain.errors import RoundRefusedError, StoreError
 from chain.keys import simulated_account
+from chain.local_ledger import LocalLedger
 from chain.node import Node
 from clients.arrays import one_array
 from clients.device import Device, answer_orders
@@ -197,9 +198,7 @@ def cut(reply: RecordDict) -> None:
 
 
 @pytest.mark.parametrize(("change", "reason"), [(unsigned, "unsigned"), (cut, "malformed")])
-def test_what_is_not_a_signed_gradient_is_refused_with_the_reason(
-    change: Callable[[Any], Any], reason: str
-) -> None:
+def test_what_is_not_a_signed_gradient_is_refused_with_the_reason(change: Callable[[Any], Any], reason: str) -> None:
     with chain_network(faults={3: replacing(change)}, phi="0") as network:
         (report,) = network.run()
         assert [(r.node, r.reason) for r in report.refused] == [("device 3", reason)]
@@ -270,7 +269,7 @@ def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: f
     for post in network.posts(round_)[:-1]:
         node.submit(post.transaction.raw)
     wrong = network.model(round_) + np.float32(model_change)
-    ledger = type(network.board(0).ledger)(node, network.hosting.account("server", leader))  # type: ignore[call-arg,arg-type]
+    ledger = LocalLedger(node, network.hosting.account("server", leader))
     ledger.submit_model(round_, model_payload(wrong, network.articles))
 
 
@@ -347,9 +346,9 @@ def test_the_chain_of_another_network_is_refused_and_left_as_it_was(tmp_path: Pa
     with chain_network(folder=tmp_path):
         pass
     before = (tmp_path / "chain.db").read_bytes()
-    with pytest.raises(FederationError, match=r"chain\.db is the chain of another network"):
-        with chain_network(folder=tmp_path, **changes):
-            pass
+    told = r"chain\.db is the chain of another network"
+    with pytest.raises(FederationError, match=told), chain_network(folder=tmp_path, **changes):
+        pass
     assert (tmp_path / "chain.db").read_bytes() == before
 
 

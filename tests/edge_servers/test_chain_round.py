@@ -186,8 +186,8 @@ def test_a_codec_changes_what_counts_and_by_how_much_it_may(codec: str, at_most:
         network.run()
         trained = {g.sender: g.values for server in network.servers for g in server.current.collected}
         for sender, post in network.record(1).gradient_posts().items():
-            values = decode_floats(post.payload, network.articles.sizes)
-            assert np.array_equal(values, trained[sender])  # what a server reads is what everyone will read
+            kept = decode_floats(post.payload, network.articles.sizes)
+            assert np.array_equal(kept, trained[sender])  # what a server reads is what everyone will read
     with chain_network(codec="fp32", planner="fixed:none") as exact:
         exact.run()
         by_name = {g.node: g.values for server in exact.servers for g in server.current.collected}
@@ -240,9 +240,9 @@ def test_a_number_of_nodes_between_one_and_all_is_refused() -> None:
 
 
 def test_a_model_beyond_the_largest_frame_is_refused_before_anything_is_founded() -> None:
-    with pytest.raises(ContractError, match=r"a payload of \d+ bytes; the largest registry takes \d+"):
-        with chain_network(hidden="20000,2000"):
-            pass
+    told = r"a payload of \d+ bytes; the largest registry takes \d+"
+    with pytest.raises(ContractError, match=told), chain_network(hidden="20000,2000"):
+        pass
 
 
 @pytest.mark.parametrize(("codec", "gradients"), [("fp16", 6), ("fp32", 1)])

@@ -1,7 +1,7 @@
 """Leaders on the chain that are silent or lie: each costs a turn, the next in rank goes on, the run never stops."""
 
 from collections.abc import Callable
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -108,7 +108,7 @@ def test_where_all_leaders_are_silent_the_round_stops_and_says_so(what: str, edg
     with chain_network(edges=edges) as network:
         for server in network.servers:
             server.conduct = silent_in(what)
-        with pytest.raises(BoardError, match="round 1: no server is left to lead it; [1-3] have failed"):
+        with pytest.raises(BoardError, match=r"round 1: no server is left to lead it; \d have failed"):
             network.run()
         assert network.node.head.block_number == 1  # nothing was sealed
 
@@ -237,7 +237,9 @@ def test_a_plan_that_nobody_can_read_is_a_missing_one() -> None:
         leader, following = network.ranked[:2]
 
         def gibberish(plan: Plan) -> Any:
-            network.board(leader).ledger.signed_by(network.hosting.account("server", leader)).submit_plan(1, b"gibberish")
+            network.board(leader).ledger.signed_by(network.hosting.account("server", leader)).submit_plan(
+                1, b"gibberish"
+            )
             return WITHHELD
 
         network.servers[leader].conduct = only("plan", gibberish)
@@ -327,7 +329,7 @@ def test_a_closed_list_that_accepts_whom_the_filters_take_out_is_the_leaders_fai
 def test_the_winners_home_leads_the_next_round_and_the_winner_is_in_the_header() -> None:
     with chain_network(term_cap=9, phi="0") as network:
         reports = network.run(6)
-        for before, after in zip(reports, reports[1:], strict=False):
+        for before, after in pairwise(reports):
             assert before.winner is not None
             assert after.leader == before.winner % 3
             winner = network.header(before.round).winner

@@ -79,7 +79,9 @@ def test_a_leader_without_a_block_is_told_as_one_without_a_model() -> None:
     with chain_network(attack="silent-leader@1:phase=seal") as network:
         (report,) = network.run()
         told, again = line(report), recovered(network, 1)
-        assert [(o["offender"], o["kind"]) for o in again["offences"]] == [(f"server {report.failed_leaders[0]}", "missing")]
+        assert [(o["offender"], o["kind"]) for o in again["offences"]] == [
+            (f"server {report.failed_leaders[0]}", "missing")
+        ]
         assert again | {"offences": told["offences"]} == told
 
 

@@ -1,6 +1,6 @@
 """Servers that lie on the chain: named with the evidence, repaired, excluded; and nobody else ever is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,9 @@ import pytest
 from eth_hash.auto import keccak
 
 from chain import contract
-from edge_servers.conduct import WITHHELD
+from chain.local_ledger import LocalLedger
+from edge_servers.board import Slot
+from edge_servers.conduct import WITHHELD, Conduct, Twice
 from edge_servers.posts import Gradient
 from edge_servers.record import Accusation
 from edge_servers.replay import iterate_payload
@@ -96,6 +98,66 @@ def test_an_auditor_finds_the_same_offences_from_the_chain_alone(attack: str, ki
         assert derived == [(o.offender, o.kind, o.step, o.detail) for o in report.offences]
 
 
+def posting(network: ChainNetwork, server: int, post: Callable[[LocalLedger, int], None]) -> Conduct:
+    """A server of whose iterates in round 1 `post` makes what it likes."""
+
+    def conduct(slot: Slot, body: Any) -> Any:
+        if slot[:2] != (1, "iterate"):
+            return body
+        ledger = network.board(server).ledger.signed_by(network.hosting.account("server", server))
+        assert isinstance(ledger, LocalLedger)
+        post(ledger, slot[2])
+        return WITHHELD
+
+    return conduct
+
+
+def garbage(ledger: LocalLedger, step: int) -> None:
+    ledger.submit_iterate(1, step, b"garbage")
+
+
+def beyond_the_last_step(ledger: LocalLedger, step: int) -> None:
+    ledger.submit_iterate(1, step + 50, b"garbage")
+
+
+def chunks_that_do_not_fit(ledger: LocalLedger, step: int) -> None:
+    ledger._send("chunk", 1, contract.ITERATE + step, 0, b"abc")
+    ledger._send("iterate", 1, step, bytes(32), 1, b"")
+
+
+@pytest.mark.parametrize(
+    ("post", "kind"), [(garbage, "iterate"), (beyond_the_last_step, "missing"), (chunks_that_do_not_fit, "missing")]
+)
+def test_bytes_that_are_no_iterate_are_a_wrong_one_or_none(
+    calm: ChainNetwork, post: Callable[[LocalLedger, int], None], kind: str
+) -> None:
+    with chain_network() as network:
+        network.servers[2].conduct = posting(network, 2, post)
+        (report,) = network.run()
+        assert [(o.offender, o.kind, o.step) for o in report.offences] == [("server 2", kind, s) for s in range(3)]
+        assert report.excluded == (2,)
+        assert network.model(1).tobytes() == calm.model(1).tobytes()
+
+
+def test_a_server_that_cannot_post_its_iterates_is_missed_like_one_that_does_not(calm: ChainNetwork) -> None:
+    """Its false flag came too early: posts follow the phases, so the ledger takes none of its iterates."""
+    with chain_network() as network:
+
+        def hasty(slot: Slot, body: Any) -> Any:
+            if slot == (1, "iterate", 0):
+                victim = network.articles.network.servers[0]
+                network.board(2).submit_flag(
+                    network.servers[2].address, 1, victim, contract.ITERATE, bytes(32), bytes(32)
+                )
+            return body
+
+        network.servers[2].conduct = hasty
+        (report,) = network.run()
+        assert {(o.offender, o.kind) for o in report.offences} == {("server 2", "missing")}
+        assert report.excluded == (2,)
+        assert network.model(1).tobytes() == calm.model(1).tobytes()
+
+
 def test_a_lie_of_one_unit_in_one_value_is_enough(calm: ChainNetwork) -> None:
     def nudged(x: Any) -> Any:
         other = x.copy()
@@ -109,10 +171,24 @@ def test_a_lie_of_one_unit_in_one_value_is_enough(calm: ChainNetwork) -> None:
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
 
+@pytest.mark.parametrize("kind", ["plan", "close", "gradient"])
+def test_two_signatures_for_any_slot_before_the_flags_are_found(kind: str) -> None:
+    other: dict[str, Callable[[Any], Any]] = {
+        "plan": lambda plan: replace(plan, state_digest="another"),
+        "close": lambda close: replace(close, accepted=close.accepted[1:]),
+        "gradient": lambda gradient: replace(gradient, values=gradient.values * 2),
+    }
+    with chain_network() as network:
+        liar = 0 if kind == "gradient" else network.leader
+        network.servers[liar].conduct = only(kind, lambda body: Twice(body, other[kind](body)))
+        (report,) = network.run()
+        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {liar}", "equivocation")]
+        assert (report.excluded, report.training_nodes, report.refused) == ((liar,), 6, ())
+        assert network.replayed(1).model.tobytes() == network.model(1).tobytes()
+
+
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_two_signatures_for_one_slot_are_the_evidence_which_the_registry_checks(
-    calm: ChainNetwork, nodes: int
-) -> None:
+def test_two_signatures_for_one_slot_are_the_evidence_which_the_registry_checks(calm: ChainNetwork, nodes: int) -> None:
     with attacked("equivocation@:server=2,step=1", 1, nodes=nodes) as network:
         (report,) = network.run()
         assert [(o.offender, o.kind, o.step) for o in report.offences] == [("server 2", "equivocation", None)]
