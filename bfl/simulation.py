@@ -120,6 +120,8 @@ def _resumed_on_chain(
     """Where the chain stands is where the run stands; metrics of sealed rounds that were not written are made up."""
     from edge_servers.recovery import recovered_report
 
+    if folder.metrics_path.stat().st_size and not (folder.path / "chain.db").exists():
+        raise RunFolderError(f"{folder.path} has metrics but no chain.db: its rounds are lost; start a new run")
     federation, hosting = assembled(settings, dataset, shares, network, folder.path)
     if hosting is None:
         raise RunFolderError(f"{folder.path} has no chain")

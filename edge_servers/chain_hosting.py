@@ -78,8 +78,9 @@ class ChainHosting:
         if self.nodes[0].head.block_number == 0:
             self._found(articles, model)
         self._check_same(articles)
+        latest_s = max(node.head.timestamp for node in self.nodes)
+        self._clock.sleep(max(0.0, latest_s - self._clock.now()))  # or what others have would be from the future
         self._catch_up()
-        self._clock.sleep(max(0.0, self.nodes[0].head.timestamp - self._clock.now()))
         self.articles = articles
         standing = standing_of(self.nodes[0], articles, self.checkers[0])
         return self._stations(articles), standing

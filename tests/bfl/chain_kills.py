@@ -1,7 +1,8 @@
-"""`python -m tests.bfl.chain_kills N FOLDER [SEED]`: kill -9 `bfl simulate` N times, resume it each time, compare.
+"""`python -m tests.bfl.chain_kills N FOLDER [SEED [NODES]]`: kill -9 `bfl simulate` N times, resume it, compare.
 
 One process imports everything once; each run is a fork of it, so that kills fall into founding and rounds rather than
-into imports. A whole run beside it says what the killed one has to come to.
+into imports. It is killed in the middle of many rounds and at last asked for two more; a run that nobody kills says
+what it has to have come to.
 """
 
 import json
@@ -20,7 +21,9 @@ from bfl.cli import main as bfl
 from chain.archive import FileArchive
 from tests.bfl.runs import Metrics, flags_of
 
-ROUNDS_PER_KILL = 6
+_ROUNDS_PER_KILL = 6
+_DEFAULTS = ("7", "1")
+_ENDLESS = 100_000
 _LATE_IMPORTS = ("edge_servers.chain_hosting", "edge_servers.recovery", "bfl.progress", "datasets", "flwr_datasets")
 RUN: dict[str, object] = {
     "dataset": "synthetic", "devices": 4, "edges": 3, "iterations": 1, "batch": 5, "threads": 1, "hidden": 2, "phi": 2,
@@ -94,12 +97,6 @@ def metrics(folder: Path) -> Metrics:
     return lines
 
 
-def _rounds_s(folder: Path) -> float:
-    """What the rounds of a run took."""
-    lines = (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    return sum(sum(json.loads(line)["seconds"].values()) for line in lines)
-
-
 def clear(folder: Path) -> None:
     """Take away what a run left that was killed before it could be resumed."""
     for path in sorted(folder.rglob("*"), reverse=True):
@@ -125,26 +122,32 @@ def killed(folder: Path, kills: int, rng: random.Random, longest_s: float, flags
             raise RuntimeError(f"blocks were lost: {len(blocks)} before, {len(found)} now, not the same ones")
         blocks = found
         heads.append(max(0, len(blocks) - 1))
+    rounds = max(0, len(blocks) - 2) + 2  # two more than there are
     last = ["--resume", str(folder)] if is_begun(folder) else [*flags, "--out", str(folder)]
-    code = run_for(None, *last)
+    code = run_for(None, *last, "--rounds", str(rounds))  # the last one given holds
     if code != 0:
         raise RuntimeError(f"the last resume ended with code {code}")
-    return {"kills": kills, "heads": heads, "starts": restarts}
+    return {"kills": kills, "heads": heads, "starts": restarts, "rounds": rounds}
+
+
+def _run_whole(folder: Path, rounds: int, flags: list[str]) -> None:
+    if run_for(None, *flags, "--rounds", str(rounds), "--out", str(folder)) != 0:
+        raise RuntimeError("the run that nobody kills did not end well")
 
 
 def main() -> None:
     """The whole run, the killed run, the comparison."""
-    kills, folder, seed = int(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]) if len(sys.argv) > 3 else 7
+    kills, folder = int(sys.argv[1]), Path(sys.argv[2])
+    seed, nodes = (int(given) for given in [*sys.argv[3:], *_DEFAULTS[len(sys.argv) - 3 :]])
     simulation.can_plot = lambda: False  # type: ignore[attr-defined]
     for name in _LATE_IMPORTS:
         import_module(name)
-    flags = flags_of(RUN | {"rounds": ROUNDS_PER_KILL * kills, "seed": seed})
+    flags = flags_of(RUN | {"seed": seed, "nodes": nodes})
     began = time.monotonic()
-    if run_for(None, *flags, "--out", str(folder / "whole")) != 0:
-        raise RuntimeError("the run that nobody kills did not end well")
-    rounds_s = _rounds_s(folder / "whole")
-    longest_s = time.monotonic() - began - rounds_s + rounds_s / kills  # from its first breath to its sixth round
-    told = killed(folder / "killed", kills, random.Random(seed), longest_s, flags)
+    _run_whole(folder / "pace", _ROUNDS_PER_KILL, flags)  # from its first breath to its sixth round
+    longest_s = time.monotonic() - began
+    told = killed(folder / "killed", kills, random.Random(seed), longest_s, [*flags, "--rounds", str(_ENDLESS)])
+    _run_whole(folder / "whole", told["rounds"], flags)
     whole, again = sealed(folder / "whole"), sealed(folder / "killed")
     if whole != again:
         raise RuntimeError(f"the killed run has head {again[-1]}, the other {whole[-1]}")

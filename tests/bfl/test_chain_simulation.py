@@ -2,6 +2,7 @@
 
 import gc
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 
 from bfl import simulation
 from bfl.errors import RunFolderError
-from bfl.run_folder import RunFolder
 from chain.archive import FileArchive
 from chain.errors import StoreError
 from clients.evaluation import Scores
@@ -69,11 +69,20 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture
-def stopped(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def stopped_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that Ctrl-C ended after its second round."""
-    interrupt(on_chain(), tmp_path / "run", after=2)
-    return tmp_path / "run"
+    folder = tmp_path_factory.mktemp("stopped") / "run"
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(simulation, "can_plot", lambda: False)
+        interrupt(on_chain(), folder, after=2)
+    return folder
+
+
+@pytest.fixture
+def stopped(stopped_once: Path, tmp_path: Path) -> Path:
+    """The same run, to go on with or to spoil."""
+    return Path(shutil.copytree(stopped_once, tmp_path / "run"))
 
 
 # --- a run ------------------------------------------------------------------------------------------------------------
@@ -217,16 +226,15 @@ def test_a_run_that_has_ended_is_not_resumed_and_says_why(whole: Path, tmp_path:
     assert go_on(tmp_path / "run", rounds=2) == metrics_without_seconds(whole)[:2]
 
 
-def test_without_its_chain_a_run_with_metrics_starts_again_from_the_founding(whole: Path, stopped: Path) -> None:
-    """The chain is where a run stands; it is the same chain again, and the metrics are written again with it."""
+def test_a_run_with_metrics_and_without_its_chain_is_refused_and_left_alone(stopped: Path) -> None:
+    """Its metrics would be thrown away without a word."""
     for path in stopped.glob("chain.db*"):
         path.unlink()
-    ready = simulation.resume(stopped, None, False)
-    assert ready.federation.round == 0
-    assert RunFolder(stopped).metrics() == []
-    simulation.run(ready, ignore)
-    assert metrics_without_seconds(stopped) == metrics_without_seconds(whole)
-    assert blocks(stopped) == blocks(whole)
+    lines = (stopped / "metrics.jsonl").read_bytes()
+    with pytest.raises(RunFolderError, match=r"has metrics but no chain\.db: its rounds are lost; start a new run"):
+        simulation.resume(stopped, None, False)
+    gc.collect()
+    assert (stopped / "metrics.jsonl").read_bytes() == lines
 
 
 def test_the_chain_of_another_run_is_refused_and_left_alone(stopped: Path, tmp_path: Path) -> None:
