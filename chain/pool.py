@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from chain.consensus import Post, next_difficulty, read_post
-from chain.contract import call_gas
+from chain.contract import Call, call_gas
 from chain.errors import (
     ChainError,
     NonceError,
@@ -290,7 +290,12 @@ def _is_conflict(left: Post, right: Post) -> bool:
     if left.sender != right.sender or left.place[:2] != right.place[:2] or left.call is None or right.call is None:
         return False
     same_slot = left.call.name == right.call.name and left.call["round"] == right.call["round"]
-    return same_slot and left.call.arguments != right.call.arguments
+    return same_slot and _said(left.call) != _said(right.call)
+
+
+def _said(call: Call) -> dict[str, object]:
+    """What a post says; its payload is named by its digest."""
+    return {name: value for name, value in call.arguments.items() if name != "payload"}
 
 
 def _is_over(post: Post, head: Header) -> bool:

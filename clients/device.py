@@ -103,11 +103,21 @@ class Device:
             return gradient_message(order, update.samples, update.iterations, update.values, message)
         from clients.signing import signed_gradient
 
-        sizes = [parameter.numel() for parameter in self.network.parameters()]
-        signed = signed_gradient(
-            self.wallet.account, order.ledger, order.round, update.samples, update.iterations, update.values, sizes
-        )
-        return signed_message(order, signed, message)
+        wallet, terms = self.wallet, order.ledger
+
+        def sign() -> bytes:
+            return signed_gradient(
+                wallet.account, terms, order.round, update.samples, update.iterations, update.values, self._sizes
+            )
+
+        ordered = (order.batch, order.learning_rate, order.optimizer, order.seed, order.model_digest)
+        says = (terms, update.samples, update.iterations, ordered)
+        return signed_message(order, wallet.signed_once(order.round, says, sign), message)
+
+    @property
+    def _sizes(self) -> list[int]:
+        """Values of each tensor of its network, as the ledger writes models and gradients."""
+        return [parameter.numel() for parameter in self.network.parameters()]
 
     def hand_over(self, order: Order, message: Message) -> Message:
         """The data of this round, for the edge server that asked."""

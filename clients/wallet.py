@@ -2,17 +2,20 @@
 
 import functools
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
 
-from chain.codec import decode_floats
-from chain.errors import ChainError, ProofError
+from chain.codec import encode_floats
+from chain.errors import ChainError
 from chain.genesis import Genesis
 from chain.proof import ModelProof, ProvenModel, check_model
 from chain.turns import Membership
 from clients.errors import OrderError
-from clients.orders import LedgerTerms, Order, vector_digest
+from clients.models import Vector
+from clients.orders import LedgerTerms, Order
 
 
 @dataclass(frozen=True)
@@ -24,15 +27,19 @@ class Chain:
     founding_hash: bytes
     model_digest: str
     """sha256 of model 0's values."""
+    sizes: tuple[int, ...]
+    """Of the model's tensors."""
 
 
 class Wallet:
-    """A device's key and what it trusts. It lives across rounds."""
+    """A device's key and what it trusts. It lives across rounds, and goes forward only."""
 
     def __init__(self, account: LocalAccount) -> None:
         self.account = account
         self._chain: Chain | None = None
         self.known_hash = b""
+        self._known_round = 0
+        self._signed: tuple[int, object, bytes] = (0, None, b"")
 
     def join(self, chain: Chain, known_hash: bytes = b"") -> None:
         """Take part in a network, from its founding block or from a later block that is known to be right."""
@@ -44,6 +51,8 @@ class Wallet:
             raise OrderError("order: this device has joined no network")
         if order.ledger is not None:
             _check_terms(order.ledger, self._chain.genesis)
+        if order.round - 1 < self._known_round:
+            raise OrderError(f"order: found round {order.round}, model {self._known_round} is proven already")
         if order.round == 1:
             if order.model_digest != self._chain.model_digest:
                 raise OrderError(f"order: found model 0 {order.model_digest[:12]}, the founding block has another")
@@ -51,11 +60,21 @@ class Wallet:
         proven = proven_model(order.proof, self.known_hash, self._chain)
         if proven.round != order.round - 1:
             raise OrderError(f"order: found a proof of model {proven.round}, expected {order.round - 1}")
-        if proven.model_digest != order.model_digest:
+        if proven.digest != _posted_digest(order.model_digest, self._chain.sizes, _Model(order.model)):
             raise OrderError("order: the model is not the one that is proven")
-        if order.ledger is not None and order.ledger.base_model != proven.posted_digest.hex():
+        if order.ledger is not None and order.ledger.base_model != proven.digest.hex():
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
-        self.known_hash = proven.block_hash
+        self.known_hash, self._known_round = proven.block_hash, proven.round
+
+    def signed_once(self, round_: int, says: object, sign: Callable[[], bytes]) -> bytes:
+        """What `sign` makes, once per round: two different posts for one slot would be this device's crime (P15)."""
+        last, said, transaction = self._signed
+        if round_ < last or (round_ == last and says != said):
+            raise OrderError(f"order: this device has signed another gradient for round {last} already")
+        if round_ > last:
+            transaction = sign()
+            self._signed = (round_, says, transaction)
+        return transaction
 
 
 def _check_terms(terms: LedgerTerms, genesis: Genesis) -> None:
@@ -70,11 +89,31 @@ class Proven:
     """What a proof proves, as a device needs it."""
 
     round: int
-    model_digest: str
-    """sha256 of its values."""
-    posted_digest: bytes
-    """Its name on the ledger."""
+    digest: bytes
+    """The model's name on the ledger."""
     block_hash: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class _Model:
+    """A model that its sha256 names: whatever the cache compares, it is not this."""
+
+    values: Vector
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Model)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@functools.lru_cache(maxsize=8)
+def _posted_digest(_name: str, sizes: tuple[int, ...], model: _Model) -> bytes:
+    """The digest that a model has on the ledger, from its values: it may have travelled in chunks."""
+    try:
+        return bytes(keccak(encode_floats(model.values, sizes, "fp32")))
+    except ChainError as error:
+        raise OrderError(f"order: the model cannot be posted: {error}") from error
 
 
 def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> Proven:
@@ -104,7 +143,4 @@ def _proven_model(proof: bytes, known_hash: bytes, same: _Same) -> Proven:
     found: ProvenModel = check_model(
         ModelProof.from_json(json.loads(proof)), known_hash, chain.genesis, chain.membership
     )
-    if not found.payload:
-        raise ProofError("the model travelled in chunks, which a device cannot put together")
-    model_digest = vector_digest(decode_floats(found.payload).astype("<f4"))
-    return Proven(found.round, model_digest, found.digest, found.header.hash)
+    return Proven(found.round, found.digest, found.header.hash)

@@ -1,5 +1,6 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,8 @@ from flwr.app import Message
 
 from clients.errors import ReplyError
 from clients.orders import DataReply, GradientReply, SignedReply, read_reply
-from edge_servers.aggregation import norm
 from edge_servers.errors import GradientRefusedError
+from edge_servers.filters import folded_sum
 from edge_servers.network import DeviceRecord, Task
 from edge_servers.parameters import RoundParams
 from edge_servers.planning import LOCAL
@@ -114,7 +115,7 @@ def check_gradient(gradient: Gradient, size: int, bounds: RoundParams, dtype: "n
             "out-of-bounds",
             f"found |value| {largest:g}, expected at most {bounds.gradient_bound * gradient.iterations:g}",
         )
-    length = norm(values)
+    length = math.sqrt(folded_sum(np.square(values, dtype=np.float64)))  # it decides: the same bits on any CPU
     if length > bounds.norm_bound * gradient.iterations:
         raise GradientRefusedError(
             "out-of-bounds", f"found norm {length:g}, expected at most {bounds.norm_bound * gradient.iterations:g}"

@@ -31,6 +31,8 @@ class Articles:
     settings: Settings
     network: Network
     tensors: Tensors
+    sample_bytes: int
+    """Of one sample, as the latency model counts data: with it anybody knows D_n of any round (P22)."""
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -46,6 +48,7 @@ class Articles:
                 "servers": list(network.servers),
                 "devices": [[d.address, d.home, d.samples, d.consent.text] for d in network.devices],
                 "graph": sorted([i, j] for i, j in network.graph.edges),
+                "sample-bytes": self.sample_bytes,
                 "weight": network.weight,
                 "tensors": [[name, list(shape)] for name, shape in self.tensors],
             }
@@ -74,7 +77,7 @@ def read_articles(parameters: bytes) -> Articles:
         graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
         network = Network(tuple(map(str, servers)), devices, graph, int(content["weight"]))
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
-        articles = Articles(Settings.read(content["settings"]), network, tensors)
+        articles = Articles(Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]))
         _check_network(network)
         if articles.encode() != parameters:
             raise ValueError("they would be written otherwise")

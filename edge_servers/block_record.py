@@ -53,8 +53,8 @@ def _accusation(post: NodePost) -> Accusation:
 
 def parameters_in(founding: Block) -> bytes:
     """The founding parameters."""
-    for transaction in founding.transactions:
-        if transaction.to:
+    for transaction, receipt in zip(founding.transactions, founding.receipts, strict=True):
+        if transaction.to and receipt.status == 1:
             call = decode_call(transaction.data)
             if call.name == "found":
                 return bytes(call["parameters"])

@@ -16,22 +16,21 @@ from chain.documents import canonical_json
 from chain.errors import ChainError
 from chain.founding import Charter, found_network
 from chain.genesis import Genesis, block_gas
-from chain.headers import Header
 from chain.keys import address_of, simulated_account
 from chain.local_ledger import LocalLedger
 from chain.node import Node
 from chain.provider import web3_in_process
 from chain.turns import Membership
-from clients.models import Vector, to_vector
+from clients.models import to_vector
 from clients.orders import vector_digest
 from clients.wallet import Chain, Wallet
 from edge_servers.articles import Articles, tensors_of, written
 from edge_servers.block_record import model_in
 from edge_servers.board import Clock, InProcessBoard
-from edge_servers.chain_rounds import ChainSealer, RoundChecker, standing_of
-from edge_servers.errors import FederationError, ReplayError
+from edge_servers.chain_rounds import ChainSealer, NodeHistory, RoundChecker, standing_of
+from edge_servers.errors import FederationError
 from edge_servers.ledger_board import LedgerBoard
-from edge_servers.network import Network
+from edge_servers.network import Network, Task
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.record import text
 from edge_servers.referee import Referee
@@ -64,11 +63,11 @@ class ChainHosting:
         """The address of a key that follows from the seed and the parameters (P3)."""
         return text(address_of(self.account(role, index)))
 
-    def open(self, network: Network, architecture: nn.Module) -> tuple[Sequence[Station], Standing]:
+    def open(self, network: Network, task: Task) -> tuple[Sequence[Station], Standing]:
         """Found the network, or go on with the chain that is in the folder."""
-        articles = Articles(self._settings, network, tensors_of(architecture))
+        articles = Articles(self._settings, network, tensors_of(task.architecture), task.like.sample_bytes)
         try:
-            return self._opened(articles, model_payload(to_vector(architecture), articles))
+            return self._opened(articles, model_payload(to_vector(task.architecture), articles))
         except BaseException:
             self.close()
             raise
@@ -107,24 +106,17 @@ class ChainHosting:
         return None if self._folder is None else self._folder / ("chain.db" if number == 0 else f"chain-{number}.db")
 
     def _node(self, path: Path | None, genesis: Genesis, articles: Articles) -> tuple[Node, RoundChecker]:
-        made: list[Node] = []
-
-        def model_before(parent: Header) -> Vector:
-            block = made[0].block(parent.hash)
-            if block is None:
-                raise ReplayError(f"the node has no block {parent.block_number}")
-            return model_in(block, articles)
-
-        checker = RoundChecker(articles, model_before)
+        checker = RoundChecker(articles, history := NodeHistory(articles))
         options: dict[str, Any] = {"now": self._clock.now, "check_round": checker}
         if path is not None and _is_begun(path):
-            made.append(Node.open(path, **options))
-            if made[0].genesis != genesis:
-                made[0].close()
+            node = Node.open(path, **options)
+            if node.genesis != genesis:
+                node.close()
                 raise FederationError(f"{path} is the chain of another network: its settings are not those of this run")
         else:
-            made.append(Node.create(path or IN_MEMORY, genesis, **options))
-        return made[0], checker
+            node = Node.create(path or IN_MEMORY, genesis, **options)
+        history.follow(node, checker)
+        return node, checker
 
     def _genesis(self, articles: Articles) -> Genesis:
         rounds, payload_bytes = self._settings.rounds, _payload_bytes(articles)
@@ -201,7 +193,7 @@ class ChainHosting:
         homes |= {bytes.fromhex(d.address[2:]): bytes.fromhex(network.servers[d.home][2:]) for d in network.devices}
         membership = Membership(homes, rounds.term_cap, rounds.turn_s)
         model = model_in(founding, articles)
-        return Chain(node.genesis, membership, founding.header.hash, vector_digest(model))
+        return Chain(node.genesis, membership, founding.header.hash, vector_digest(model), articles.sizes)
 
 
 def _teller(others: Sequence[Node]) -> Callable[[str, bytes], None]:

@@ -1,14 +1,17 @@
 """Rounds on a node: what it asks of a block before it takes it, how a block ends a round, where a chain stands."""
 
+import logging
 from collections.abc import Callable, Mapping
 from math import ceil
+from typing import Any
 
 from chain.consensus import read_post
-from chain.errors import RoundRefusedError
+from chain.errors import ChainError, RoundRefusedError
 from chain.headers import Header
 from chain.node import Node
 from chain.rounds import RoundBody, check_published
 from chain.store import Block
+from chain.vm import call_registry
 from clients.models import Vector
 from edge_servers.aggregation import divergence
 from edge_servers.articles import Articles, read_articles
@@ -18,44 +21,102 @@ from edge_servers.errors import EdgeError, FederationError, ReplayError
 from edge_servers.leader import Reign
 from edge_servers.posts import Plan
 from edge_servers.record import text
-from edge_servers.replay import Replayed, replay_round
+from edge_servers.replay import Before, Replayed, aggregates, replay_round
 from edge_servers.seal import Seal
 from edge_servers.standing import Standing
 
+_LOG = logging.getLogger(__name__)
 _POLL_S = 0.5
 
 
 class RoundChecker:
-    """`check_round` of a node (P13): a block is good if its model follows from its own posts and the model before.
-
-    Models by block hash are kept for the last few blocks; whatever was replayed once is not replayed again.
+    """`check_round` of a node (P13): a block is good if its plan may be and its model follows from its own posts and
+    what was before. Whatever was replayed once is not replayed again.
     """
 
     _KEPT = 8
 
-    def __init__(self, articles: Articles, model_before: Callable[[Header], Vector]) -> None:
+    def __init__(self, articles: Articles, before: Callable[[Header], Before]) -> None:
         self.articles = articles
-        self._model_before = model_before
-        self._replayed: dict[tuple[bytes, ...], Replayed] = {}
+        self._before = before
+        self._replayed: dict[tuple[Any, ...], Replayed] = {}
 
     def __call__(self, body: RoundBody) -> None:
         """Raise `RoundRefusedError` for a block that must not be mined or imported."""
         check_published(body)
         try:
             self.replayed(body)
-        except EdgeError as error:
+        except (EdgeError, ChainError) as error:
             raise RoundRefusedError(f"block {body.header.block_number}: {error}") from error
+
+    def find(self, body: RoundBody) -> Replayed | None:
+        """The round of a block, if it was replayed lately."""
+        return self._replayed.get(_name_of(body))
 
     def replayed(self, body: RoundBody) -> Replayed:
         """The round of a block, derived again."""
-        key = (body.parent.hash, *(post.transaction.hash for post in body.posts))
+        key = _name_of(body)
         if key not in self._replayed:
             record = record_of(body.header.block_number - FOUNDING_BLOCK, zip(body.posts, body.statuses, strict=True))
-            model = self._model_before(body.parent)
-            self._replayed[key] = replay_round(record, model, self.articles, self.articles.network.servers)
+            self._replayed[key] = replay_round(record, self._before(body.parent), self.articles)
             for old in list(self._replayed)[: -self._KEPT]:
                 del self._replayed[old]
         return self._replayed[key]
+
+
+def _name_of(body: RoundBody) -> tuple[Any, ...]:
+    """A body: the same transactions may have other statuses at another time."""
+    return (body.parent.hash, body.statuses, *(post.transaction.hash for post in body.posts))
+
+
+class NodeHistory:
+    """What a round on a node starts from: model, divergence and exclusions after a block. The last few are kept."""
+
+    _KEPT = 4
+
+    def __init__(self, articles: Articles) -> None:
+        self._node: Node | None = None
+        self._checker: RoundChecker | None = None
+        self._articles = articles
+        self._found: dict[bytes, Before] = {}
+
+    def follow(self, node: Node, checker: RoundChecker) -> None:
+        """Read this node; what its checker has replayed need not be replayed again."""
+        self._node, self._checker = node, checker
+
+    def __call__(self, parent: Header) -> Before:
+        """After the block `parent`."""
+        if parent.hash not in self._found:
+            self._found[parent.hash] = self._read(parent)
+            for old in list(self._found)[: -self._KEPT]:
+                del self._found[old]
+        return self._found[parent.hash]
+
+    def _read(self, parent: Header) -> Before:
+        block = None if self._node is None else self._node.block(parent.hash)
+        if block is None or self._node is None:
+            raise ReplayError(f"the node has no block {parent.block_number}")
+        model = model_in(block, self._articles)
+        if parent.block_number == FOUNDING_BLOCK:
+            return Before(model, 0.0)
+        return Before(model, self._divergence(block, self._node), self._excluded(parent, self._node))
+
+    def _divergence(self, block: Block, node: Node) -> float:
+        body = body_of(block, node)
+        known = None if self._checker is None else self._checker.find(body)
+        if known is not None:
+            return divergence(known.iterates[0])
+        record = record_of(block.header.block_number - FOUNDING_BLOCK, zip(body.posts, body.statuses, strict=True))
+        return divergence(aggregates(record, self._articles))
+
+    def _excluded(self, parent: Header, node: Node) -> tuple[str, ...]:
+        """Who may not post in the round after `parent`; flags of that round must not count yet."""
+        servers = {server: bytes.fromhex(server[2:]) for server in self._articles.network.servers}
+        if not any(int(node.ask("excluded_through", address)) for address in servers.values()):
+            return ()  # nobody ever was; the state of now is at hand
+        state = node.state(parent)
+        through = {s: int(call_registry(state, node.genesis, "excluded_through", a)) for s, a in servers.items()}
+        return tuple(sorted(server for server, last in through.items() if last >= parent.block_number))
 
 
 class FoundedChecker:
@@ -78,16 +139,14 @@ class FoundedChecker:
         founding = None if self.node is None else self.node.block(FOUNDING_BLOCK)
         if self._checker is None and self._is_ours and founding is not None:
             try:
-                self._checker = RoundChecker(read_articles(parameters_in(founding)), self._model_before)
+                articles = read_articles(parameters_in(founding))
             except FederationError:
                 self._is_ours = False
+                return None
+            self._checker = RoundChecker(articles, history := NodeHistory(articles))
+            if self.node is not None:
+                history.follow(self.node, self._checker)
         return self._checker
-
-    def _model_before(self, parent: Header) -> Vector:
-        block = None if self.node is None else self.node.block(parent.hash)
-        if block is None or self._checker is None:
-            raise ReplayError(f"the node has no block {parent.block_number}")
-        return model_in(block, self._checker.articles)
 
 
 class ChainSealer:
@@ -106,7 +165,11 @@ class ChainSealer:
         now = self._clock.now()
         due = max(head.timestamp + max(1, ceil(plan.latency_s.get("T_wall", 1.0))), ceil(now))
         self._clock.sleep(due - now)  # to a whole second: whoever resumes starts from the block's time
-        self._node.propose(bytes.fromhex(leader[2:]))
+        try:
+            self._node.propose(bytes.fromhex(leader[2:]))
+        except ChainError as error:  # without a block the leader has failed, and the next in rank tries
+            _LOG.warning("%s cannot propose a block: %s", self._articles.network.name(leader), error)
+            return
         shares = {
             bytes.fromhex(device.address[2:]): rate
             for device, rate in zip(self._articles.network.devices, plan.hash_rate, strict=True)
@@ -161,11 +224,12 @@ def standing_of(node: Node, articles: Articles, checker: RoundChecker) -> Standi
         return Standing(0, model, head.hash)
     seal = seal_of(node, head, articles)
     excluded = tuple(sorted(who for who, last in (seal.excluded or {}).items() if last > seal.round))
-    iterates = checker.replayed(_body_of(block, node)).iterates
+    iterates = checker.replayed(body_of(block, node)).iterates
     return Standing(seal.round, model, head.hash, seal.winner, reign_at(node, head), divergence(iterates[0]), excluded)
 
 
-def _body_of(block: Block, node: Node) -> RoundBody:
+def body_of(block: Block, node: Node) -> RoundBody:
+    """A stored block as `check_round` sees one."""
     parent = node.header(block.header.parent_hash)
     if parent is None:
         raise ReplayError(f"the node has no parent of block {block.header.block_number}")

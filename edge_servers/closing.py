@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 from clients.models import Vector
+from edge_servers.network import Network
 from edge_servers.oversight import VERDICTS, deterministic_filter
 from edge_servers.parameters import Settings
 from edge_servers.posts import Close, Gradient, Refusal
@@ -20,8 +21,15 @@ def closed(
     removed = filtered_out(good, model, settings, validation_loss)
     out = {refusal.node for refusal in removed}
     accepted = tuple(sender for sender in sorted(good) if good[sender].node not in out)
-    named = {refusal.node: refusal for refusal in sorted([*removed, *refused], key=lambda refusal: refusal.node)}
-    return Close(accepted, tuple(named.values()))
+    named = {refusal.node: refusal for refusal in [*refused, *removed]}  # what the filters say stands
+    return Close(accepted, tuple(named[node] for node in sorted(named)))
+
+
+def told_by(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
+    """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's."""
+    cluster = {f"server {server}", *(f"device {device.index}" for device in network.cluster(server))}
+    reserved = {*VERDICTS, deterministic_filter(filter_text).reason}
+    return [refusal for refusal in refusals if refusal.node in cluster and refusal.reason not in reserved]
 
 
 def filtered_out(

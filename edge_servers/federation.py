@@ -178,7 +178,7 @@ def found_federation(
     hosting = hosting or OffChain(settings, clock)
     network = make_network(introduced, settings, hosting)
     task = Task(architecture, dataset.train, dataset.classes, validation_data(dataset, settings))
-    stations, standing = hosting.open(network, architecture)
+    stations, standing = hosting.open(network, task)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     servers = []
     for m in range(settings.rounds.edges):

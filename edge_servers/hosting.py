@@ -3,12 +3,10 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from torch import nn
-
 from clients.models import to_vector
 from edge_servers.board import Clock, InProcessBoard
 from edge_servers.errors import FederationError
-from edge_servers.network import Network, simulated_address
+from edge_servers.network import Network, Task, simulated_address
 from edge_servers.oversight import Trusting
 from edge_servers.parameters import Settings
 from edge_servers.seal import DrawnSealer, founding_hash
@@ -22,8 +20,8 @@ class Hosting(Protocol):
     def address(self, role: str, index: int) -> str:
         """The address of server m or device n."""
 
-    def open(self, network: Network, architecture: nn.Module) -> tuple[Sequence[Station], Standing]:
-        """Found the network (`architecture` is model 0) or go on with it: stations by server, and where it stands."""
+    def open(self, network: Network, task: Task) -> tuple[Sequence[Station], Standing]:
+        """Found the network (the task has model 0) or go on with it: stations by server, and where it stands."""
 
 
 class OffChain:
@@ -41,9 +39,9 @@ class OffChain:
         """An address that follows from the seed: nobody signs."""
         return simulated_address(self._settings.data.seed, role, index)
 
-    def open(self, network: Network, architecture: nn.Module) -> tuple[Sequence[Station], Standing]:
+    def open(self, network: Network, task: Task) -> tuple[Sequence[Station], Standing]:
         """One station for all servers."""
         seed, board = self._settings.data.seed, InProcessBoard(self._clock)
         oversight = Trusting(board, network, self._settings.rounds.filter)
         station = Station(board, oversight, DrawnSealer(seed, network))
-        return [station] * len(network.servers), Standing(0, to_vector(architecture), founding_hash(seed))
+        return [station] * len(network.servers), Standing(0, to_vector(task.architecture), founding_hash(seed))

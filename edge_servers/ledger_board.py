@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -26,6 +27,7 @@ from edge_servers.posts import read_plan as plan_in
 from edge_servers.record import RoundRecord, model_of, read_gradient, text
 from edge_servers.replay import iterate_payload, model_payload
 
+_LOG = logging.getLogger(__name__)
 _SLOTS = {"plan": contract.PLAN, "gradient": contract.GRADIENT, "close": contract.CLOSE, "model": contract.MODEL}
 _BESIDE = "refusals"
 _HEADERS_BACK = 16
@@ -102,7 +104,10 @@ class LedgerBoard:
     def endorse(self, round_: int, sender: str) -> None:
         """This server's node has checked the parent block; with one node for all there is nothing to agree on."""
         if self._others:
-            self._ledgers[sender].submit_endorsement(round_, self.ledger.parent_hash())
+            try:
+                self._ledgers[sender].submit_endorsement(round_, self.ledger.parent_hash())
+            except ChainError as error:  # the others' endorsements may do
+                _LOG.warning("%s cannot endorse: %s", self.articles.network.name(sender), error)
 
     def submit_flag(self, server: str, round_: int, offender: str, slot: int, found: bytes, expected: bytes) -> None:
         """One server's accusation."""

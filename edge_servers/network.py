@@ -55,7 +55,10 @@ class Network:
 
     def server_index(self, address: str) -> int:
         """The number m of a server's address."""
-        return self.servers.index(address)
+        try:
+            return self.servers.index(address)
+        except ValueError:
+            raise FederationError(f"found {address}, expected a server of the founding") from None
 
     def find_device(self, address: str) -> DeviceRecord | None:
         """The device with this address."""

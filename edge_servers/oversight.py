@@ -17,6 +17,11 @@ VERDICTS = ("loss",)
 """Filters that need private data: the leader's signed statement, an input of the replay (P7)."""
 
 
+def verdicts_of(text: str) -> list[str]:
+    """The filters of a run that are the leader's verdict."""
+    return [part for part in text.split("+") if part in VERDICTS]
+
+
 def deterministic_filter(text: str) -> Filter:
     """The filters that anybody can recompute, of those a run names."""
     return make_filter("+".join(part for part in text.split("+") if part not in VERDICTS) or "none")

@@ -8,6 +8,8 @@ from typing import Any
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, key_of, read_params, setting
 
+MOST_STEPS, MOST_SERVERS = 100, 64
+"""Of a registry (chain/registry.vy)"""
 ON_CHAIN = ("bfl", "bfl-no-consensus")
 SCHEMES = (*ON_CHAIN, "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg")
 
@@ -53,7 +55,9 @@ class RoundParams:
         1000.0, "largest norm of a gradient per iteration; larger ones are refused", minimum=1e-6
     )
     term_cap: int = setting(3, "rounds in a row that one server may lead", minimum=1)
-    turn_s: int = setting(60, "T: a leader's time before the next in rank may act, in seconds", minimum=1)
+    turn_s: int = setting(
+        900, "T: a leader's time before the next in rank may act, in seconds; more than deadline-s", minimum=1
+    )
     flag_window: int = setting(3, "rounds that an accusation counts", minimum=1)
     exclusion_rounds: int = setting(10, "rounds that an exclusion lasts", minimum=1)
     difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
@@ -65,6 +69,8 @@ class RoundParams:
 
     def __post_init__(self) -> None:
         _ = self.first_phi
+        if self.is_on_chain:
+            self._check_chain()
         if self.nodes not in (1, self.edges):
             raise ParameterError(
                 f"nodes: found {self.nodes}, expected 1 (shared) or {self.edges} (one per edge server)"
@@ -74,6 +80,18 @@ class RoundParams:
                 f"gradient-bound: found {self.gradient_bound}, expected less than 128: "
                 "larger values could overflow the fixed point of P8"
             )
+
+    def _check_chain(self) -> None:
+        if self.turn_s <= self.deadline_s:
+            raise ParameterError(
+                f"turn-s: found {self.turn_s}, expected more than deadline-s ({self.deadline_s:g}): "
+                "the next in rank could close a round whose devices are still training"
+            )
+        steps = self.max_phi if self.is_auto_phi else self.first_phi
+        if max(steps, self.first_phi) > MOST_STEPS:
+            raise ParameterError(f"phi: found up to {max(steps, self.first_phi)} steps, expected at most {MOST_STEPS}")
+        if self.edges > MOST_SERVERS:
+            raise ParameterError(f"edges: found {self.edges}, a registry takes at most {MOST_SERVERS}")
 
     @property
     def is_on_chain(self) -> bool:

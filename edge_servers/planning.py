@@ -84,7 +84,7 @@ def planned_phi(rounds: RoundParams, network: Network, round_: int, divergence: 
     if not rounds.is_auto_phi or round_ == 1:  # in round 1 no divergence has been measured yet
         return rounds.first_phi
     radius = spectral_radius(network.graph, network.weight)
-    return needed_steps(radius, divergence, len(network.servers), rounds.rounds, rounds.xi, rounds.max_phi)
+    return max(1, needed_steps(radius, divergence, len(network.servers), rounds.rounds, rounds.xi, rounds.max_phi))
 
 
 def planned_orders(plan: Plan, devices: Sequence[int], model: Vector, model_digest: str, recipe: Recipe) -> list[Order]:

@@ -2,7 +2,7 @@
 
 import dataclasses
 import hashlib
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from chain.documents import canonical_json, read_canonical_json
 from chain.errors import CodecError
 from edge_servers.errors import PlanError
+
+_MOST = 2**63
 
 
 @dataclass(frozen=True)
@@ -78,9 +80,11 @@ def _name_of(kind: Any) -> str:
 
 def _fits(value: Any, kind: str) -> bool:
     if kind == "int":
-        return type(value) is int
+        return type(value) is int and abs(value) < _MOST
     if kind == "float":
-        return type(value) in (int, float) and math.isfinite(value)
+        return (
+            type(value) in (int, float) and abs(value) <= sys.float_info.max
+        )  # neither NaN nor what no float can hold
     if kind == "str":
         return isinstance(value, str)
     if kind.startswith("tuple"):

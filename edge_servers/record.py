@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import isclose
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from clients.models import Vector
 from edge_servers.admission import check_gradient
 from edge_servers.articles import Articles
 from edge_servers.errors import GradientRefusedError, PlanError
-from edge_servers.planning import LOCAL
 from edge_servers.posts import Gradient, Plan, read_plan
+from edge_servers.round_state import LOCAL, round_samples
 from edge_servers.schemes import SCHEMES
 
 _LONGEST_S = 1_000_000
 """Longest that a plan may say its round takes: the time of the chain follows from it"""
+
+_DIVERGENCE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -138,12 +141,22 @@ def model_of(payload: bytes, articles: Articles) -> Vector:
     return decode_floats(payload, articles.sizes).astype(np.float32)
 
 
+def check_divergence(plan: Plan, expected: float) -> None:
+    """Raise `PlanError` unless the plan names the divergence of the round before; another CPU may round otherwise."""
+    if not isclose(plan.divergence, expected, rel_tol=_DIVERGENCE_TOLERANCE):
+        raise PlanError(f"plan: found divergence {plan.divergence!r} of the round before, expected {expected!r}")
+
+
 def check_plan(plan: Plan, articles: Articles, round_: int, excluded: Iterable[int] = ()) -> None:
     """Raise `PlanError` for a plan that the founding parameters do not allow (P3, P25)."""
     network, settings = articles.network, articles.settings
     n, m = len(network.devices), len(network.servers)
     if plan.round != round_ or len(plan.assignment) != n or len(plan.samples) != n:
         raise PlanError(f"found a plan of round {plan.round} for {len(plan.assignment)} devices")
+    samples = round_samples(round_, network, settings.data, articles.sample_bytes)
+    if plan.samples != samples:
+        wrong = next(i for i in range(n) if plan.samples[i] != samples[i])
+        raise PlanError(f"plan: found {plan.samples[wrong]} samples of device {wrong}, expected {samples[wrong]}")
     expected = ((settings.training.iterations,) * n, (settings.training.iterations,) * m)
     if (plan.iterations, plan.server_iterations) != expected:
         raise PlanError(f"plan: expected {settings.training.iterations} iterations for everybody")
@@ -162,10 +175,6 @@ def check_plan(plan: Plan, articles: Articles, round_: int, excluded: Iterable[i
     for device, target in zip(network.devices, plan.assignment, strict=True):
         if target != LOCAL and not (0 <= target < m and target not in barred and device.consent.allows(target)):
             raise PlanError(f"plan: device {device.index} may not offload to server {target}")
-        if not 1 <= plan.samples[device.index] <= device.samples:
-            raise PlanError(
-                f"plan: device {device.index} has {device.samples} samples, found {plan.samples[device.index]}"
-            )
 
 
 def check_phi(plan: Plan, articles: Articles) -> None:
@@ -177,6 +186,6 @@ def check_phi(plan: Plan, articles: Articles) -> None:
     gossips = SCHEMES[rounds.scheme].gossips
     is_open = gossips and rounds.is_auto_phi and plan.round > 1
     fixed = rounds.first_phi if gossips else 0
-    least, most = (0, min(rounds.max_phi, contract.MAX_STEP)) if is_open else (fixed, fixed)
+    least, most = (1, min(rounds.max_phi, contract.MAX_STEP)) if is_open else (fixed, fixed)
     if not least <= plan.phi <= most:
         raise PlanError(f"plan: found phi {plan.phi}, expected {f'{least} to {most}' if is_open else fixed}")

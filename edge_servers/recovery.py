@@ -18,7 +18,7 @@ from edge_servers.oversight import Accused
 from edge_servers.planning import LOCAL, planned, round_state
 from edge_servers.posts import Refusal
 from edge_servers.record import Accusation, RoundRecord, text
-from edge_servers.replay import Replayed, replay_round
+from edge_servers.replay import Before, Replayed, replay_round
 from edge_servers.seal import Seal
 from edge_servers.standing import Draft
 
@@ -42,7 +42,7 @@ def recovered_report(federation: Federation, node: Node, checker: RoundChecker, 
     body = RoundBody(block.header, before.header, posts, statuses)
     record = record_of(round_, zip(body.posts, body.statuses, strict=True))
     excluded = _excluded(node, before.header.block_number, articles.network.servers)
-    derived = replay_round(record, model_in(before, articles), articles, excluded)
+    derived = replay_round(record, Before(model_in(before, articles), None, excluded), articles)
     seal, plan, index = seal_of(node, block.header, articles), record.plan, articles.network.server_index
     barred = tuple(index(each) for each in excluded)
     data = federation.settings.data

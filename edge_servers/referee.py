@@ -4,13 +4,14 @@ Edge servers of one process share it as they share the node: the same posts give
 about it, its flag, is its own signature (P13-P15).
 """
 
+import logging
 from collections.abc import Sequence
-from math import isclose
 
 import numpy as np
 
 from chain import contract
 from chain.errors import ChainError, RevertedError
+from chain.transactions import Transaction
 from clients.models import Vector
 from edge_servers.aggregation import FixedPoint
 from edge_servers.board import Slot
@@ -18,7 +19,7 @@ from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanErr
 from edge_servers.ledger_board import LedgerBoard, digest
 from edge_servers.oversight import Accused
 from edge_servers.posts import Close, Gradient, Plan, Refusal
-from edge_servers.record import RoundRecord, check_phi, check_plan
+from edge_servers.record import RoundRecord, check_divergence, check_phi, check_plan
 from edge_servers.replay import (
     Admitted,
     ClosedGradients,
@@ -33,6 +34,7 @@ from edge_servers.replay import (
 )
 from edge_servers.standing import Standing
 
+_LOG = logging.getLogger(__name__)
 _LEADS = {"plan": contract.PLAN, "close": contract.CLOSE, "model": contract.MODEL, "seal": contract.MODEL}
 
 
@@ -72,8 +74,7 @@ class Referee:
         try:
             check_plan(plan, self.articles, self._books.round, barred)
             check_phi(plan, self.articles)
-            if not isclose(plan.divergence, self._books.divergence, rel_tol=1e-6):
-                raise PlanError(f"plan: found divergence {plan.divergence:g}, expected {self._books.divergence:g}")
+            check_divergence(plan, self._books.divergence)
         except PlanError as error:
             self._note(leader, "plan", contract.PLAN, self._sent(leader, contract.PLAN), b"", str(error))
             raise LeaderFailedError(leader, str(error)) from error
@@ -138,9 +139,10 @@ class Referee:
         m = self.articles.network.server_index(leader)
         closed = books.closed.counted if books.closed else ()
         expected = replayed_model(closed, books.iterates[-1][m], m, books.model, self.articles)
-        right, found = model_payload(expected, self.articles), model_payload(model, self.articles)
-        if right != found:
-            sent = self._sent(leader, contract.MODEL)
+        post = self.board.ledger.posts(books.round, contract.MODEL).get(bytes.fromhex(leader[2:]))
+        right = model_payload(expected, self.articles)
+        if post is None or post.payload != right:
+            sent = b"" if post is None else post.transaction_hash
             detail = f"{self.articles.network.name(leader)} published a model that eqs. 11 and 12 do not give"
             self._note(leader, "model", contract.MODEL, sent, digest(right), detail)
             raise LeaderFailedError(leader, detail)
@@ -179,17 +181,27 @@ class Referee:
             if offence.offender == server or key in books.accused or not self._may_flag(offence.offender):
                 continue
             books.accused.add(key)
-            try:
-                if offence.offender in pairs:
-                    self.board.submit_equivocation(server, books.round, pairs[offence.offender])
-                else:
-                    self.board.submit_flag(
-                        server, books.round, offence.offender, offence.slot, offence.transaction_hash, offence.expected
-                    )
-            except RevertedError:
-                continue  # the others' flags have excluded it meanwhile
-            except ChainError as error:
-                raise ReplayError(f"server {server} cannot flag {offence.offender}: {error}") from error
+            self._flag(server, offence, pairs.get(offence.offender))
+
+    def _flag(self, server: str, offence: Offence, pair: tuple[Transaction, Transaction] | None) -> None:
+        """One server's accusation; what cannot be posted is told, and the round goes on."""
+        round_ = self._books.round
+        try:
+            if pair is not None:
+                self.board.submit_equivocation(server, round_, pair)
+                return
+        except ChainError as error:
+            _LOG.warning("%s cannot prove two posts of %s: %s", server, offence.offender, error)
+        if offence.slot == contract.EQUIVOCATION:
+            return
+        try:
+            self.board.submit_flag(
+                server, round_, offence.offender, offence.slot, offence.transaction_hash, offence.expected
+            )
+        except RevertedError:
+            return  # the others' flags have excluded it meanwhile
+        except ChainError as error:
+            _LOG.warning("%s cannot flag %s: %s", server, offence.offender, error)
 
     def _may_flag(self, offender: str) -> bool:
         return offender not in self._books.virtual and not self.board.is_excluded(offender)

@@ -4,13 +4,14 @@ A round follows from the model before it, its plan, its gradients and its closed
 call them while the round runs, nodes before they take a block, auditors years later; all get the same bits (P8-P10).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from eth_hash.auto import keccak
 
 from chain import contract
 from chain.codec import encode_floats, encode_iterate
+from chain.documents import ClosedList
 from chain.errors import CodecError
 from chain.posts import Post
 from clients.models import Vector
@@ -18,9 +19,9 @@ from edge_servers.aggregation import FixedPoint, partial_aggregate, to_fixed_poi
 from edge_servers.articles import Articles
 from edge_servers.errors import GradientRefusedError, ReplayError
 from edge_servers.gossip import next_iterate
-from edge_servers.oversight import VERDICTS, deterministic_filter
-from edge_servers.posts import Gradient
-from edge_servers.record import RoundRecord, check_phi, check_plan, read_gradient
+from edge_servers.oversight import deterministic_filter, verdicts_of
+from edge_servers.posts import Gradient, Plan
+from edge_servers.record import RoundRecord, check_divergence, check_phi, check_plan, read_gradient
 from edge_servers.schemes import SCHEMES, ClosedRound
 
 
@@ -55,7 +56,28 @@ def admitted_gradients(record: RoundRecord, articles: Articles) -> Admitted:
             good[sender] = read_gradient(post, record.plan, articles)
         except GradientRefusedError as error:
             refused[sender] = error
+    for sender in _counted_twice(good, record.plan, articles):
+        detail = "found data that count at the server they were planned for already"
+        refused[sender] = GradientRefusedError("wrong-weight", detail)
+        del good[sender]
     return Admitted(good, refused)
+
+
+def _counted_twice(good: Mapping[str, Gradient], plan: Plan, articles: Articles) -> list[str]:
+    """Devices that were to offload and posted a gradient, though their server counts all that the plan gives it."""
+    network, found = articles.network, []
+    for m, server in enumerate(network.servers):
+        if server not in good:
+            continue
+        planned = [n for n, target in enumerate(plan.assignment) if target == m]
+        free = sum(plan.samples[n] for n in planned) - good[server].samples
+        for sender in sorted(network.devices[n].address for n in planned):
+            if sender in good:
+                free -= good[sender].samples
+                if free < 0:
+                    found.append(sender)
+                    free += good[sender].samples
+    return found
 
 
 def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted) -> ClosedGradients:
@@ -73,19 +95,31 @@ def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted
     accepted = [by_hash[each] for each in closed.accepted]
     if [g.sender for g in accepted] != sorted(g.sender for g in accepted):
         raise ReplayError(f"round {record.round}: the closed list is not in ascending order of address")
-    judged = {who for who, reason in closed.refused if reason in VERDICTS}
-    senders = {g.sender for g in accepted}
-    standing = [g for g in admitted.good.values() if g.node not in judged or g.sender in senders]
-    left_out = [g for g in standing if g.sender not in senders]
     filters = deterministic_filter(articles.settings.rounds.filter)
-    result = filters(standing)
-    if any(g.sender in result.removed for g in accepted):
-        named = next(g.node for g in accepted if g.sender in result.removed)
-        raise ReplayError(f"round {record.round}: the closed list accepts {named}, whom the filters take out")
-    omitted = tuple(g for g in left_out if g.sender not in result.removed)
-    if omitted:  # the list stands as it is (P4), so the filters see what it accepts
-        result = filters(accepted)
+    taken_out = _named(closed, admitted, [filters.reason] if filters.reason else [])
+    judged = _named(closed, admitted, verdicts_of(articles.settings.rounds.filter))
+    if 2 * len(judged) >= max(1, len(admitted.good)):
+        raise ReplayError(
+            f"round {record.round}: the leader's verdict takes out {len(judged)} of {len(admitted.good)} gradients, "
+            "expected less than half of them"
+        )
+    input_ = sorted([*accepted, *taken_out], key=lambda gradient: gradient.sender)
+    result = filters(input_)
+    if set(result.removed) != {gradient.sender for gradient in taken_out}:
+        raise ReplayError(
+            f"round {record.round}: the filters take out {len(result.removed)} gradients of the closed list, "
+            f"the leader named {len(taken_out)}, or others"
+        )
+    explained = {gradient.sender for gradient in [*input_, *judged]}
+    omitted = tuple(g for g in admitted.good.values() if g.sender not in explained)
     return ClosedGradients(result.kept, omitted, result.touched)
+
+
+def _named(closed: ClosedList, admitted: Admitted, reasons: Sequence[str]) -> list[Gradient]:
+    """The good gradients that the closed list refuses for one of these reasons."""
+    who = {node for node, reason in closed.refused if reason in reasons}
+    hashes = set(closed.accepted)
+    return [g for g in admitted.good.values() if g.node in who and g.transaction_hash not in hashes]
 
 
 def replayed_iterates(counted: Sequence[Gradient], size: int, phi: int, articles: Articles) -> list[list[FixedPoint]]:
@@ -183,19 +217,39 @@ def close_offence(record: RoundRecord, omitted: Sequence[Gradient], articles: Ar
     return Offence(leader, "close", contract.CLOSE, post.transaction_hash, omitted[0].transaction_hash, detail)
 
 
-def replay_round(record: RoundRecord, model: Vector, articles: Articles, virtual: Iterable[str] = ()) -> Replayed:
-    """A sealed round from the model before it; `ReplayError` where its own posts do not make its model.
+@dataclass(frozen=True)
+class Before:
+    """What a round starts from."""
 
-    `virtual` are the servers that may not post (P14): nobody misses their iterates. A plan for other devices or with
-    a million steps is refused before it is followed: a block may come from anybody.
+    model: Vector
+    divergence: float | None = None
+    """Of the round before; None where nobody can say."""
+    excluded: tuple[str, ...] = ()
+    """Servers that may not post (P14)."""
+
+
+def aggregates(record: RoundRecord, articles: Articles) -> list[FixedPoint]:
+    """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on."""
+    closed = closed_gradients(record, articles, admitted_gradients(record, articles))
+    return replayed_iterates(closed.counted, sum(articles.sizes), 0, articles)[0]
+
+
+def replay_round(record: RoundRecord, before: Before, articles: Articles) -> Replayed:
+    """A sealed round from what was before it; `EdgeError` where its plan may not be or its posts make another model.
+
+    Nobody misses the iterates of excluded servers. A plan is checked before it is followed: a block may come from
+    anybody.
     """
-    check_plan(record.plan, articles, record.round)
+    check_plan(record.plan, articles, record.round, map(articles.network.server_index, before.excluded))
     check_phi(record.plan, articles)
+    if before.divergence is not None:
+        check_divergence(record.plan, before.divergence)
+    model = before.model
     admitted = admitted_gradients(record, articles)
     closed = closed_gradients(record, articles, admitted)
     iterates = replayed_iterates(closed.counted, len(model), record.plan.phi, articles)
     offences = [close_offence(record, closed.omitted, articles)]
-    silent = set(virtual)
+    silent = set(before.excluded)
     for step, expected in enumerate(iterates):
         for m, server in enumerate(articles.network.servers):
             posted = record.iterate(server, step)

@@ -14,7 +14,7 @@ from edge_servers.network import Network
 from edge_servers.posts import canonical_digest
 from policy.parameters import LatencyParams
 from policy.rounds import round_world
-from policy.state import data_samples
+from policy.state import data_bits, data_samples
 from policy.world import Array, State
 
 LOCAL = -1
@@ -80,20 +80,27 @@ def round_state(
         raise PlanError(f"excluded servers: found {barred}, expected servers of 0 to {len(network.servers) - 1}")
     params = LatencyParams(devices=len(network.devices), servers=len(network.servers), phi=phi)
     world = round_world(params, data.seed, round_)
-    samples = np.array([device.samples for device in network.devices])
-    bits = samples * (8.0 * sample_bytes)
+    bits = np.array([device.samples for device in network.devices]) * (8.0 * sample_bytes)
     if data.data_per_round == "state":
-        samples = np.minimum(samples, data_samples(world.data_bits[0], sample_bytes))
         bits = np.minimum(bits, world.data_bits[0])
     return RoundState(
         round=round_,
-        samples=tuple(samples.tolist()),
+        samples=round_samples(round_, network, data, sample_bytes),
         homes=tuple(device.home for device in network.devices),
         consents=tuple(device.consent.text for device in network.devices),
         excluded=barred,
         world=replace(world, data_bits=bits[None]),
         params=params,
     )
+
+
+def round_samples(round_: int, network: Network, data: DataParams, sample_bytes: int) -> tuple[int, ...]:
+    """D_n of a round, by device (P22): a function of the seed, the round and the device, the same on any machine."""
+    shares = np.array([device.samples for device in network.devices])
+    if data.data_per_round == "state":
+        bits = data_bits(LatencyParams(), data.seed, round_, len(shares))
+        shares = np.minimum(shares, data_samples(bits, sample_bytes))
+    return tuple(shares.tolist())
 
 
 def widened(state: RoundState, channels: int) -> tuple[State, LatencyParams]:

@@ -1,6 +1,6 @@
 """The end of a round: who sealed it, and the hash that the next leader follows from (L14).
 
-On the chain devices mine a block (`edge_servers.chain_seal`). Without one the winner is drawn from the seed, bound to
+On the chain devices mine a block (`edge_servers.chain_rounds`). Without one the winner is drawn from the seed, bound to
 the models by a hash.
 """
 

@@ -11,7 +11,7 @@ from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_u
 from edge_servers.admission import Expected, admitted_reply, check_gradient
 from edge_servers.aggregation import consensus_error, divergence, partial_aggregate, to_fixed_point, total_samples
 from edge_servers.board import Slot
-from edge_servers.closing import closed
+from edge_servers.closing import closed, told_by
 from edge_servers.conduct import WITHHELD
 from edge_servers.drafting import drafted
 from edge_servers.errors import BoardError, GradientRefusedError, LeaderFailedError
@@ -181,7 +181,9 @@ class EdgeServer(Seat):
         # A server tells who is out after its last gradient: only then is everything here that will be.
         told = self.board.wait_for(Slot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s)
         good, unfit = self.oversight.gradients()
-        refused = [*unfit, *(refusal for refusals in told.values() for refusal in refusals)]
+        text, index = self.settings.rounds.filter, self.network.server_index
+        heard = [each for who, said in told.items() for each in told_by(index(who), said, self.network, text)]
+        refused = [*heard, *unfit]
         close = closed(good, refused, self.standing.model, self.settings, self.task.validation_loss)
         self.current.refusals = list(close.refused)  # the ledger carries reasons without details
         self._publish(Slot(self.round, "close"), close)

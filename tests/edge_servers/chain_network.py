@@ -27,7 +27,7 @@ from edge_servers.federation import Federation, RoundReport, found_federation
 from edge_servers.ledger_board import LedgerBoard
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.record import RoundRecord
-from edge_servers.replay import Replayed, replay_round
+from edge_servers.replay import Before, Replayed, replay_round
 from edge_servers.server import EdgeServer
 from tests.edge_servers.small_network import small_dataset
 
@@ -126,7 +126,7 @@ class ChainNetwork:
 
     def replayed(self, round_: int, virtual: tuple[str, ...] = ()) -> Replayed:
         """A round derived again from the chain alone, as an auditor does."""
-        return replay_round(self.record(round_), self.model(round_ - 1), self.articles, virtual)
+        return replay_round(self.record(round_), Before(self.model(round_ - 1), None, virtual), self.articles)
 
 
 @contextmanager

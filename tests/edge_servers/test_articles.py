@@ -30,7 +30,7 @@ NETWORK = Network(
     make_graph("ring", 3),
     1365,
 )
-ARTICLES = Articles(SETTINGS, NETWORK, tensors_of(torch.nn.Linear(5, 2)))
+ARTICLES = Articles(SETTINGS, NETWORK, tensors_of(torch.nn.Linear(5, 2)), 784)
 
 
 def content() -> dict[str, Any]:
@@ -58,7 +58,7 @@ def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
 @pytest.mark.parametrize("change", [{"seed": 6}, {"learning-rate": 0.06}, {"phi": "4"}, {"codec": "fp32"}])
 def test_another_setting_makes_another_network(change: dict[str, Any]) -> None:
     other = Settings.read({**SETTINGS.flat(), **change})
-    assert Articles(other, NETWORK, ARTICLES.tensors).encode() != ARTICLES.encode()
+    assert Articles(other, NETWORK, ARTICLES.tensors, 784).encode() != ARTICLES.encode()
 
 
 @pytest.mark.parametrize("key", ["settings", "servers", "devices", "graph", "weight", "tensors"])

@@ -38,6 +38,7 @@ from edge_servers.audit import AuditError, Auditor, DerivedRound, audit_chain
 from edge_servers.block_record import model_in
 from edge_servers.chain_rounds import RoundChecker
 from edge_servers.posts import read_plan
+from edge_servers.replay import Before
 from tests.chain.network import seal
 from tests.chain.small_chain import Shelf, story
 
@@ -324,7 +325,7 @@ def test_a_node_refuses_a_block_with_such_a_plan_instead_of_stumbling_over_it(ch
     """A block may come from anybody: what is not a plan must not end the process that checks it."""
     forged = with_other_plan(chain(), **changes)
     last, parent = forged.blocks[-1], forged.blocks[-2]
-    checker = RoundChecker(forged.articles, lambda header: model_in(parent, forged.articles))
+    checker = RoundChecker(forged.articles, lambda header: Before(model_in(parent, forged.articles)))
     statuses = tuple(receipt.status for receipt in last.receipts)
     body = RoundBody(last.header, parent.header, tuple(forged.posts(4)), statuses)
     with pytest.raises(RoundRefusedError, match="plan"):

@@ -24,9 +24,8 @@ from clients.orders import Order, vector_digest
 from clients.signing import signed_gradient
 from clients.wallet import Wallet
 from edge_servers import ledger_board
-from edge_servers.block_record import model_in
 from edge_servers.chain_hosting import START_S
-from edge_servers.chain_rounds import RoundChecker
+from edge_servers.chain_rounds import NodeHistory, RoundChecker
 from edge_servers.errors import FederationError
 from edge_servers.replay import model_payload
 from edge_servers.round import plan
@@ -249,19 +248,14 @@ def test_a_gradient_of_another_plan_is_refused_by_the_ledger(planned: ChainNetwo
 
 def follower(network: ChainNetwork, checked: bool) -> Node:
     """Another node with all blocks but the last, that checks rounds or does not."""
-    made: list[Node] = []
-
-    def model_before(parent: Any) -> Any:
-        block = made[0].block(parent.hash)
-        assert block is not None
-        return model_in(block, network.articles)
-
-    options = {"check_round": RoundChecker(network.articles, model_before)} if checked else {}
-    made.append(Node.in_memory(network.node.genesis, now=network.clock.now, **options))
+    checker = RoundChecker(network.articles, history := NodeHistory(network.articles))
+    options = {"check_round": checker} if checked else {}
+    node = Node.in_memory(network.node.genesis, now=network.clock.now, **options)
+    history.follow(node, checker)
     for round_ in range(network.node.head.block_number - 1):
         block = network.block(round_)
-        made[0].import_block(encode_block(block.header, block.transactions))
-    return made[0]
+        node.import_block(encode_block(block.header, block.transactions))
+    return node
 
 
 def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: float) -> None:

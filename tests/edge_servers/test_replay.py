@@ -16,6 +16,7 @@ from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
 from edge_servers.posts import Plan
 from edge_servers.record import RoundRecord, check_phi, check_plan, read_gradient
 from edge_servers.replay import (
+    Before,
     Offence,
     Replayed,
     admitted_gradients,
@@ -44,8 +45,8 @@ def record(network: ChainNetwork) -> RoundRecord:
     return network.record(2)
 
 
-def derived(record: RoundRecord, network: ChainNetwork, **changes: Any) -> Replayed:
-    return replay_round(record, network.model(1), network.articles, **changes)
+def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[str, ...] = ()) -> Replayed:
+    return replay_round(record, Before(network.model(1), None, virtual), network.articles)
 
 
 def posts_of(record: RoundRecord) -> list[Post]:
@@ -152,7 +153,7 @@ def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
 
 def test_another_model_before_it_gives_another_model(record: RoundRecord, network: ChainNetwork) -> None:
     with pytest.raises(ReplayError, match="its own gradients and closed list give"):
-        replay_round(record, network.model(0), network.articles)
+        replay_round(record, Before(network.model(0)), network.articles)
 
 
 def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, network: ChainNetwork) -> None:
