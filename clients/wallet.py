@@ -9,7 +9,7 @@ from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
 from chain.codec import encode_floats
-from chain.errors import ChainError
+from chain.errors import ChainError, ProofError
 from chain.genesis import Genesis
 from chain.proof import ModelProof, ProvenModel, check_model
 from chain.turns import Membership
@@ -54,6 +54,8 @@ class Wallet:
         if order.round - 1 < self._known_round:
             raise OrderError(f"order: found round {order.round}, model {self._known_round} is proven already")
         if order.round == 1:
+            if self.known_hash != self._chain.founding_hash:
+                raise OrderError("order: found round 1, a later block than the founding is known already")
             if order.model_digest != self._chain.model_digest:
                 raise OrderError(f"order: found model 0 {order.model_digest[:12]}, the founding block has another")
             return
@@ -140,7 +142,9 @@ class _Same:
 @functools.lru_cache(maxsize=8)
 def _proven_model(proof: bytes, known_hash: bytes, same: _Same) -> Proven:
     chain = same.chain
-    found: ProvenModel = check_model(
-        ModelProof.from_json(json.loads(proof)), known_hash, chain.genesis, chain.membership
-    )
+    given = ModelProof.from_json(json.loads(proof))
+    found: ProvenModel = check_model(given, known_hash, chain.genesis, chain.membership)
+    known = next(header for header in given.headers if header.hash == known_hash)
+    if found.header.block_number < known.block_number:
+        raise ProofError(f"found the model of block {found.header.block_number}, {known.block_number} is known already")
     return Proven(found.round, found.digest, found.header.hash)

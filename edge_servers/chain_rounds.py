@@ -112,7 +112,8 @@ class NodeHistory:
     def _excluded(self, parent: Header, node: Node) -> tuple[str, ...]:
         """Who may not post in the round after `parent`; flags of that round must not count yet."""
         servers = {server: bytes.fromhex(server[2:]) for server in self._articles.network.servers}
-        if not any(int(node.ask("excluded_through", address)) for address in servers.values()):
+        is_ours = node.header(parent.block_number) == parent  # the state of now says nothing about another branch
+        if is_ours and not any(int(node.ask("excluded_through", address)) for address in servers.values()):
             return ()  # nobody ever was; the state of now is at hand
         state = node.state(parent)
         through = {s: int(call_registry(state, node.genesis, "excluded_through", a)) for s, a in servers.items()}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import isclose
+from math import inf, isclose
 from typing import Any
 
 import numpy as np
@@ -166,8 +166,8 @@ def check_plan(plan: Plan, articles: Articles, round_: int, excluded: Iterable[i
         given = getattr(plan, name)
         if len(given) != n or min(given) < 0:
             raise PlanError(f"plan: found {name} for {len(given)} devices, expected {n} numbers of at least 0")
-    if not sum(plan.hash_rate) > 0:
-        raise PlanError("plan: nobody has a hash rate above 0, so nobody could seal the round")
+    if not 0 < sum(plan.hash_rate) < inf:
+        raise PlanError(f"plan: found hash rates that sum to {sum(plan.hash_rate):g}, expected a number above 0")
     wall_s = plan.latency_s.get("T_wall", 0.0)
     if not 0 <= wall_s <= _LONGEST_S:
         raise PlanError(f"plan: found a round of {wall_s:g} s, expected 0 to {_LONGEST_S}")

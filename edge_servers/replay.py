@@ -5,7 +5,7 @@ call them while the round runs, nodes before they take a block, auditors years l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eth_hash.auto import keccak
 
@@ -33,6 +33,9 @@ class Admitted:
     """By sender: what an honest leader accepts."""
     refused: Mapping[str, GradientRefusedError]
     """By sender: what it must not accept."""
+    twice: Mapping[str, Gradient] = field(default_factory=dict)
+    """By sender, refused as well: good but for data that a server counts. A list without that server's may have them,
+    or a server whose gradient comes late could make an honest list a wrong one."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,11 @@ def admitted_gradients(record: RoundRecord, articles: Articles) -> Admitted:
             good[sender] = read_gradient(post, record.plan, articles)
         except GradientRefusedError as error:
             refused[sender] = error
-    for sender in _counted_twice(good, record.plan, articles):
+    twice = {sender: good.pop(sender) for sender in _counted_twice(good, record.plan, articles)}
+    for sender in twice:
         detail = "found data that count at the server they were planned for already"
         refused[sender] = GradientRefusedError("wrong-weight", detail)
-        del good[sender]
-    return Admitted(good, refused)
+    return Admitted(good, refused, twice)
 
 
 def _counted_twice(good: Mapping[str, Gradient], plan: Plan, articles: Articles) -> list[str]:
@@ -86,7 +89,8 @@ def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted
         closed = record.closed_list
     except CodecError as error:
         raise ReplayError(f"round {record.round}: {error}") from error
-    by_hash = {gradient.transaction_hash: gradient for gradient in admitted.good.values()}
+    listed = {**admitted.good, **admitted.twice}
+    by_hash = {gradient.transaction_hash: gradient for gradient in listed.values()}
     unknown = [accepted for accepted in closed.accepted if accepted not in by_hash]
     if unknown:
         raise ReplayError(
@@ -96,14 +100,18 @@ def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted
     if [g.sender for g in accepted] != sorted(g.sender for g in accepted):
         raise ReplayError(f"round {record.round}: the closed list is not in ascending order of address")
     filters = deterministic_filter(articles.settings.rounds.filter)
-    taken_out = _named(closed, admitted, [filters.reason] if filters.reason else [])
-    judged = _named(closed, admitted, verdicts_of(articles.settings.rounds.filter))
+    taken_out = _named(closed, listed, [filters.reason] if filters.reason else [])
+    judged = _named(closed, listed, verdicts_of(articles.settings.rounds.filter))
     if 2 * len(judged) >= max(1, len(admitted.good)):
         raise ReplayError(
             f"round {record.round}: the leader's verdict takes out {len(judged)} of {len(admitted.good)} gradients, "
             "expected less than half of them"
         )
     input_ = sorted([*accepted, *taken_out], key=lambda gradient: gradient.sender)
+    if _counted_twice({gradient.sender: gradient for gradient in input_}, record.plan, articles):
+        raise ReplayError(
+            f"round {record.round}: the closed list counts data of a device and at the server that has them"
+        )
     result = filters(input_)
     if set(result.removed) != {gradient.sender for gradient in taken_out}:
         raise ReplayError(
@@ -115,11 +123,11 @@ def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted
     return ClosedGradients(result.kept, omitted, result.touched)
 
 
-def _named(closed: ClosedList, admitted: Admitted, reasons: Sequence[str]) -> list[Gradient]:
-    """The good gradients that the closed list refuses for one of these reasons."""
+def _named(closed: ClosedList, listed: Mapping[str, Gradient], reasons: Sequence[str]) -> list[Gradient]:
+    """The gradients that the closed list refuses for one of these reasons."""
     who = {node for node, reason in closed.refused if reason in reasons}
     hashes = set(closed.accepted)
-    return [g for g in admitted.good.values() if g.node in who and g.transaction_hash not in hashes]
+    return [g for g in listed.values() if g.node in who and g.transaction_hash not in hashes]
 
 
 def replayed_iterates(counted: Sequence[Gradient], size: int, phi: int, articles: Articles) -> list[list[FixedPoint]]:

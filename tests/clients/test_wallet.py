@@ -8,16 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 from eth_hash.auto import keccak
+from flwr.app import Message
 
 from chain.codec import decode_floats
 from chain.contract import decode_call
 from chain.keys import address_of, simulated_account
+from chain.local_ledger import LocalLedger
 from chain.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.errors import ClientError, OrderError
 from clients.orders import LedgerTerms, Order, SignedReply, read_reply, vector_digest
 from clients.signing import signed_gradient
 from clients.wallet import Wallet
+from edge_servers.block_record import model_in
 from edge_servers.round import plan
 from tests.clients.messages import over_the_wire, sent
 from tests.edge_servers.small_network import SHARE, SmallChain, small_chain
@@ -133,13 +136,56 @@ def test_terms_that_nobody_can_sign_are_refused(
         )
 
 
-def test_a_gradient_that_its_codec_cannot_hold_is_a_failure_of_the_device_alone(
-    third: SmallChain, order: Order
-) -> None:
+def test_a_gradient_that_its_codec_cannot_hold_is_a_failure_of_the_device_alone(third: SmallChain) -> None:
+    (order,) = (each for each in orders_of(third, 1) if each.device == 1)  # it has signed nothing in this round
     wild = replace(order, learning_rate=1e30)  # values far beyond 65,504, the largest of fp16
-    (answer,) = answer_orders([(third.devices[3], sent(wild))], "auto", 10)
+    (answer,) = answer_orders([(third.devices[1], sent(wild))], "auto", 10)
     assert answer.has_error()
     assert "ClientError: the gradient cannot be posted" in str(answer.error.reason)
+
+
+def answered(chain: SmallChain, order: Order) -> Message:
+    (answer,) = answer_orders([(chain.devices[order.device], sent(order))], "auto", 10)
+    return answer
+
+
+def test_a_device_repeats_the_same_bytes_for_the_same_order(third: SmallChain, order: Order) -> None:
+    first, second = (read_reply(answered(third, order)) for _ in range(2))
+    assert isinstance(first, SignedReply)
+    assert isinstance(second, SignedReply)
+    assert first.transaction == second.transaction
+
+
+@pytest.mark.parametrize("change", [{"iterations": 1}, {"samples": 20}, {"learning_rate": 0.5}, {"seed": 99}], ids=str)
+def test_a_device_signs_at_most_one_gradient_per_round(third: SmallChain, order: Order, change: dict[str, Any]) -> None:
+    """Two of them would be evidence of equivocation against a device that did as it was told."""
+    answered(third, order)
+    answer = answered(third, replace(order, **change))
+    assert answer.has_error()
+    assert "this device has signed another gradient for round 3 already" in str(answer.error.reason)
+
+
+def test_terms_of_another_plan_are_another_gradient(third: SmallChain, order: Order, terms: LedgerTerms) -> None:
+    answered(third, order)
+    answer = answered(third, replace(order, ledger=replace(terms, plan="ab" * 32)))
+    assert "this device has signed another gradient" in str(answer.error.reason)
+
+
+def test_a_key_signs_again_in_the_next_round_and_never_in_an_earlier_one(wallet: Wallet) -> None:
+    assert wallet.signed_once(3, "one", lambda: b"first") == b"first"
+    assert wallet.signed_once(3, "one", lambda: b"other") == b"first"
+    assert wallet.signed_once(4, "one", lambda: b"next") == b"next"
+    with pytest.raises(OrderError, match="has signed another gradient for round 4 already"):
+        wallet.signed_once(3, "one", lambda: b"first")
+
+
+def test_what_cannot_be_signed_does_not_take_the_place_of_what_can(wallet: Wallet) -> None:
+    def broken() -> bytes:
+        raise ClientError("no")
+
+    with pytest.raises(ClientError):
+        wallet.signed_once(3, "wild", broken)
+    assert wallet.signed_once(3, "mild", lambda: b"right") == b"right"
 
 
 # --- for whom ---------------------------------------------------------------------------------------------------------
@@ -193,6 +239,42 @@ def test_a_later_model_is_proven_also_to_a_device_that_was_away_and_as_often_as_
     for _ in range(2):
         wallet.check(order)
         assert wallet.known_hash == third.hosting.nodes[0].head.hash
+
+
+def earlier(chain: SmallChain, order: Order) -> Order:
+    """An order of round 2, whose headers go on to the head: model 1 is proven to whoever knows any of the blocks."""
+    node = chain.hosting.nodes[0]
+    block, articles = node.block(2), chain.hosting.articles
+    assert block is not None
+    assert articles is not None
+    model = model_in(block, articles)
+    before = LocalLedger(node).model_proof(1, 1)
+    headers = tuple(header for n in range(1, 4) if (header := node.header(n)) is not None)
+    proof = json.dumps(replace(before, headers=headers).to_json()).encode()
+    return replace(order, round=2, model=model, model_digest=vector_digest(model), proof=proof, ledger=None)
+
+
+def test_a_wallet_goes_forward_only(wallet: Wallet, third: SmallChain, order: Order) -> None:
+    old = earlier(third, order)
+    wallet.check(old)
+    wallet.check(order)
+    with pytest.raises(OrderError, match="found round 2, model 2 is proven already"):
+        wallet.check(old)
+    with pytest.raises(OrderError, match="found round 1, model 2 is proven already"):
+        wallet.check(replace(order, round=1))
+    assert wallet.known_hash == third.hosting.nodes[0].head.hash
+
+
+def test_a_wallet_that_joined_late_does_not_go_back_before_the_block_it_knows(third: SmallChain, order: Order) -> None:
+    late, head = Wallet(third.hosting.account("device", 3)), third.hosting.nodes[0].head.hash
+    late.join(third.hosting.chain(), head)
+    with pytest.raises(OrderError, match="found the model of block 2, 3 is known already"):
+        late.check(earlier(third, order))
+    founding = third.hosting.chain().model_digest
+    with pytest.raises(OrderError, match="found round 1, a later block than the founding is known already"):
+        late.check(replace(order, round=1, model_digest=founding))
+    late.check(order)
+    assert late.known_hash == head
 
 
 def test_a_proof_of_another_round_is_refused(wallet: Wallet, order: Order) -> None:

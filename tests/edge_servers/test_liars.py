@@ -1,0 +1,438 @@
+"""What one liar cannot do to a round, a node or an audit: one sentence per attack that was once tried with success."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from eth_hash.auto import keccak
+
+from chain import contract
+from chain.blocks import encode_block
+from chain.errors import LedgerError, RevertedError, RoundRefusedError
+from chain.local_ledger import LocalLedger
+from chain.rounds import RoundBody
+from clients.device import answer_orders
+from clients.errors import ParameterError
+from clients.orders import SignedReply, read_reply
+from edge_servers.block_record import model_in
+from edge_servers.chain_rounds import NodeHistory, RoundChecker, body_of
+from edge_servers.closing import closed, told_by
+from edge_servers.conduct import WITHHELD, Conduct
+from edge_servers.errors import BoardError, PlanError, ReplayError
+from edge_servers.ledger_board import LedgerBoard
+from edge_servers.parameters import RoundParams
+from edge_servers.posts import Close, Refusal
+from edge_servers.record import check_plan
+from edge_servers.referee import Referee
+from edge_servers.replay import Admitted, Before, admitted_gradients, closed_gradients
+from edge_servers.round import ALGORITHM_1
+from tests.clients.messages import sent
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
+from tests.edge_servers.test_chain_hosting import follower
+from tests.edge_servers.test_replay import posts_of, with_close, with_payload
+
+
+@pytest.fixture(scope="module")
+def sealed() -> Iterator[ChainNetwork]:
+    """Two honest rounds."""
+    with chain_network() as network:
+        network.run(2)
+        yield network
+
+
+def phases(network: ChainNetwork, first: str, last: str) -> None:
+    """A part of Algorithm 1."""
+    names = [phase.__name__ for phase in ALGORITHM_1]
+    for phase in ALGORITHM_1[names.index(first) : names.index(last) + 1]:
+        phase(network.servers)
+
+
+def ledger_of(network: ChainNetwork, server: int) -> LocalLedger:
+    """The ledger with a server's key, for posts that no honest server makes."""
+    ledger = network.board(server).ledger.signed_by(network.hosting.account("server", server))
+    assert isinstance(ledger, LocalLedger)
+    return ledger
+
+
+# --- the closed list --------------------------------------------------------------------------------------------------
+
+
+def refusing(network: ChainNetwork, reason: str, kept: int) -> Conduct:
+    """A leader whose list keeps so many gradients and says of the others what it likes."""
+    name = network.articles.network.name
+
+    def change(close: Close) -> Close:
+        rest = tuple(Refusal(name(sender), reason, "") for sender in close.accepted[kept:])
+        return replace(close, accepted=close.accepted[:kept], refused=rest)
+
+    return only("close", change)
+
+
+def test_a_loss_where_no_filter_measures_it_is_no_reason_and_its_leader_is_flagged() -> None:
+    with chain_network(filter="none") as network:
+        leader = network.leader
+        network.servers[leader].conduct = refusing(network, "loss", kept=1)
+        (report,) = network.run()
+        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
+        assert report.excluded == (leader,)
+        assert [o.kind for o in network.replayed(1).offences] == ["close"]
+
+
+@pytest.mark.parametrize(("kept", "fails"), [(1, True), (3, True), (4, False)])
+def test_a_leaders_verdict_takes_out_less_than_half_or_costs_it_the_turn(kept: int, fails: bool) -> None:
+    with chain_network(filter="loss") as network:
+        leader, following = network.ranked[:2]
+        network.servers[leader].conduct = refusing(network, "loss", kept)
+        (report,) = network.run()
+        assert report.failed_leaders == ((leader,) if fails else ())
+        assert report.leader == (following if fails else leader)
+        if fails:
+            assert f"takes out {6 - kept} of 6 gradients, expected less than half" in report.offences[0].detail
+        else:
+            assert (report.offences, report.training_nodes) == ((), kept)
+
+
+def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -> None:
+    """Krum over all that a node has seen would take out others than Krum over what the leader had."""
+    with chain_network(filter="krum", planner="fixed:none") as network:
+        network.run()
+        record, articles = network.record(1), network.articles
+        everybody = dict(admitted_gradients(record, articles).good)
+    for late in sorted(everybody):
+        seen = {sender: gradient for sender, gradient in everybody.items() if sender != late}
+        honest = closed(seen, [], np.zeros(sum(articles.sizes), np.float32), articles.settings, lambda model: 0.0)
+        hashes = tuple(everybody[sender].transaction_hash for sender in honest.accepted)
+        listed = with_close(record, hashes, *((each.node, each.reason) for each in honest.refused))
+        leaders = closed_gradients(listed, articles, Admitted(seen, {}))
+        others = closed_gradients(listed, articles, Admitted(everybody, {}))
+        assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted] == list(honest.accepted)
+        assert leaders.omitted == ()
+        assert [g.sender for g in others.omitted] == [late]
+
+
+def test_a_list_that_names_another_outlier_than_the_filter_does_costs_its_leader_the_turn() -> None:
+    with chain_network(filter="krum", planner="fixed:none") as network:
+        leader = network.leader
+
+        def other_outlier(close: Close) -> Close:
+            """The outlier counts, and somebody else goes for it."""
+            network_, (outlier,) = network.articles.network, close.refused
+            back = next(d.address for d in network_.devices if f"device {d.index}" == outlier.node)
+            gone, *rest = close.accepted
+            return Close(tuple(sorted([*rest, back])), (Refusal(network_.name(gone), "krum", ""),))
+
+        network.servers[leader].conduct = only("close", other_outlier)
+        (report,) = network.run()
+        assert report.failed_leaders == (leader,)
+
+
+# --- what a server says of others -------------------------------------------------------------------------------------
+
+
+def test_a_servers_word_counts_for_its_own_cluster_and_not_with_the_leaders_reasons(sealed: ChainNetwork) -> None:
+    words = [
+        Refusal("device 3", "late", ""),  # at home at server 0
+        Refusal("server 0", "failed", ""),
+        Refusal("device 1", "late", ""),
+        Refusal("server 1", "late", ""),
+        Refusal("device 3", "loss", ""),
+        Refusal("device 3", "krum", ""),
+    ]
+    network = sealed.articles.network
+    assert told_by(0, words, network, "krum") == words[:2]
+    assert told_by(0, words, network, "krum+loss") == words[:2]
+    assert told_by(0, words, network, "none") == [*words[:2], words[5]]  # no filter, so nobody's reason
+    assert told_by(1, words, network, "none") == words[2:4]
+
+
+@pytest.mark.parametrize("reason", ["loss", "krum", "late"])
+def test_a_server_that_slanders_others_changes_nothing(reason: str) -> None:
+    slander = [Refusal(f"device {n}", reason, "") for n in range(6)]
+    with chain_network(filter="krum", planner="fixed:none") as calm:
+        calm.run()
+        honest, model = calm.record(1).closed_list, calm.model(1)
+    with chain_network(filter="krum", planner="fixed:none") as network:
+        liar = network.ranked[1]
+        network.servers[liar].conduct = only("refusals", lambda refusals: slander)
+        (report,) = network.run()
+        assert (report.offences, report.failed_leaders) == ((), ())
+        assert network.record(1).closed_list.accepted == honest.accepted
+        assert network.model(1).tobytes() == model.tobytes()
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("field", ["power_w", "bandwidth_hz", "cpu_hz", "hash_rate"])
+def test_a_number_that_no_float_can_hold_costs_its_leader_the_turn_and_ends_nothing(field: str) -> None:
+    """The audit and a node that imports such a block are in `test_audit`."""
+    with chain_network() as network:
+        leader, following = network.ranked[:2]
+        network.servers[leader].conduct = only("plan", with_fields(**{field: (10**400,) * 6}))
+        (report,) = network.run()
+        assert (report.failed_leaders, report.leader) == ((leader,), following)
+        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "missing")]
+
+
+@pytest.mark.parametrize("samples", [(1, 1, 1, 40, 40, 40), (39,) * 6, (40,) * 5 + (41,)])
+def test_a_plan_with_other_samples_than_the_seed_gives_is_refused(
+    sealed: ChainNetwork, samples: tuple[int, ...]
+) -> None:
+    wrong = next(n for n in range(6) if samples[n] != 40)
+    plan = replace(sealed.record(2).plan, samples=samples)
+    with pytest.raises(PlanError, match=f"found {samples[wrong]} samples of device {wrong}, expected 40"):
+        check_plan(plan, sealed.articles, 2)
+
+
+def test_what_the_seed_gives_is_another_share_in_every_round_where_the_state_says_so(sealed: ChainNetwork) -> None:
+    """A sample of 2**21 bytes: the data of a round are a few of them, drawn anew for each."""
+    settings = sealed.articles.settings
+    data = replace(settings.data, data_per_round="state")
+    articles = replace(sealed.articles, settings=replace(settings, data=data), sample_bytes=2**21)
+    with pytest.raises(PlanError, match=r"plan: found 40 samples of device 0, expected \d+"):
+        check_plan(sealed.record(2).plan, articles, 2)
+
+
+@pytest.mark.parametrize(
+    ("attack", "changes", "told"),
+    [
+        ("", {"divergence": 7.5}, "plan: found divergence 7.5 of the round before, expected "),
+        ("iterate-noise@1:server=2,step=1", {"assignment": (-1, -1, 2, -1, -1, -1)}, "plan: device 2 may not offload"),
+    ],
+)
+def test_a_node_refuses_a_block_whose_plan_names_a_false_divergence_or_an_excluded_server(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    attack: str,
+    changes: dict[str, Any],
+    told: str,
+) -> None:
+    """Servers that look away do not get it sealed."""
+    with chain_network(attack=attack) as network:
+        network.run()
+        monkeypatch.setattr(Referee, "check_plan", lambda self, plan, leader: None)
+        for server in network.servers:
+            server.conduct = only("plan", with_fields(**changes))
+        with pytest.raises(BoardError, match="no server is left to lead it"):
+            network.run()
+        assert network.node.head.block_number == 2
+    assert f"cannot propose a block: block 3: {told}" in caplog.text
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["bfl", "bfl-no-consensus"])
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"turn_s": 600}, r"turn-s: found 600, expected more than deadline-s \(600\)"),
+        ({"turn_s": 60}, "turn-s: found 60, expected more than deadline-s"),
+        ({"phi": "101"}, "phi: found up to 101 steps, expected at most 100"),
+        ({"phi": "auto:101", "max_phi": 1}, "phi: found up to 101 steps"),
+        ({"phi": "auto", "max_phi": 101}, "phi: found up to 101 steps"),
+        ({"edges": 70}, "edges: found 70, a registry takes at most 64"),
+    ],
+)
+def test_settings_that_a_registry_or_a_turn_cannot_hold_are_refused_on_the_chain_alone(
+    scheme: str, changes: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(ParameterError, match=told):
+        RoundParams(scheme=scheme, **changes)
+    assert RoundParams(scheme="consensus-no-chain", **changes).scheme == "consensus-no-chain"
+
+
+def test_the_largest_that_a_registry_holds_is_taken() -> None:
+    assert RoundParams(scheme="bfl", phi="100", edges=64, turn_s=601).edges == 64
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def test_a_device_that_offloaded_and_posts_a_gradient_of_its_own_does_not_count_twice() -> None:
+    with chain_network(planner="fixed:0") as network:
+        phases(network, "plan", "plan")
+        (order,) = (each for each in network.servers[0].orders() if each.device == 0)
+        (answer,) = answer_orders([(network.devices[0], sent(replace(order, offload_to=-1)))], "auto", 10)
+        reply = read_reply(answer)
+        assert isinstance(reply, SignedReply)
+        phases(network, "train", "train")
+        network.node.submit(reply.transaction)
+        phases(network, "close", "seal")
+        replayed = network.replayed(1)
+        assert {g.node for g in replayed.counted} == {"server 0", *(f"device {n}" for n in range(1, 6))}
+        assert sum(g.samples for g in replayed.counted) == sum(network.record(1).plan.samples)
+        assert replayed.refused == (("device 0", "wrong-weight"),)
+        assert replayed.offences == ()
+
+
+@pytest.mark.parametrize(("samples", "refused"), [(40, []), (41, ["device 3"]), (80, ["device 3"])])
+def test_an_offloader_whose_data_the_server_does_not_count_may_train(
+    sealed: ChainNetwork, samples: int, refused: list[str]
+) -> None:
+    """Devices 0 and 3 were to offload to server 0; device 3 posts, so there is room for 40 samples at the server."""
+    record, key = sealed.record(2), sealed.key(0)
+    plan = replace(record.plan, assignment=(0, -1, -1, 0, -1, -1))
+    planned = with_payload(record, contract.PLAN, plan.payload)
+    weighed = [
+        replace(post, arguments=replace(post.arguments, arguments={**post.arguments.arguments, "samples": samples}))
+        if post.slot == contract.GRADIENT and post.sender == key
+        else post
+        for post in posts_of(planned)
+    ]
+    found = admitted_gradients(type(record).of(2, weighed), sealed.articles)
+    assert [sealed.articles.network.name(sender) for sender in found.refused] == refused
+    assert {error.reason for error in found.refused.values()} <= {"wrong-weight"}
+
+
+def test_a_server_whose_gradient_comes_late_does_not_make_a_list_with_its_offloaders_a_wrong_one(
+    sealed: ChainNetwork,
+) -> None:
+    """Device 3 did not hand over and trained; then server 0 posts, to some nodes, that it counts device 3's data."""
+    record, articles = sealed.record(2), sealed.articles
+    key, device = sealed.key(0), sealed.articles.network.devices[3]
+    plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))  # device 3 trained, as the ledger has it
+    full = with_payload(record, contract.PLAN, plan.payload)
+    early = type(record).of(2, [p for p in posts_of(full) if (p.slot, p.sender) != (contract.GRADIENT, key)])
+    seen = admitted_gradients(early, articles)
+    accepted = tuple(seen.good[sender].transaction_hash for sender in sorted(seen.good))
+    late = admitted_gradients(full, articles)
+    assert late.refused[device.address].reason == "wrong-weight"
+    leaders = closed_gradients(with_close(early, accepted), articles, seen)
+    others = closed_gradients(with_close(full, accepted), articles, late)
+    assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted]
+    assert device.address in {g.sender for g in others.counted}
+    assert [g.node for g in others.omitted] == ["server 0"]  # as any gradient that the leader did not have
+
+
+def test_a_list_that_counts_data_at_the_device_and_at_its_server_is_refused(sealed: ChainNetwork) -> None:
+    record, articles = sealed.record(2), sealed.articles
+    plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))
+    forged = with_payload(record, contract.PLAN, plan.payload)
+    with pytest.raises(ReplayError, match="round 2: the closed list counts data of a device and at the server"):
+        closed_gradients(forged, articles, admitted_gradients(forged, articles))
+
+
+# --- posts ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_post_with_the_same_digest_is_no_conflict_and_does_not_save_a_liar() -> None:
+    """Its evidence would be refused by the registry, and the flag for the lie itself would never be posted."""
+    with chain_network() as network:
+        liar = next(m for m in range(3) if m != network.leader)
+        network.servers[liar].conduct = only("iterate", lambda x: x + np.int32(1000))
+        phases(network, "plan", "gossip")
+        ledger = ledger_of(network, liar)
+        post = ledger.posts(1, contract.ITERATE + 2)[network.key(liar)]
+        with pytest.raises(RevertedError):
+            ledger._send("iterate", 1, 2, post.digest, 0, post.payload[:-1] + b"\x07")
+        assert list(ledger.conflicts()) == []
+        phases(network, "verify", "seal")
+        name = network.articles.network.name
+        assert {(name(o.offender), o.kind) for o in network.replayed(1).offences} == {(f"server {liar}", "iterate")}
+        assert network.servers[0].standing.excluded == (network.articles.network.servers[liar],)
+
+
+def in_chunks(ledger: LocalLedger) -> Callable[[int, bytes], bytes]:
+    """How a leader that wants to be rid of the devices would publish: by chunks, though one post would do."""
+
+    def submit_model(round_: int, payload: bytes) -> bytes:
+        ledger._send("chunk", round_, contract.MODEL, 0, payload)
+        return ledger._send("model", round_, bytes(keccak(payload)), 1, b"")
+
+    return submit_model
+
+
+def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    with chain_network() as network:
+        leader = network.leader
+        ledger = network.board(leader)._ledgers[network.servers[leader].address]
+        assert isinstance(ledger, LocalLedger)
+        monkeypatch.setattr(ledger, "submit_model", in_chunks(ledger))
+        first, second = network.run(2)
+        assert network.calls(1)[-2:] == ["chunk", "model"]
+        for report in (first, second):
+            assert (report.training_nodes, report.refused, report.offences) == (6, (), ())
+
+
+def test_a_flag_that_cannot_be_posted_does_not_end_the_round(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(self: LedgerBoard, *arguments: Any) -> None:
+        raise LedgerError("the pool is full")
+
+    monkeypatch.setattr(LedgerBoard, "submit_flag", full)
+    with chain_network() as network:
+        liar = next(m for m in range(3) if m != network.leader)
+        network.servers[liar].conduct = only("iterate", lambda x: WITHHELD)
+        (report,) = network.run()
+        assert {o.offender for o in report.offences} == {f"server {liar}"}
+        assert (report.excluded, network.node.head.block_number) == ((), 2)
+    assert "cannot flag" in caplog.text
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def checker_of(network: ChainNetwork, round_: int) -> tuple[RoundChecker, RoundBody]:
+    """A node's checker that has replayed a round already, and that round."""
+    before = model_in(network.block(round_ - 1), network.articles)
+    checker = RoundChecker(network.articles, lambda parent: Before(before))
+    body = body_of(network.block(round_), network.node)
+    checker(body)
+    assert checker.find(body) is not None
+    return checker, body
+
+
+def test_the_same_transactions_with_other_statuses_are_replayed_anew(sealed: ChainNetwork) -> None:
+    checker, body = checker_of(sealed, 2)
+    is_close = [post.call is not None and post.call.name == "close" for post in body.posts]
+    other = replace(body, statuses=tuple(0 if close else 1 for close in is_close))
+    assert checker.find(other) is None
+    with pytest.raises(RoundRefusedError, match="round 2 is not closed"):
+        checker(other)
+
+
+def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_over(sealed: ChainNetwork) -> None:
+    _, body = checker_of(sealed, 2)
+    stranger = b"\x05" * 20
+    posts = tuple(
+        replace(post, sender=stranger) if post.call is not None and post.call.name == "model" else post
+        for post in body.posts
+    )
+    checker = RoundChecker(sealed.articles, lambda parent: Before(sealed.model(1)))
+    with pytest.raises(RoundRefusedError, match=f"found 0x{'05' * 20}, expected a server of the founding"):
+        checker(replace(body, header=replace(body.header, coinbase=stranger), posts=posts))
+
+
+def test_a_node_knows_from_its_chain_what_a_round_starts_from() -> None:
+    with chain_network(attack="iterate-noise@2:server=2,step=1") as network:
+        reports = network.run(3)
+        checker = RoundChecker(network.articles, history := NodeHistory(network.articles))
+        history.follow(network.node, checker)
+        found = [history(network.header(round_)) for round_ in range(4)]
+        assert [each.divergence for each in found] == [0.0, *(report.divergence for report in reports)]
+        liar = (network.articles.network.servers[2],)
+        assert [each.excluded for each in found] == [(), (), liar, liar]
+        for round_, each in enumerate(found):
+            assert each.model.tobytes() == network.model(round_).tobytes()
+
+
+def test_a_node_reads_who_is_excluded_from_the_branch_that_a_block_is_on(sealed: ChainNetwork) -> None:
+    """Nobody is excluded on the branch that the node follows; on the one that it is shown, server 2 is."""
+    with chain_network(attack="iterate-noise@1:server=2,step=1") as other:
+        other.run()
+        assert other.header(0).hash == sealed.header(0).hash
+        shown = other.block(1)
+    node = follower(sealed, checked=True)
+    newest = sealed.block(2)
+    for block in (shown, newest):
+        node.import_block(encode_block(block.header, block.transactions))
+    assert node.head == newest.header
+    history = NodeHistory(sealed.articles)
+    history.follow(node, RoundChecker(sealed.articles, history))
+    assert history(shown.header).excluded == (sealed.articles.network.servers[2],)
+    assert history(newest.header).excluded == ()
+    node.close()
