@@ -15,8 +15,8 @@ from bfl.experiments.trials import Line, Trial, trial_on, tried
 
 COLUMNS = ["figure", "partition", "scheme", "quantity", "round", "mean", "low", "high", "seeds"]
 NOTES = (
-    f"Noise of standard deviation σ = η b M ϖ = {SIGMA:g} in the model (the paper does not give its ϖ; this one makes "
-    f"traditional FL lose about what the paper reports). With consensus, server {VICTIM}, the middle of the line, adds "
+    f"Noise of standard deviation σ = η b M ϖ = {SIGMA:g} in the model (the paper does not give its ϖ; this is "
+    f"our specification's). With consensus, server {VICTIM}, the middle of the line, adds "
     f"it to its iterate of step {STEP} of 5.",
     "A drop is the accuracy of the honest run of the same seed in that round less that of the attacked run: the two "
     "are the same run up to the round before, which is checked. The second round's drop is that of a run attacked in "

@@ -59,7 +59,7 @@ def _numbers(drops: Drops, dataset: str) -> list[Finding]:
     found = [
         Finding(
             f"{traditional.label} drops by {said:g} %, IID",
-            f"{whole:.2f} points; its ϖ is not given, ours was chosen to fit",
+            f"{whole:.2f} points; its ϖ is not given, ours is that of our specification",
             INCOMPARABLE,
         )
     ]
