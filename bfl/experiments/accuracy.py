@@ -1,7 +1,7 @@
 """Figures of accuracy and loss over the rounds: the schemes, and the rounds of consensus."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bfl.experiments import accuracy_claims
@@ -9,7 +9,7 @@ from bfl.experiments.accuracy_claims import Ends, Key
 from bfl.experiments.bench import Bench
 from bfl.experiments.curves import PARTITIONS, Curve, accuracy, curve, end, loss, seeds_told, told
 from bfl.experiments.figure import Figure, Finding, Result, Table
-from bfl.experiments.images import Images
+from bfl.experiments.images import Images, OnImages
 from bfl.experiments.panels import draw_accuracy
 from bfl.experiments.trials import Line, trial_on, tried
 
@@ -38,7 +38,7 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class AccuracyFigure:
+class AccuracyFigure(OnImages):
     """Contestants learn from the same shares, IID and non-IID."""
 
     name: str
@@ -47,14 +47,6 @@ class AccuracyFigure:
     claims: Callable[[Ends, Ends, str], list[Finding]]
     notes: tuple[str, ...] = ()
     images: Images = Images()
-
-    def on(self, dataset: str, data_dir: str) -> Figure:
-        """The same on other images."""
-        return replace(self, images=self.images.on(dataset, data_dir))
-
-    def check(self) -> None:
-        """The images are there."""
-        self.images.found()
 
     def measured(self, bench: Bench) -> Result:
         """Run every contestant with every seed on both partitions."""

@@ -1,7 +1,7 @@
 """Convergence, measured: spectral radii, the divergence of real rounds, consensus errors against their bound."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from bfl.experiments.bench import Bench
 from bfl.experiments.convergence_claims import convergence_claims
 from bfl.experiments.curves import PARTITIONS, Curve, curve, seeds_told, spread_of
 from bfl.experiments.figure import Figure, Result, Table
-from bfl.experiments.images import Images
+from bfl.experiments.images import Images, OnImages
 from bfl.experiments.mixing import MIXERS, SHOWN_STEPS, SIZES, XIS, Key, Mixed, error_bound
 from bfl.experiments.mixing_pictures import draw_convergence
 from bfl.experiments.trials import trial_on, tried
@@ -35,19 +35,11 @@ COLUMNS = ["figure", "quantity", "graph", "servers", "weights", "partition", "x"
 
 
 @dataclass(frozen=True)
-class ConvergenceFigure:
+class ConvergenceFigure(OnImages):
     """Quantities of "Convergence Analysis"."""
 
     name: str = "convergence"
     images: Images = Images()
-
-    def on(self, dataset: str, data_dir: str) -> Figure:
-        """The same on other images."""
-        return replace(self, images=self.images.on(dataset, data_dir))
-
-    def check(self) -> None:
-        """The images are there."""
-        self.images.found()
 
     def measured(self, bench: Bench) -> Result:
         """Run both partitions, take the last aggregates, and mix them on every graph."""

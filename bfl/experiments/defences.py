@@ -9,7 +9,7 @@ from bfl.experiments.catches import DEVICES, SERVER, Catch, caught, defence_clai
 from bfl.experiments.curves import PARTITIONS, accuracy, end, gap, seeds_told, told
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import Figure, Result, Table
-from bfl.experiments.images import Images
+from bfl.experiments.images import Images, OnImages
 from bfl.experiments.panels import draw_bars
 from bfl.experiments.trials import Line, Trial, trial_on, tried
 
@@ -72,19 +72,11 @@ class Case:
 
 
 @dataclass(frozen=True)
-class DefencesFigure:
+class DefencesFigure(OnImages):
     """All attacks, one run each."""
 
     name: str = "defences"
     images: Images = Images()
-
-    def on(self, dataset: str, data_dir: str) -> Figure:
-        """The same on other images."""
-        return replace(self, images=self.images.on(dataset, data_dir))
-
-    def check(self) -> None:
-        """The images are there."""
-        self.images.found()
 
     def measured(self, bench: Bench) -> Result:
         """Run every case honestly and attacked."""

@@ -1,7 +1,8 @@
 """What federated figures learn from, and whether it is there."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Self, cast
 
 from bfl.errors import BflError
 
@@ -49,3 +50,18 @@ class Images:
         except DataError as error:
             raise MissingDataError(" ".join(str(error).split())) from error
         return place
+
+
+class OnImages:
+    """A figure that is measured by federated runs: a dataclass with a field `images`."""
+
+    images: Images
+
+    def on(self, dataset: str, data_dir: str) -> Self:
+        """The same on other images."""
+        other: Any = self
+        return cast(Self, replace(other, images=self.images.on(dataset, data_dir)))
+
+    def check(self) -> None:
+        """The images are there."""
+        self.images.found()

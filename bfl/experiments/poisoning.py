@@ -1,13 +1,13 @@
 """The paper's attack: a server adds noise to its iterate at consensus step 3 of two rounds."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from bfl.experiments.bench import Bench
 from bfl.experiments.curves import PARTITIONS, Curve, accuracy, curve, drop, over_seeds, seeds_told, told
 from bfl.experiments.figure import Figure, Result, Table
-from bfl.experiments.images import Images
+from bfl.experiments.images import Images, OnImages
 from bfl.experiments.panels import draw_attack
 from bfl.experiments.poisoning_claims import Drops, Named, attack_claims
 from bfl.experiments.sides import REFERENCE, SERVERS, SIDES, SIGMA, STEP, VICTIM, Side
@@ -42,20 +42,12 @@ class Trio:
 
 
 @dataclass(frozen=True)
-class AttackFigure:
+class AttackFigure(OnImages):
     """Four schemes under the same attack."""
 
     name: str
     title: str
     images: Images = Images()
-
-    def on(self, dataset: str, data_dir: str) -> Figure:
-        """The same on other images."""
-        return replace(self, images=self.images.on(dataset, data_dir))
-
-    def check(self) -> None:
-        """The images are there."""
-        self.images.found()
 
     def measured(self, bench: Bench) -> Result:
         """Run every scheme honestly and attacked."""
