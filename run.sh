@@ -88,7 +88,8 @@ test)
     printf '== mypy\n'
     "$venv/bin/mypy"
     printf '== pytest\n'
-    exec "$venv/bin/python" -m pytest "$@"
+    # One worker per core, each with one thread of torch: they would fight for the cores otherwise.
+    OMP_NUM_THREADS=1 exec "$venv/bin/python" -m pytest -n auto --dist loadfile "$@"
     ;;
 "")
     set_up simulation

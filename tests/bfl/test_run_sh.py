@@ -164,7 +164,8 @@ def test_the_whole_check_is_ruff_then_mypy_then_pytest(project: Path) -> None:
     set_up(project, "simulation,ray,dev")
     done = run(project, "test", "-k", "grid")
     assert done.stdout.splitlines() == [
-        "== ruff", "ruff check .", "ruff format --check .", "== mypy", "mypy", "== pytest", "python -m pytest -k grid",
+        "== ruff", "ruff check .", "ruff format --check .", "== mypy", "mypy", "== pytest",
+        "python -m pytest -n auto --dist loadfile -k grid",
     ]  # fmt: skip
 
 

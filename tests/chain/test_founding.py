@@ -135,9 +135,9 @@ def test_what_the_registry_refuses_is_not_founded(wanted: Charter, reason: str) 
 
 def test_parameters_beyond_the_registrys_frame_are_refused() -> None:
     node = empty_node()
-    founded(empty_node(), charter(parameters=b" " * 16_384))
+    founded(empty_node(), charter(parameters=b" " * 262_144))
     with pytest.raises(RevertedError):
-        founded(node, charter(parameters=b" " * 16_385))
+        founded(node, charter(parameters=b" " * 262_145))
     assert node.head.block_number == 0
 
 
