@@ -1,5 +1,6 @@
 """Devices, servers and their chain put together on one machine, with whoever should misbehave."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,16 +35,15 @@ def assembled(
         for n, (share, wallet) in enumerate(zip(shares, wallets, strict=True))
     ]
     grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk)
-    try:
+    with ExitStack() as undo:
+        if hosting is not None:
+            undo.callback(hosting.close)
         federation = found_federation(grid, settings, dataset, network, clock, grid.train, hosting)
         for server in federation.servers:
             server.conduct = conduct_of(attacks, server.index, settings, server.network.name)
         if hosting is not None:
             hosting.admit(wallet for wallet in wallets if wallet is not None)
-    except BaseException:
-        if hosting is not None:
-            hosting.close()
-        raise
+        undo.pop_all()
     return federation, hosting
 
 

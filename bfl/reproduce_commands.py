@@ -58,7 +58,6 @@ def reproduce(
     Every figure is a picture, a CSV file and a page with the measurements and a verdict on each claim. Trained agents,
     finished runs and measured points are kept in the folder: after Ctrl-C the same command goes on.
     """
-    names = names_of(figure)
     budget = _budget(quick, seeds, retrain)
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     console = Console()
@@ -66,7 +65,7 @@ def reproduce(
     bench = Bench(folder, budget, Watch(console), _jobs(jobs))
     skipped: dict[str, str] = {}
     try:
-        results = _made(names, (dataset, data_dir), bench, command, skipped if figure == ALL else None)
+        results = _made(names_of(figure), (dataset, data_dir), bench, command, skipped if figure == ALL else None)
     except KeyboardInterrupt:
         console.print(f"Interrupted. Go on with: {command}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None

@@ -4,7 +4,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -125,14 +125,13 @@ def _resumed_on_chain(
     federation, hosting = assembled(settings, dataset, shares, network, folder.path)
     if hosting is None:
         raise RunFolderError(f"{folder.path} has no chain")
-    try:
+    with ExitStack() as undo:
+        undo.callback(hosting.close)
         _check_rounds_left(folder, federation.round, settings.rounds.rounds)
         folder.write_settings(settings)
         for round_ in range(folder.cut_metrics(federation.round) + 1, federation.round + 1):
             folder.append_metrics(recovered_report(federation, hosting.nodes[0], hosting.checkers[0], round_))
-    except BaseException:
-        hosting.close()
-        raise
+        undo.pop_all()
     wall_s = sum(sum(line["seconds"].values()) for line in folder.metrics())
     return Simulation(federation, folder, shares, network, environment, wall_s, hosting)
 

@@ -14,6 +14,8 @@ from eth_hash.auto import keccak
 from chain.errors import ContractError, LedgerError, NotRegistryCallError
 
 CHUNK_BYTES = 96 * 1024
+TERMS_BYTES = 6 * 32
+"""Of the arguments of the registry's creation"""
 _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
 _GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up

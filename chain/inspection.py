@@ -14,7 +14,7 @@ from eth_hash.auto import keccak
 
 from chain.archive import Archive
 from chain.consensus import Post, check_header, check_order, read_post
-from chain.contract import Call, address_in, build, decode_log
+from chain.contract import TERMS_BYTES, Call, address_in, build, decode_log
 from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
 from chain.genesis import Genesis
 from chain.headers import Header
@@ -26,7 +26,6 @@ _FOUNDS = ("register", "chunk", "found")
 _LEADS = ("plan", "close", "model")
 _SERVES = (*_LEADS, "iterate", "flag", "flag_equivocation", "endorse", "vote")
 _NEEDS = {"gradient": "plan", "close": "plan", "iterate": "close", "model": "close"}
-_TERMS_BYTES = 6 * 32  # arguments of the registry's creation
 
 
 @dataclass
@@ -123,10 +122,10 @@ class Inspector:
 
     def _read_terms(self, creation: bytes) -> None:
         """Term cap and turn are arguments 2 and 3. Another contract could accept, exclude and register anybody."""
-        code, terms = creation[:-_TERMS_BYTES], creation[-_TERMS_BYTES:]
+        code, terms = creation[:-TERMS_BYTES], creation[-TERMS_BYTES:]
         if code.hex() not in {each.removeprefix("0x") for each in build()["bytecode"].values()}:
             raise InspectionError("the registry is none of this version's; audit the chain with the one it was made by")
-        words = [int.from_bytes(terms[i : i + 32], "big") for i in range(0, _TERMS_BYTES, 32)]
+        words = [int.from_bytes(terms[i : i + 32], "big") for i in range(0, TERMS_BYTES, 32)]
         self._terms = (words[1], words[2])
 
     def _check_role(self, name: str, sender: bytes, header: Header) -> None:

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from chain.conflicts import is_conflict
 from chain.consensus import Post, next_difficulty, read_post
-from chain.contract import Call, call_gas
+from chain.contract import call_gas
 from chain.errors import (
     ChainError,
     NonceError,
@@ -26,7 +27,6 @@ MAX_POOL_TRANSACTIONS = 4096
 _ENVELOPE_BYTES = 8192
 _FOUNDING_BYTES = 8 << 20
 _KEPT_CONFLICTS = 64
-_SLOTTED = ("plan", "gradient", "close", "iterate", "model")  # what the registry takes as evidence
 _PAYLOAD_BYTES = 7  # in what `settings` returns
 
 
@@ -208,11 +208,9 @@ class Pool:
             raise PoolFullError(f"0x{post.sender.hex()} has used {mine} gas of its share of {share} in this block")
 
     def _note_conflict(self, post: Post) -> None:
-        if post.call is None or post.call.name not in _SLOTTED:
-            return
         noted = {first.hash for first, _ in self.conflicts}
         for entry in self._entries.values():
-            if entry.post.transaction.hash not in noted and _is_conflict(entry.post, post):
+            if entry.post.transaction.hash not in noted and is_conflict(entry.post, post):
                 self.conflicts = [*self.conflicts, (entry.post.transaction, post.transaction)][-_KEPT_CONFLICTS:]
 
     def drop(self, transaction_hash: bytes) -> bool:
@@ -283,19 +281,6 @@ def _body(posts: list[Post], outcomes: list[Outcome], execution: Execution) -> B
     for outcome in outcomes:
         receipts.append(outcome.receipt(receipts[-1].gas_used if receipts else 0))
     return Body(tuple(posts), tuple(receipts), execution)
-
-
-def _is_conflict(left: Post, right: Post) -> bool:
-    """Whether one sender says two things in one slot; the same thing sent again is no lie."""
-    if left.sender != right.sender or left.place[:2] != right.place[:2] or left.call is None or right.call is None:
-        return False
-    same_slot = left.call.name == right.call.name and left.call["round"] == right.call["round"]
-    return same_slot and _said(left.call) != _said(right.call)
-
-
-def _said(call: Call) -> dict[str, object]:
-    """What a post says; its payload is named by its digest."""
-    return {name: value for name, value in call.arguments.items() if name != "payload"}
 
 
 def _is_over(post: Post, head: Header) -> bool:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
@@ -14,11 +15,10 @@ from chain.genesis import Genesis
 from chain.proof import ModelProof, ProvenModel, check_model
 from chain.turns import Membership
 from clients.errors import OrderError
-from clients.models import Vector
 from clients.orders import LedgerTerms, Order
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # itself a key of the cache below
 class Chain:
     """What a device knows of its network without asking: the rules, the members, the founding block and its model."""
 
@@ -62,7 +62,7 @@ class Wallet:
         proven = proven_model(order.proof, self.known_hash, self._chain)
         if proven.round != order.round - 1:
             raise OrderError(f"order: found a proof of model {proven.round}, expected {order.round - 1}")
-        if proven.digest != _posted_digest(order.model_digest, self._chain.sizes, _Model(order.model)):
+        if proven.digest != _posted_digest(order.model.astype("<f4").tobytes(), self._chain.sizes):
             raise OrderError("order: the model is not the one that is proven")
         if order.ledger is not None and order.ledger.base_model != proven.digest.hex():
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
@@ -96,24 +96,11 @@ class Proven:
     block_hash: bytes
 
 
-@dataclass(frozen=True, eq=False)
-class _Model:
-    """A model that its sha256 names: whatever the cache compares, it is not this."""
-
-    values: Vector
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Model)
-
-    def __hash__(self) -> int:
-        return 0
-
-
 @functools.lru_cache(maxsize=8)
-def _posted_digest(_name: str, sizes: tuple[int, ...], model: _Model) -> bytes:
+def _posted_digest(values: bytes, sizes: tuple[int, ...]) -> bytes:
     """The digest that a model has on the ledger, from its values: it may have travelled in chunks."""
     try:
-        return bytes(keccak(encode_floats(model.values, sizes, "fp32")))
+        return bytes(keccak(encode_floats(np.frombuffer(values, "<f4"), sizes, "fp32")))
     except ChainError as error:
         raise OrderError(f"order: the model cannot be posted: {error}") from error
 
@@ -121,27 +108,13 @@ def _posted_digest(_name: str, sizes: tuple[int, ...], model: _Model) -> bytes:
 def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> Proven:
     """Check a proof; `OrderError` says what is wrong. A process that is many devices checks the same bytes once."""
     try:
-        return _proven_model(proof, known_hash, _Same(chain))
+        return _proven_model(proof, known_hash, chain)
     except (ChainError, ValueError, RecursionError) as error:
         raise OrderError(f"order: the model is not proven: {error}") from error
 
 
-@dataclass(frozen=True, eq=False)
-class _Same:
-    """A key of the cache: the very same object."""
-
-    chain: Chain
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.chain is self.chain
-
-    def __hash__(self) -> int:
-        return id(self.chain)
-
-
 @functools.lru_cache(maxsize=8)
-def _proven_model(proof: bytes, known_hash: bytes, same: _Same) -> Proven:
-    chain = same.chain
+def _proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> Proven:
     given = ModelProof.from_json(json.loads(proof))
     found: ProvenModel = check_model(given, known_hash, chain.genesis, chain.membership)
     known = next(header for header in given.headers if header.hash == known_hash)

@@ -11,7 +11,7 @@ from typing import Any
 from chain import contract
 from chain.archive import Archive
 from chain.consensus import Post
-from chain.contract import RegistryTerms, deployment
+from chain.contract import TERMS_BYTES, RegistryTerms, deployment
 from chain.documents import read_canonical_json
 from chain.errors import ChainError, CodecError
 from chain.genesis import Genesis
@@ -26,8 +26,6 @@ from edge_servers.errors import EdgeError, FederationError
 from edge_servers.graph import consensus_weight, make_graph
 from edge_servers.record import RoundRecord, check_plan, text
 from edge_servers.replay import Before, Replayed, aggregates, replay_round
-
-_TERMS_BYTES = 6 * 32  # arguments of the registry's creation
 
 
 class AuditError(EdgeError):
@@ -198,7 +196,7 @@ def _check_terms(articles: Articles, creation: bytes) -> None:
         flag_window=rounds.flag_window,
         exclusion_rounds=rounds.exclusion_rounds,
     )
-    found, expected = creation[-_TERMS_BYTES:], deployment(0, terms)[-_TERMS_BYTES:]
+    found, expected = creation[-TERMS_BYTES:], deployment(0, terms)[-TERMS_BYTES:]
     if found != expected:
         raise AuditError(f"found a registry with terms 0x{found.hex()}, expected 0x{expected.hex()}: {terms}")
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -66,11 +67,11 @@ class ChainHosting:
     def open(self, network: Network, task: Task) -> tuple[Sequence[Station], Standing]:
         """Found the network, or go on with the chain that is in the folder."""
         articles = Articles(self._settings, network, tensors_of(task.architecture), task.like.sample_bytes)
-        try:
-            return self._opened(articles, model_payload(to_vector(task.architecture), articles))
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(self.close)
+            opened = self._opened(articles, model_payload(to_vector(task.architecture), articles))
+            undo.pop_all()
+        return opened
 
     def _opened(self, articles: Articles, model: bytes) -> tuple[Sequence[Station], Standing]:
         self.checkers = self._open_nodes(articles)
@@ -132,16 +133,13 @@ class ChainHosting:
 
     def _found(self, articles: Articles, model: bytes) -> None:
         rounds, network = self._settings.rounds, articles.network
-        homes = {bytes.fromhex(server[2:]): bytes.fromhex(server[2:]) for server in network.servers}
-        for device in network.devices:
-            homes[bytes.fromhex(device.address[2:])] = bytes.fromhex(network.servers[device.home][2:])
         terms = RegistryTerms(
             term_cap=rounds.term_cap,
             turn_s=rounds.turn_s,
             flag_window=rounds.flag_window,
             exclusion_rounds=rounds.exclusion_rounds,
         )
-        charter = Charter(homes, articles.encode(), model, _payload_bytes(articles), terms)
+        charter = Charter(_homes(network), articles.encode(), model, _payload_bytes(articles), terms)
         found_network(web3_in_process(self.nodes[0]), self.account("founder", 0), charter)
 
     def _check_same(self, articles: Articles) -> None:
@@ -189,11 +187,16 @@ class ChainHosting:
         if articles is None or founding is None:
             raise FederationError("the network is not founded yet")
         rounds, network = self._settings.rounds, articles.network
-        homes = {bytes.fromhex(each[2:]): bytes.fromhex(each[2:]) for each in network.servers}
-        homes |= {bytes.fromhex(d.address[2:]): bytes.fromhex(network.servers[d.home][2:]) for d in network.devices}
-        membership = Membership(homes, rounds.term_cap, rounds.turn_s)
+        membership = Membership(_homes(network), rounds.term_cap, rounds.turn_s)
         model = model_in(founding, articles)
         return Chain(node.genesis, membership, founding.header.hash, vector_digest(model), articles.sizes)
+
+
+def _homes(network: Network) -> dict[bytes, bytes]:
+    """Home server of every participant; a server's is itself."""
+    servers = [bytes.fromhex(server[2:]) for server in network.servers]
+    devices = {bytes.fromhex(device.address[2:]): servers[device.home] for device in network.devices}
+    return {server: server for server in servers} | devices
 
 
 def _teller(others: Sequence[Node]) -> Callable[[str, bytes], None]:

@@ -224,9 +224,8 @@ def standing_of(node: Node, articles: Articles, checker: RoundChecker) -> Standi
     if head.block_number == FOUNDING_BLOCK:
         return Standing(0, model, head.hash)
     seal = seal_of(node, head, articles)
-    excluded = tuple(sorted(who for who, last in (seal.excluded or {}).items() if last > seal.round))
-    iterates = checker.replayed(body_of(block, node)).iterates
-    return Standing(seal.round, model, head.hash, seal.winner, reign_at(node, head), divergence(iterates[0]), excluded)
+    measured = divergence(checker.replayed(body_of(block, node)).iterates[0])
+    return Standing(seal.round, model, head.hash, seal.winner, reign_at(node, head), measured, seal.excluded_next)
 
 
 def body_of(block: Block, node: Node) -> RoundBody:

@@ -97,7 +97,8 @@ def read_gradient(post: Post, plan: Plan, articles: Articles) -> Gradient:
     name, server, samples, iterations = _weight(sender, plan, articles)
     call = post.arguments
     found = int(call["samples"]), int(call["iterations"])
-    if found != (samples, iterations) and not (name.startswith("server") and _is_part(found, samples, iterations)):
+    is_server = sender in articles.network.servers
+    if found != (samples, iterations) and not (is_server and _is_part(found, samples, iterations)):
         raise GradientRefusedError(
             "wrong-weight",
             f"found {found[0]} samples and {found[1]} iterations, expected {samples} and {iterations}",

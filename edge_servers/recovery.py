@@ -6,6 +6,7 @@ from chain.headers import Header
 from chain.node import Node
 from chain.rounds import RoundBody
 from clients.evaluation import Scores, evaluate_model
+from clients.models import Vector
 from edge_servers.aggregation import consensus_error, divergence
 from edge_servers.articles import Articles
 from edge_servers.block_record import FOUNDING_BLOCK, model_in, record_of
@@ -64,7 +65,7 @@ def recovered_report(federation: Federation, node: Node, checker: RoundChecker, 
         offloaded=sum(target != LOCAL for target in plan.assignment),
         latency=simulated_latency(draft, plan, server, federation.settings, seal.block_bytes),
         offences=_offences(record, derived, failed, articles.network),
-        excluded=tuple(index(each) for each in sorted(seal.excluded or {}) if (seal.excluded or {})[each] > round_),
+        excluded=tuple(map(index, seal.excluded_next)),
         failed_leaders=tuple(map(index, failed)),
         block=seal.block_hash.hex(),
         block_bytes=seal.block_bytes,
@@ -83,7 +84,7 @@ def _ranked(node: Node, parent: Header, articles: Articles, excluded: tuple[str,
 
 def _failed_leaders(ranked: list[str], seal: Seal, record: RoundRecord, derived: Replayed) -> list[str]:
     """Who came before the leader and was passed over; whoever the flags took out for something else was not."""
-    excluded = {server for server, last in (seal.excluded or {}).items() if last > seal.round}
+    excluded = set(seal.excluded_next)
     derivable = {(offence.offender, offence.slot) for offence in derived.offences}
     passed = {a.offender for a in record.accusations if a.slot in _LEADS and (a.offender, a.slot) not in derivable}
     earlier = ranked[: ranked.index(seal.leader)]
@@ -117,10 +118,10 @@ def _told(flag: Accusation, name: str) -> Accused:
     return Accused(name, what, None, f"{name} posted a {what} that the others refused")
 
 
-def _scores(federation: Federation, model: object, round_: int) -> Scores | None:
+def _scores(federation: Federation, model: Vector, round_: int) -> Scores | None:
     if not federation.is_evaluated(round_):
         return None
-    return evaluate_model(federation.servers[0].task.architecture, model, federation.dataset.test)  # type: ignore[arg-type]
+    return evaluate_model(federation.servers[0].task.architecture, model, federation.dataset.test)
 
 
 def _excluded(node: Node, number: int, servers: tuple[str, ...]) -> tuple[str, ...]:

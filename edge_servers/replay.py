@@ -150,11 +150,9 @@ def replayed_model(
     counted: Sequence[Gradient], x: FixedPoint, leader: int, model: Vector, articles: Articles
 ) -> Vector:
     """Eqs. 10-12: the model that a leader must publish."""
-    if not counted:  # a round in which nobody trained leaves the model as it was
-        return model
     eta, servers = articles.settings.training.learning_rate, len(articles.network.servers)
     scheme = SCHEMES[articles.settings.rounds.scheme]
-    return scheme.next_model(ClosedRound(leader, servers, model, counted, x, eta))
+    return scheme.model_after(ClosedRound(leader, servers, model, counted, x, eta))
 
 
 def iterate_payload(x: FixedPoint, articles: Articles) -> bytes:

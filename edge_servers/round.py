@@ -51,7 +51,7 @@ def train_on_offloaded(servers: Servers) -> None:
 
 def post_gradients(servers: Servers) -> None:
     """Everything that was collected goes to the board, by address; then who is out of it and why."""
-    collected = [(gradient.sender, server) for server in servers for gradient in server.current.collected]
+    collected = [(sender, server) for server in servers for sender in server.current.collected]
     for sender, server in sorted(collected, key=lambda each: each[0]):
         server.post_gradient(sender)
     for server in servers:

@@ -46,6 +46,10 @@ class Scheme:
     """Whether the leader publishes one model for all, or every server its own."""
     next_model: Callable[[ClosedRound], Vector]
 
+    def model_after(self, round_: ClosedRound) -> Vector:
+        """The model of a round; one in which nobody trained leaves it as it was."""
+        return self.next_model(round_) if round_.closed else round_.model
+
 
 def agreed_model(round_: ClosedRound) -> Vector:
     """Eqs. 11, 12 on the leader's agreed iterate (L13)."""

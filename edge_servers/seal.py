@@ -30,6 +30,11 @@ class Seal:
     """Servers that may not post, and their last round of it."""
     block_bytes: int = 0
 
+    @property
+    def excluded_next(self) -> tuple[str, ...]:
+        """Servers that may not post in the next round, by address."""
+        return tuple(sorted(who for who, last in (self.excluded or {}).items() if last > self.round))
+
 
 class Sealer(Protocol):
     """Ends rounds."""

@@ -123,12 +123,12 @@ class EdgeServer(Seat):
         if isinstance(admitted, DataReply):
             work.outgoing[device.index] = admitted
         else:
-            work.collected.append(admitted)
+            work.collected[admitted.sender] = admitted
 
     def post_gradient(self, sender: str) -> None:
         """Post what a training node of this cluster made, its own as its conduct has it."""
         work, slot = self.current, Slot(self.round, "gradient")
-        gradient = next(each for each in work.collected if each.sender == sender)
+        gradient = work.collected[sender]
         try:
             if sender == self.address:
                 self._publish(slot, gradient)
@@ -166,7 +166,7 @@ class EdgeServer(Seat):
         except GradientRefusedError as refused:
             work.refusals.append(Refusal(gradient.node, refused.reason, str(refused)))
         else:
-            work.collected.append(gradient)
+            work.collected[gradient.sender] = gradient
 
     def post_refusals(self) -> None:
         """Tell the leader who of this cluster is out, and why."""
@@ -241,15 +241,11 @@ class EdgeServer(Seat):
         """The leader's model for everyone, or every server's own (eqs. 11, 12)."""
         if self.scheme.one_model and not self.leads:
             return
-        work = self.current
-        model = self.standing.model
-        if work.closed:  # a round in which nobody trained leaves the model as it was
-            closed_round = ClosedRound(
-                self.index, len(self.network.servers), model, work.closed, work.iterates[-1],
-                self.settings.training.learning_rate,
-            )  # fmt: skip
-            model = self.scheme.next_model(closed_round)
-        self._publish(Slot(self.round, "model"), model)
+        work, eta = self.current, self.settings.training.learning_rate
+        closed_round = ClosedRound(
+            self.index, len(self.network.servers), self.standing.model, work.closed, work.iterates[-1], eta
+        )
+        self._publish(Slot(self.round, "model"), self.scheme.model_after(closed_round))
 
     def read_model(self, wait_s: float) -> None:
         """The model this server goes on with, if it follows from the round."""
@@ -277,7 +273,6 @@ class EdgeServer(Seat):
         seal = self.sealer.find(self.round)
         if seal is None:
             raise BoardError(f"round {self.round} is not sealed")
-        excluded = tuple(sorted(who for who, last in (seal.excluded or {}).items() if last > self.round))
         self.standing = Standing(
             round=self.round,
             model=self.current.model,
@@ -285,7 +280,7 @@ class EdgeServer(Seat):
             winner=seal.winner,
             reign=self.standing.reign.after(seal.leader),
             divergence=divergence(self.oversight.iterates(0)),
-            excluded=excluded,
+            excluded=seal.excluded_next,
         )
 
     def consensus_gap(self) -> float:

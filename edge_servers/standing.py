@@ -39,8 +39,8 @@ class Work:
     """Offloaded to this server, by device."""
     outgoing: dict[int, DataReply] = field(default_factory=dict)
     """Collected from its own devices, by device, for the server that the plan names."""
-    collected: list[Gradient] = field(default_factory=list)
-    """Gradients of this server's cluster, its own among them, before they are posted."""
+    collected: dict[str, Gradient] = field(default_factory=dict)
+    """Gradients of this server's cluster, its own among them, by sender, before they are posted."""
     refusals: list[Refusal] = field(default_factory=list)
     """Of this server's own cluster."""
     refused: tuple[Refusal, ...] = ()

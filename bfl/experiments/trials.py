@@ -158,10 +158,9 @@ def _run_in_processes(trials: Sequence[Trial], bench: Bench, hear: Callable[[int
                 for future in done:
                     future.result()
                 hear(counter.value)
-        except BaseException:
+        finally:  # after the last run neither does anything
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
-            raise
 
 
 def _begin_worker(counter: Any, stop: Any) -> None:

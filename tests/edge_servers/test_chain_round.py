@@ -184,14 +184,14 @@ def test_a_codec_changes_what_counts_and_by_how_much_it_may(codec: str, at_most:
     """The same training; what differs is what the ledger keeps of it, relative to the largest value."""
     with chain_network(codec=codec, planner="fixed:none") as network:
         network.run()
-        trained = {g.sender: g.values for server in network.servers for g in server.current.collected}
+        trained = {g.sender: g.values for server in network.servers for g in server.current.collected.values()}
         for sender, post in network.record(1).gradient_posts().items():
             kept = decode_floats(post.payload, network.articles.sizes)
             assert np.array_equal(kept, trained[sender])  # what a server reads is what everyone will read
     with chain_network(codec="fp32", planner="fixed:none") as exact:
         exact.run()
-        by_name = {g.node: g.values for server in exact.servers for g in server.current.collected}
-    by_codec = {g.node: g.values for server in network.servers for g in server.current.collected}
+        by_name = {g.node: g.values for server in exact.servers for g in server.current.collected.values()}
+    by_codec = {g.node: g.values for server in network.servers for g in server.current.collected.values()}
     for node, values in by_name.items():
         assert np.abs(by_codec[node] - values).max() <= at_most * np.abs(values).max()
 
