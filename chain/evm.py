@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from eth.abc import ComputationAPI, MessageAPI, StateAPI, TransactionContextAPI
+from eth.abc import ComputationAPI, MessageAPI, SignedTransactionAPI, StateAPI, TransactionContextAPI
 from eth.db.atomic import AtomicDBWriteBatch
 from eth.db.backends.base import BaseAtomicDB
 from eth.vm.forks.london.computation import LondonComputation
-from eth.vm.forks.london.state import LondonState
+from eth.vm.forks.london.state import LondonState, LondonTransactionExecutor
 from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedTransaction
+from eth.vm.message import Message
 
 from chain import limit_recursion
 from chain.store import Store
@@ -84,10 +85,29 @@ _Computation.opcodes = LondonComputation.opcodes | {
 }
 
 
+class _Executor(LondonTransactionExecutor):  # type: ignore[misc]
+    """London's executor without its debug line, which hashes all calldata even when nobody logs."""
+
+    def build_evm_message(self, transaction: SignedTransactionAPI) -> MessageAPI:
+        if not transaction.to:  # a contract's creation: rare
+            return super().build_evm_message(transaction)
+        self.vm_state.delta_balance(transaction.sender, -transaction.gas * self.vm_state.get_gas_price(transaction))
+        self.vm_state.increment_nonce(transaction.sender)
+        return Message(
+            gas=transaction.gas - transaction.intrinsic_gas,
+            to=transaction.to,
+            sender=transaction.sender,
+            value=transaction.value,
+            data=transaction.data,
+            code=self.vm_state.get_code(transaction.to),
+        )
+
+
 class ChainState(LondonState):  # type: ignore[misc]
     """London's state; `saw_block` is set once code looked at time, coinbase or difficulty."""
 
     computation_class = _Computation
+    transaction_executor_class = _Executor
     saw_block = False
 
     def delta_balance(self, address: bytes, delta: int) -> None:
