@@ -156,6 +156,8 @@ def verify_proof(folder: Path, trusted: bytes | None = None) -> Proven:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, once every file has the digest it names and no other file is there."""
+    if not folder.is_dir():
+        raise BflError(f"there is no folder {folder}; expected one that `bfl audit proof` made")
     try:
         content = read_canonical_json((folder / MANIFEST).read_bytes())
         present = {path.name for path in folder.iterdir()} - {MANIFEST}

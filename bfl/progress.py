@@ -87,7 +87,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         rows[f"latency, {kind}"] = f"T {terms['T']:.2f} s, T_wall {terms['T_wall']:.2f} s per round (simulated)"
     if summary["blocks"]:
         rows["offences"] = f"{summary['offences']} found"
-        rows["chain"] = f"{summary['blocks']} blocks, head 0x{summary['head'][:16]}..."
+        rows["chain"] = f"{summary['blocks']} sealed rounds, head 0x{summary['head'][:16]}..."
     for name, value in rows.items():
         table.add_row(name, value)
     return table

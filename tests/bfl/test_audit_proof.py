@@ -272,3 +272,10 @@ def test_a_chain_of_another_kind_cannot_be_proven(command: Command, tmp_path: Pa
     write_proof(found, inspect_chain(found), 2, tmp_path / "all the same")
     with pytest.raises(AuditError, match="the founding parameters name no such network"):
         verify_proof(tmp_path / "all the same")
+
+
+def test_a_folder_that_is_not_there_gives_exit_code_2(command: Command, tmp_path: Path) -> None:
+    answer = command("audit", "verify", str(tmp_path / "nowhere"))
+    assert answer.code == 2
+    assert "there is no folder" in answer.err
+    assert "bfl audit proof" in answer.err

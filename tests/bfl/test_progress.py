@@ -112,7 +112,7 @@ def test_the_table_at_the_end_tells_the_whole_run() -> None:
 def test_the_table_of_a_run_on_a_chain_tells_its_head_and_how_many_lied() -> None:
     table = shown_table(SUMMARY | {"scheme": "bfl", "offences": 3, "blocks": 4, "head": "ab" * 32})
     assert "3 found" in table
-    assert f"4 blocks, head 0x{'ab' * 8}..." in table
+    assert f"4 sealed rounds, head 0x{'ab' * 8}..." in table
 
 
 def test_a_run_without_any_round_has_a_table_too() -> None:
