@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.text import Text
 
 from bfl.chain_commands import Rpc, Run, opened, read_hash
-from bfl.command import Command
+from bfl.command import Command, this_program
 from bfl.errors import BflError
 from bfl.watch import wide_console
 
@@ -44,6 +44,8 @@ def check(
 
         wanted = None if round_ is None else _wanted_round(round_, archive.head().block_number - 1)
         started = time.perf_counter()
+        if not archive.head().block_number:
+            raise BflError("this chain is not founded: there is nothing to check yet")
         audit = _audit(archive, console)
         if execute:
             _execute(archive, audit.found, console)
@@ -127,6 +129,8 @@ def model(
         path = out or Path(f"model-{wanted}.pt")
         if path.exists():
             raise BflError(f"{path} exists; choose another file with --out")
+        if not path.parent.is_dir():
+            raise BflError(f"there is no folder {path.parent}; make it, or choose another file with --out")
         found = _audit(archive, console).found
         console.print(export_model(archive, found, wanted, path))
         print(f"model: {path}")
@@ -177,7 +181,7 @@ def proof(
             _round(audit, wanted)
         files = write_proof(archive, audit.found, wanted, out)
         console.print(pairs_table(f"proof of the model of round {wanted}", dict(files)))
-        print(f"check it with: bfl audit verify {out} --genesis {full(archive.genesis.header.hash)}")
+        print(f"check it with: {this_program()} audit verify {out} --genesis {full(archive.genesis.header.hash)}")
 
 
 @app.command(cls=Command)
@@ -189,7 +193,7 @@ def verify(
 ) -> None:
     """Derive a model again from a proof, without the chain. Exit code 1 and the place if anything does not fit."""
     console = wide_console()
-    trusted = read_hash(genesis) if genesis else None
+    trusted = read_hash(genesis, "genesis") if genesis else None
     with _verdict_of_misfits(console):
         from bfl.audit_tables import findings_table, proven_table, round_table
         from bfl.portable_proof import verify_proof

@@ -33,7 +33,8 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.by_kind.items())
     checked = "seals, links, signatures, roles, turns, digests"
     rows = {
-        "verdict": "everything fits" + (", executed again too" if executed else ""),
+        "verdict": ("everything fits" if derived else "what was checked fits, models could not be checked")
+        + (", executed again too" if executed else ""),
         "checked": checked + (", plans, models" if derived else "") + (", state roots" if executed else ""),
         "models": _models(audit),
         "network": f"chain {genesis.chain_id}, genesis {full(genesis.header.hash)}",
@@ -53,7 +54,7 @@ def _models(audit: Audit) -> str:
         return f"cannot be derived again: {printable(audit.obstacle)}"
     count, offences = len(audit.rounds), len(audit.findings)
     told = f"{count} of {count} rounds give their model again, bit for bit"
-    return told + (f"; {offences} offences and flags, listed below" if offences else "; nobody misbehaved")
+    return told + (f"; offences and flags: {offences}, listed below" if offences else "; nobody misbehaved")
 
 
 def findings_table(findings: Iterable[Finding], network: Network) -> Table:

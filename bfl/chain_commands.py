@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bfl.command import Command
+from bfl.config import TOKEN_VARIABLE
 from bfl.errors import BflError
 from bfl.watch import wide_console
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True, help="Read a chain: blocks, transactions, participants.")
 
-TOKEN_VARIABLE = "BFL_RPC_TOKEN"  # noqa: S105 - its name
 Run = Annotated[Path | None, typer.Argument(help="Run folder, or a chain.db.", show_default=False)]
 Rpc = Annotated[
     str,
@@ -40,14 +40,14 @@ def opened(run: Path | None, rpc: str) -> "closing[Archive]":
     return closing(open_archive(run, rpc, token()))
 
 
-def read_hash(text: str) -> bytes:
-    """A transaction's hash as it is written."""
+def read_hash(text: str, of: str = "transaction") -> bytes:
+    """A hash as it is written."""
     try:
         found = bytes.fromhex(text.removeprefix("0x"))
     except ValueError:
         found = b""
     if len(found) != 32:
-        raise BflError(f"found {text!r}, expected a transaction hash: 0x and 64 hexadecimal digits")
+        raise BflError(f"found {text!r}, expected a {of} hash: 0x and 64 hexadecimal digits")
     return found
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 
 from bfl import __version__, audit_commands, chain_commands, network_commands, policy_commands, reproduce_commands
-from bfl.command import Command
+from bfl.command import Command, this_program
 from bfl.config import all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
@@ -103,7 +103,7 @@ def simulate(
     console.print(summary_table(summary))
     _say_what_is_where(folder, summary["head"])
     if summary["status"] == "interrupted":
-        print(f"Interrupted after round {summary['rounds']}. Go on with: {_me()} simulate --resume {folder}")
+        print(f"Interrupted after round {summary['rounds']}. Go on with: {this_program()} simulate --resume {folder}")
         raise typer.Exit(130)
 
 
@@ -116,11 +116,6 @@ def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | 
         )
 
 
-def _me() -> str:
-    """How this program was called: by run.sh, which says so, or as bfl."""
-    return os.environ.get("RUN_SH", "bfl")
-
-
 def _default_folder(scheme: str, partition: str) -> Path:
     return Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{scheme}-{partition}"
 
@@ -130,7 +125,7 @@ def _say_what_is_where(folder: Path, head: str) -> None:
 
     print(f"metrics: {folder / 'metrics.jsonl'}   summary: {folder / 'summary.json'}   model: {folder / 'model.pt'}")
     if head:
-        print(f"chain: {folder / 'chain.db'}   head: 0x{head}   check it: {_me()} audit check {folder}")
+        print(f"chain: {folder / 'chain.db'}   head: 0x{head}   check it: {this_program()} audit check {folder}")
     if can_plot():
         print(f"plots: {folder / 'plots'}")
     else:

@@ -1,5 +1,6 @@
 """Commands that keep the help of their arguments, and say what to install where a part of the package is missing."""
 
+import os
 from typing import Any, get_type_hints
 
 import click
@@ -15,6 +16,11 @@ _CHAIN = (
 )  # fmt: skip
 _BASELINES = ("gymnasium", "stable_baselines3")
 _EXTRAS = dict.fromkeys(_NODE, "node") | dict.fromkeys(_CHAIN, "chain") | dict.fromkeys(_BASELINES, "baselines")
+
+
+def this_program() -> str:
+    """How it was called: by run.sh, which says so, or as bfl."""
+    return os.environ.get("RUN_SH", "bfl")
 
 
 class Command(TyperCommand):

@@ -15,6 +15,8 @@ from edge_servers.parameters import RoundParams, Settings
 
 PARAMS = (RoundParams, DataParams, TrainingParams)
 ENVIRONMENT_PREFIX = "BFL_"
+TOKEN_VARIABLE, PASSWORD_VARIABLE = "BFL_RPC_TOKEN", "BFL_KEY_PASSWORD"
+"""Secrets of a node: in the environment, but no settings of a run."""
 
 
 def all_fields() -> dict[str, "dataclasses.Field[Any]"]:
@@ -62,11 +64,15 @@ def read_toml(path: Path) -> dict[str, object]:
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
     """The settings in variables such as BFL_ROUNDS and BFL_DATA_DIR."""
-    return {
-        name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("_", "-"): value
-        for name, value in environment.items()
-        if name.startswith(ENVIRONMENT_PREFIX)
-    }
+    settings: dict[str, object] = {}
+    variables = {ENVIRONMENT_PREFIX + key.upper().replace("-", "_"): key for key in all_fields()}
+    for name, value in environment.items():
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in (TOKEN_VARIABLE, PASSWORD_VARIABLE):
+            continue
+        if name not in variables:
+            raise ConfigError(f"environment: no setting is called {name}{nearest(name, variables)}; unset it")
+        settings[variables[name]] = value
+    return settings
 
 
 def write_toml(settings: Settings, path: Path) -> None:

@@ -1,26 +1,31 @@
 """`bfl network ...`: parts of a real deployment. Here: keys, a genesis, and a chain node."""
 
+import errno
 import getpass
+import logging
 import os
 import re
 import secrets
 import signal
+import socket
+import sys
 import threading
 import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 from rich.console import Console
 
-from bfl.chain_commands import TOKEN_VARIABLE, token
+from bfl.chain_commands import token
 from bfl.command import Command
+from bfl.config import PASSWORD_VARIABLE, TOKEN_VARIABLE
 from bfl.errors import BflError
 
 app = typer.Typer(no_args_is_help=True, help="Run the system on real machines.")
-PASSWORD_VARIABLE = "BFL_KEY_PASSWORD"  # noqa: S105 - its name
 
 
 @app.command(cls=Command)
@@ -35,6 +40,8 @@ def key(out: Annotated[Path, typer.Argument(help="Key file to make (keystore v3)
 
 
 def _asked_password() -> str:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise BflError(f"found no terminal to ask for a password; set {PASSWORD_VARIABLE}, or run it in a terminal")
     try:
         password = getpass.getpass("password: ")
         if password == getpass.getpass("again: "):
@@ -72,12 +79,20 @@ def genesis(
         difficulty_rule=RETARGET if retarget else FIXED,
         block_s=block_s,
     )
+    _write_new(out, made.canonical_json() + "\n")
+    print(f"chain id {made.chain_id}, genesis hash 0x{made.header.hash.hex()}, registry 0x{made.registry.hex()}\n{out}")
+
+
+def _write_new(out: Path, text: str) -> None:
     try:
         with out.open("x", encoding="utf-8") as file:
-            file.write(made.canonical_json() + "\n")
+            file.write(text)
     except FileExistsError as error:
-        raise BflError(f"{out} exists; a genesis is never overwritten") from error
-    print(f"chain id {made.chain_id}, genesis hash 0x{made.header.hash.hex()}, registry 0x{made.registry.hex()}\n{out}")
+        raise BflError(f"{out} exists; a genesis is never overwritten; choose another --out") from error
+    except FileNotFoundError as error:
+        raise BflError(f"{out.parent} does not exist; make it, or choose another --out") from error
+    except OSError as error:
+        raise BflError(f"{out} cannot be written ({error.strerror}); choose another --out") from error
 
 
 @app.command(cls=Command)
@@ -101,15 +116,57 @@ def node(
     from chain.server import RpcServer, ServerParams
 
     stop = _stop_by_signal()
+    for each in peer or []:
+        _check_peer(each)
+    params = ServerParams(host, port, token(), requests_per_s=requests_per_s)
+    _check_can_listen(host, port)  # what can be refused is, before a database is made
     if host not in ("127.0.0.1", "localhost", "::1") and not token():
         print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
-    params = ServerParams(host, port, token(), requests_per_s=requests_per_s)  # refused before a database is made
+    _log_to_terminal()
     with closing(_opened(database, genesis_file)) as running:
         params = replace(params, max_request_bytes=_request_bytes(running, max_request_mb))
         with RpcServer(running, params) as url, Peers(running, peer or [], token()):
             _introduce(running, url, database)
             _watch(running, Console(), stop)
     print("stopped")
+
+
+def _check_peer(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, half an IPv6 address
+        is_address = False
+    if not is_address or re.search(r"\s", url):
+        raise BflError(f"found --peer {url!r}, expected http:// or https:// and a host, such as http://other:8545")
+
+
+def _check_can_listen(host: str, port: int) -> None:
+    """Raise unless the server will be able to answer there; it binds the same way."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except (OSError, UnicodeError, TypeError) as error:  # the last two: a name that no encoding takes
+            raise BflError(_why_not_listening(host, port, error)) from error
+
+
+def _why_not_listening(host: str, port: int, error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    if isinstance(error, (socket.gaierror, UnicodeError, TypeError)) or number == errno.EADDRNOTAVAIL:
+        return f"found --host {host!r}, expected an address of this machine: choose 127.0.0.1, or 0.0.0.0 for all"
+    if number == errno.EADDRINUSE:
+        return f"port {port} of {host} is taken; stop what uses it, or choose another --port (0 takes a free one)"
+    return (
+        f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', error)}); choose another --host or --port"
+    )
+
+
+def _log_to_terminal() -> None:
+    """Warnings of everybody; of peers also that one is back."""
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    logging.getLogger("chain.peers").setLevel(logging.INFO)
 
 
 def _introduce(running: Any, url: str, database: Path) -> None:
@@ -143,17 +200,22 @@ def _opened(database: Path, genesis_file: Path | None) -> Any:
     checker.node = opened
     if given is not None and given != opened.genesis:
         opened.close()
-        raise BflError(f"{database} is of chain {opened.genesis.chain_id}, {genesis_file} of chain {given.chain_id}")
+        raise BflError(
+            f"{database} is of chain {opened.genesis.chain_id}, {genesis_file} of chain {given.chain_id}; "
+            "leave out --genesis, or choose another --db"
+        )
     return opened
 
 
 def _read_genesis(path: Path) -> Any:
+    from chain.errors import StoreError
     from chain.genesis import read_genesis
 
     try:
         return read_genesis(path.read_text(encoding="utf-8"))
-    except UnicodeDecodeError as error:
-        raise BflError(f"{path} is no genesis: {error}") from error
+    except (UnicodeDecodeError, StoreError) as error:
+        found = str(error).removeprefix("genesis: ")
+        raise BflError(f"{path}: {found}; make one with `bfl network genesis`") from error
 
 
 def _stop_by_signal() -> threading.Event:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from bfl.command import this_program
 from bfl.errors import BflError
 from bfl.experiments.bench import QUICK, Bench, Budget
 from bfl.experiments.catalogue import ALL, ENTRIES, find_figure, names_of
@@ -60,6 +61,8 @@ def reproduce(
     """
     budget = _budget(quick, seeds, retrain)
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
+    if folder.exists() and not folder.is_dir():
+        raise BflError(f"--out: found the file {folder}, expected a folder")
     console = Console()
     command = _command(figure, quick, out, seeds, retrain, dataset, data_dir, jobs)
     bench = Bench(folder, budget, Watch(console), _jobs(jobs))
@@ -117,7 +120,7 @@ def _command(
 ) -> str:
     """What was typed, to be typed again."""
     valued = {"--out": out, "--seeds": seeds, "--dataset": dataset, "--data-dir": data_dir, "--jobs": jobs}
-    words = [os.environ.get("RUN_SH", "bfl"), "reproduce", figure, *["--quick"] * quick]
+    words = [this_program(), "reproduce", figure, *["--quick"] * quick]
     words += [word for option, value in valued.items() if value for word in (option, str(value))]
     return shlex.join([*words, *["--retrain"] * retrain])
 

@@ -113,14 +113,28 @@ class RunFolder:
 
     def cut_metrics(self, rounds: int) -> int:
         """Keep the whole lines of the first `rounds` rounds; returns how many there are."""
-        kept, size = 0, 0
+        lines = self._whole_lines()[:rounds]
+        os.truncate(self.metrics_path, sum(map(len, lines)))
+        return len(lines)
+
+    def _whole_lines(self) -> list[bytes]:
+        """The lines of rounds 1, 2, ... up to the first that is cut off or of another round."""
+        lines: list[bytes] = []
         with self.metrics_path.open("rb") as file:
             for line in file:
-                if kept == rounds or not _is_round(line, kept + 1):
+                if not _is_round(line, len(lines) + 1):
                     break
-                kept, size = kept + 1, size + len(line)
-        os.truncate(self.metrics_path, size)
-        return kept
+                lines.append(line)
+        return lines
+
+    def check_not_lost(self, name: str, at_most: int) -> None:
+        """Raise if more than `at_most` rounds are recorded though `name`, which made them count, has none."""
+        recorded = len(self._whole_lines())
+        if recorded > at_most:
+            raise RunFolderError(
+                f"{self.path} has metrics of {recorded} rounds, but {name} is missing or empty: put it back, "
+                "or start a new run"
+            )
 
     def metrics(self) -> list[dict[str, Any]]:
         """All recorded rounds."""
@@ -149,6 +163,7 @@ class RunFolder:
     def load_checkpoint(self) -> Checkpoint | None:
         """Where the run stands, or None before its first round. Metrics of an unfinished round are cut off."""
         if not self._checkpoint_path.exists():
+            self.check_not_lost(self._checkpoint_path.name, at_most=1)  # a kill may come between metrics and checkpoint
             os.truncate(self.metrics_path, 0)
             return None
         try:

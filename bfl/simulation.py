@@ -118,15 +118,19 @@ def _resumed_on_chain(
     environment: dict[str, Any],
 ) -> Simulation:
     """Where the chain stands is where the run stands; metrics of sealed rounds that were not written are made up."""
+    from chain.archive import DATABASE
     from edge_servers.recovery import recovered_report
 
-    if folder.metrics_path.stat().st_size and not (folder.path / "chain.db").exists():
-        raise RunFolderError(f"{folder.path} has metrics but no chain.db: its rounds are lost; start a new run")
+    database = folder.path / DATABASE
+    if not database.exists() or not database.stat().st_size:
+        folder.check_not_lost(DATABASE, at_most=0)
     federation, hosting = assembled(settings, dataset, shares, network, folder.path)
     if hosting is None:
         raise RunFolderError(f"{folder.path} has no chain")
     with ExitStack() as undo:
         undo.callback(hosting.close)
+        if not federation.round:
+            folder.check_not_lost(DATABASE, at_most=0)
         _check_rounds_left(folder, federation.round, settings.rounds.rounds)
         folder.write_settings(settings)
         for round_ in range(folder.cut_metrics(federation.round) + 1, federation.round + 1):

@@ -86,21 +86,29 @@ class Genesis:
 
 def read_genesis(text: str) -> Genesis:
     """A genesis from its JSON, unknown and missing keys named."""
+    known = {field.name: field for field in dataclasses.fields(Genesis)}
     try:
         content: Any = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise StoreError(f"the genesis is no JSON: {error}") from error
-    known = {field.name: field for field in dataclasses.fields(Genesis)}
-    if not isinstance(content, Mapping) or set(content) - set(known):
-        raise StoreError(f"found genesis {text[:200]!r}, expected the keys {', '.join(known)}")
+    if not isinstance(content, Mapping):
+        raise StoreError(f"genesis: found {text[:80]!r}, expected an object with the keys {', '.join(known)}")
+    _check_keys(content, known)
     for name, value in content.items():
         expected = str if known[name].type in (str, "str") else int
         if not isinstance(value, expected) or isinstance(value, bool):
             raise StoreError(f"genesis: found {name} = {value!r}, expected {expected.__name__}")
-    try:
-        return Genesis(**content)
-    except TypeError as error:
-        raise StoreError(f"the genesis is incomplete: {error}") from error
+    return Genesis(**content)
+
+
+def _check_keys(content: Mapping[str, Any], known: Mapping[str, dataclasses.Field[Any]]) -> None:
+    required = [name for name, field in known.items() if field.default is dataclasses.MISSING]
+    missing = ", ".join(name for name in required if name not in content)
+    unknown = ", ".join(repr(name) for name in content if name not in known)
+    found = [f"no {missing}"] * bool(missing) + [f"unknown keys {unknown:.200}"] * bool(unknown)
+    if found:
+        expected = f", expected only {', '.join(known)}" if unknown else ""
+        raise StoreError(f"genesis: found {' and '.join(found)}{expected}")
 
 
 def block_gas(calls: int, payload_bytes: int, frame_bytes: int) -> int:

@@ -5,10 +5,12 @@ import queue
 import threading
 from collections.abc import Sequence
 
+import requests
 from web3 import Web3
 
+from chain.archive import in_few_words
 from chain.connection import read_bytes, request, web3_over_http
-from chain.errors import ChainError, UnknownParentError
+from chain.errors import ChainError, NodeUnreachableError, UnknownParentError
 from chain.headers import Header
 from chain.node import Node
 
@@ -65,11 +67,17 @@ class Peers:
                 _log.debug("peer %s: %s", url, error)
 
     def _pull(self, url: str, web3: Web3) -> None:
+        trouble: type[Exception] | None = None
         while not self._stop.is_set():
             try:
                 self.fetch_from(web3)
             except ChainError as error:
-                _log.debug("peer %s: %s", url, error)
+                if not self._stop.is_set():
+                    trouble = _tell_trouble(url, error, trouble)
+            else:
+                if trouble is not None:
+                    _log.info("peer %s answers again", url)
+                trouble = None
             self._stop.wait(self._pull_s)
 
     def fetch_from(self, web3: Web3) -> int:
@@ -78,7 +86,10 @@ class Peers:
         missing: list[bytes] = []
         while self._node.header(header.hash) is None:
             if header.block_number == 0:
-                raise UnknownParentError("the peer is of another network: it has another genesis")
+                raise UnknownParentError(
+                    f"the peer is of another network: found genesis 0x{header.hash.hex()}, "
+                    f"expected 0x{self._node.genesis.header.hash.hex()}; leave it out, or start from its genesis"
+                )
             missing.append(header.hash)
             header = _header(web3, "0x" + header.parent_hash.hex(), header.block_number - 1)
         for count, block_hash in enumerate(reversed(missing)):
@@ -86,6 +97,14 @@ class Peers:
                 return count
             self._node.import_block(read_bytes(request(web3, "bfl_getRawBlock", "0x" + block_hash.hex())))
         return len(missing)
+
+
+def _tell_trouble(url: str, error: ChainError, before: type[Exception] | None) -> type[Exception]:
+    """Warn of a peer's trouble when it begins, not at every poll; returns its kind. A refusal is not an absence."""
+    kind = requests.HTTPError if isinstance(error.__cause__, requests.HTTPError) else type(error)
+    told = in_few_words(error) if isinstance(error, NodeUnreachableError) else error
+    _log.log(logging.DEBUG if kind is before else logging.WARNING, "peer %s: %s", url, told)
+    return kind
 
 
 def _header(web3: Web3, which: str, number: int | None = None) -> Header:

@@ -20,6 +20,7 @@ from edge_servers.parameters import Settings
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
 _NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "attack")
+_KEYS = ("settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
 Tensors = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -69,6 +70,9 @@ def read_articles(parameters: bytes) -> Articles:
     """The reverse of `Articles.encode`; `FederationError` says what is wrong."""
     try:
         content: Mapping[str, Any] = read_canonical_json(parameters)
+        missing = [key for key in _KEYS if key not in content]
+        if missing:
+            raise ValueError(f"found no {', '.join(missing)}")
         servers: Sequence[str] = content["servers"]
         devices = tuple(
             DeviceRecord(n, str(address), int(home), int(samples), Consent(consent))
@@ -83,7 +87,7 @@ def read_articles(parameters: bytes) -> Articles:
             raise ValueError("they would be written otherwise")
         return articles
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise FederationError(f"the founding parameters are not those of a network of ours: {error!r}") from error
+        raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
 
 
 def _check_network(network: Network) -> None:

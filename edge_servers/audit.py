@@ -128,7 +128,7 @@ class Auditor:
         except FederationError as error:
             if _claims_to_be_ours(parameters):
                 raise
-            self.obstacle = f"the founding parameters name no such network ({error.__cause__!r})"
+            self.obstacle = f"the founding parameters name no such network ({error.__cause__})"
             return
         _check_members(articles, found)
         _check_terms(articles, next(post.transaction.data for post in posts if post.call is None))

@@ -206,7 +206,8 @@ def _make_stage(part: str, text: str) -> Filter:
         return _Named(part, "", _PLAIN[name])
     if name not in _WITH_NUMBER:
         known = [*_PLAIN, *_WITH_NUMBER, "loss"]  # the last is the leader's: edge_servers/validation.py
-        raise ParameterError(f'filter: found "{text}", expected {", ".join(known)}{nearest(name, known)}')
+        expected = f"{', '.join(known)}, or some joined by +{nearest(name, known)}"
+        raise ParameterError(f'filter: found "{text}", expected {expected}')
     make = _WITH_NUMBER[name]
     return _Named(part, "krum" if name == "krum" else "", make(option, text) if colon else make(None, text))
 

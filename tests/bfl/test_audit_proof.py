@@ -274,6 +274,12 @@ def test_a_chain_of_another_kind_cannot_be_proven(command: Command, tmp_path: Pa
         verify_proof(tmp_path / "all the same")
 
 
+def test_a_genesis_hash_that_is_none_is_told(command: Command, proof: Path) -> None:
+    answer = command("audit", "verify", str(proof), "--genesis", "0x12")
+    assert answer.code == 2
+    assert "found '0x12', expected a genesis hash: 0x and 64 hexadecimal digits" in answer.err
+
+
 def test_a_folder_that_is_not_there_gives_exit_code_2(command: Command, tmp_path: Path) -> None:
     answer = command("audit", "verify", str(tmp_path / "nowhere"))
     assert answer.code == 2

@@ -240,7 +240,10 @@ def test_without_a_run_the_newest_one_with_a_chain_is_taken_and_named(
 def test_a_chain_of_another_kind_says_why_its_models_are_not_derived(command: Command, tmp_path: Path) -> None:
     story().write(tmp_path)
     found = rows(command("audit", "check", str(tmp_path)).out)
-    assert found["models"].startswith("cannot be derived again: the founding parameters name no such network")
+    told = (
+        "cannot be derived again: the founding parameters name no such network (found no settings, servers, devices, "
+    )
+    assert found["models"].startswith(told)
     for arguments in (["check", str(tmp_path), "--round", "1"], ["why", "server 1", str(tmp_path)]):
         answer = command("audit", *arguments)
         assert answer.code == 2

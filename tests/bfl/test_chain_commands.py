@@ -177,7 +177,7 @@ def test_participants_says_who_is_excluded_while_that_lasts(command: Command, tm
         (["show"], "name either a run folder (or its chain.db), or --rpc URL"),
         (["show", ".", "--rpc", "http://127.0.0.1:9"], "name either a run folder (or its chain.db), or --rpc URL"),
         (["show", "nowhere"], "nowhere does not exist; expected a run folder with a chain.db, or such a file"),
-        (["show", "."], ". has no chain.db: that run was made without a chain"),
+        (["show", "."], ". has no chain.db: expected a run of scheme bfl or bfl-no-consensus"),
         (["transaction", "0x12"], "found '0x12', expected a transaction hash: 0x and 64 hexadecimal digits"),
         (["transaction", "zz" * 32], f"found '{'zz' * 32}', expected a transaction hash: 0x and 64 hexadecimal digits"),
     ],

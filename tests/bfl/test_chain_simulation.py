@@ -226,12 +226,15 @@ def test_a_run_that_has_ended_is_not_resumed_and_says_why(whole: Path, tmp_path:
     assert go_on(tmp_path / "run", rounds=2) == metrics_without_seconds(whole)[:2]
 
 
-def test_a_run_with_metrics_and_without_its_chain_is_refused_and_left_alone(stopped: Path) -> None:
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_run_with_metrics_and_without_its_chain_is_refused_and_left_alone(stopped: Path, is_empty: bool) -> None:
     """Its metrics would be thrown away without a word."""
     for path in stopped.glob("chain.db*"):
         path.unlink()
+    if is_empty:
+        (stopped / "chain.db").touch()
     lines = (stopped / "metrics.jsonl").read_bytes()
-    with pytest.raises(RunFolderError, match=r"has metrics but no chain\.db: its rounds are lost; start a new run"):
+    with pytest.raises(RunFolderError, match=r"metrics of \d rounds, but chain\.db is missing or empty: put it back"):
         simulation.resume(stopped, None, False)
     gc.collect()
     assert (stopped / "metrics.jsonl").read_bytes() == lines

@@ -71,8 +71,13 @@ def test_an_unknown_key_of_a_toml_file_names_the_file_and_the_nearest_key(tmp_pa
 
 
 def test_an_unknown_variable_names_the_nearest_key() -> None:
-    with pytest.raises(ConfigError, match=r'^environment: unknown key "roudns" \(did you mean "rounds"\?\)$'):
+    message = 'environment: no setting is called BFL_ROUDNS (did you mean "BFL_ROUNDS"?); unset it'
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
         read_settings(environment={"BFL_ROUDNS": "3"})
+
+
+def test_the_secrets_of_a_node_are_no_settings() -> None:
+    assert read_settings(environment={"BFL_RPC_TOKEN": "a", "BFL_KEY_PASSWORD": "b"}) == read_settings()
 
 
 def test_an_unknown_flag_names_the_nearest_key() -> None:

@@ -246,7 +246,10 @@ def test_a_model_that_is_no_array_is_said_so(tmp_path: Path) -> None:
         (["--round", "6"], "block 7 has no model: round 6 was sealed without one"),
         (["--round", "7"], "found --round 7, the last sealed round is 6"),
         (["--round", "1", "--out", "chain.db"], "chain.db exists; choose another file with --out"),
-        (["--round", "1", "--out", "no/folder.pt"], "[Errno 2] No such file or directory: 'no/folder.pt'"),
+        (
+            ["--round", "1", "--out", "no/folder.pt"],
+            "there is no folder no; make it, or choose another file with --out",
+        ),
     ],
 )
 def test_a_refusal_is_one_line_and_leaves_no_file(
@@ -270,6 +273,15 @@ def test_a_chain_that_is_not_founded_has_no_model(command: Command, tmp_path: Pa
     Node.create(tmp_path / "chain.db", genesis(), now=Clock()).close()
     answer = command("audit", "model", str(tmp_path))
     assert (answer.code, answer.err) == (2, "error: this chain is not founded: it has no model\n")
+    answer = command("audit", "check", str(tmp_path))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "error: this chain is not founded: there is nothing to check yet\n"
+
+
+def test_a_folder_that_is_not_there_is_told_before_the_audit(command: Command, run: Path) -> None:
+    answer = command("audit", "model", str(run), "--out", "nowhere/model.pt")
+    assert answer.code == 2
+    assert answer.err == "error: there is no folder nowhere; make it, or choose another file with --out\n"
 
 
 def test_nothing_is_exported_from_a_chain_that_does_not_fit(command: Command, run: Path) -> None:

@@ -63,6 +63,7 @@ def test_a_key_is_made_that_its_password_opens(command: Command, folder: Path, m
 
 def test_the_password_is_asked_for_twice(command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     typed = iter([PASSWORD, PASSWORD, PASSWORD, "typo", "", ""])
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(getpass, "getpass", lambda _: next(typed))
     monkeypatch.setattr("chain.keys.save_key", functools.partial(save_key, work=2))  # scrypt takes a second otherwise
     assert command("network", "key", "mine.json").code == 0
@@ -77,9 +78,9 @@ def test_without_a_terminal_and_a_password_no_key_is_made(folder: Path) -> None:
     command = [sys.executable, "-m", "bfl", "network", "key", "mine.json"]
     nobody = {"stdin": subprocess.DEVNULL, "start_new_session": True}  # or it would ask whoever runs the tests
     done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, **nobody)  # type: ignore[call-overload]
-    assert done.returncode == 2
-    assert done.stderr.endswith("error: no password was given; type one, or set BFL_KEY_PASSWORD\n")
-    assert "Traceback" not in done.stderr
+    assert is_refusal(
+        done.returncode, done.stdout, done.stderr, "found no terminal .*; set BFL_KEY_PASSWORD, or run it"
+    )
     assert list(folder.iterdir()) == []
 
 
@@ -120,7 +121,11 @@ def test_two_networks_have_two_chain_ids(command: Command, folder: Path) -> None
         (["--founder", "0x" + "g" * 40], "expected an address"),
         (["--founder", "0x" + "1" * 40, "--payload-bytes", "99999999"], "the largest registry takes"),
         (["--founder", "0x" + "1" * 40, "--out", "there.json"], "there.json exists; a genesis is never overwritten"),
-        (["--founder", "0x" + "1" * 40, "--out", "no/folder.json"], "No such file or directory"),
+        (["--founder", "0x" + "1" * 40, "--out", "no/g.json"], "no does not exist; make it, or choose another --out"),
+        (
+            ["--founder", "0x" + "1" * 40, "--out", "there.json/g"],
+            r"cannot be written \(Not a dir.*; choose another --out",
+        ),
     ],
 )
 def test_an_impossible_genesis_is_refused(command: Command, folder: Path, arguments: list[str], message: str) -> None:
@@ -201,7 +206,8 @@ def test_a_node_that_runs_keeps_its_database_and_is_audited_meanwhile(folder: Pa
         assert is_refusal(answer.code, answer.out, answer.err, "chain.db is in use by another process: stop that one")
         port = node.url.rpartition(":")[2]
         answer = command("network", "node", "--db", "other.db", "--genesis", _other(folder), "--port", port)
-        assert is_refusal(answer.code, answer.out, answer.err, "is the port taken")
+        assert is_refusal(answer.code, answer.out, answer.err, f"port {port} of 127.0.0.1 is taken; stop what uses it")
+        assert not list(folder.glob("other.db*"))
         for where in (["."], ["--rpc", node.url]):
             assert command("audit", "check", *where).code == 0
         assert node.stop()[0] == 0
@@ -215,7 +221,8 @@ def _other(folder: Path) -> str:
 def test_another_genesis_than_the_databases_is_refused(command: Command, folder: Path) -> None:
     story().write(folder)
     answer = command("network", "node", "--genesis", _other(folder), "--port", "0")
-    assert is_refusal(answer.code, answer.out, answer.err, "chain.db is of chain 4242, .*other.json of chain 7")
+    message = "chain.db is of chain 4242, .*other.json of chain 7; leave out --genesis, or choose another --db"
+    assert is_refusal(answer.code, answer.out, answer.err, message)
     Node.open(folder / "chain.db", now=Clock()).close()
 
 
@@ -225,23 +232,19 @@ def test_another_genesis_than_the_databases_is_refused(command: Command, folder:
         ([], "chain.db does not exist; a new chain needs --genesis FILE"),
         (["--genesis", "missing.json"], "missing.json is no file; make a genesis with: bfl network genesis"),
         (["--genesis", "."], r"\. is no file"),
-        (["--genesis", "binary"], "binary is no genesis"),
-        (["--genesis", "text"], "the genesis is no JSON"),
-        (["--genesis", "empty.json"], "the genesis is incomplete"),
+        (["--genesis", "binary"], "binary: 'utf-8' codec .*; make one with `bfl network genesis`"),
+        (["--genesis", "text"], "text: the genesis is no JSON: .*; make one with `bfl network genesis`"),
         (["--genesis", "good.json", "--db", "no/folder/chain.db"], "no/folder/chain.db"),
         (["--db", "text"], "text is no chain database, or is damaged"),
         (["--db", "."], "is no chain database"),
-        (["--genesis", "good.json", "--host", "no.such.host.invalid"], "cannot listen on no.such.host.invalid"),
     ],
 )
 def test_a_node_that_cannot_start_says_why(command: Command, folder: Path, arguments: list[str], message: str) -> None:
     (folder / "binary").write_bytes(b"\xff\xfe")
     (folder / "text").write_text("text" * 100)
-    (folder / "empty.json").write_text("{}")
     _written(folder / "good.json", small_genesis())
     answer = command("network", "node", "--port", "0", *arguments)
-    warned = "warning: " in answer.out
-    assert is_refusal(answer.code, "" if warned else answer.out, answer.err, message)
+    assert is_refusal(answer.code, answer.out, answer.err, message)
 
 
 def test_a_token_with_spaces_is_refused_before_a_database_is_made(

@@ -180,6 +180,12 @@ def test_no_seeds_are_refused() -> None:
         run("power", "--seeds", "0")
 
 
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    with pytest.raises(BflError, match=r"--out: found the file .*taken, expected a folder"):
+        run("power", "--out", str(tmp_path / "taken"))
+
+
 def test_missing_weights_are_told_before_any_rival_is_trained(
     tmp_path: Path, trainings: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

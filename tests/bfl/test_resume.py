@@ -114,6 +114,19 @@ def test_the_summary_of_a_resumed_run_counts_all_its_rounds_and_all_its_time(tmp
     assert after["wall-seconds"] > sum(sum(line["seconds"].values()) for line in RunFolder(tmp_path / "run").metrics())
 
 
+def test_a_run_that_lost_its_checkpoint_is_refused_and_left_alone(tmp_path: Path) -> None:
+    """One line of metrics may be ahead of it: a kill can come in between."""
+    interrupt(small(rounds=4), tmp_path / "run", after=2)
+    (tmp_path / "run" / "checkpoint.npz").unlink()
+    lines = (tmp_path / "run" / "metrics.jsonl").read_bytes()
+    with pytest.raises(RunFolderError, match=r"metrics of 2 rounds, but checkpoint\.npz is missing or empty"):
+        simulation.resume(tmp_path / "run", None, False)
+    gc.collect()
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == lines
+    (tmp_path / "run" / "metrics.jsonl").write_bytes(lines.splitlines(keepends=True)[0])
+    assert len(go_on(tmp_path / "run")) == 4
+
+
 def start_and_signal(folder: Path, number: signal.Signals) -> tuple[int, str]:
     """A real run that gets a signal once it has shown its second round; exit code and output."""
     flags = flags_of(SMALL | {"rounds": 100_000})

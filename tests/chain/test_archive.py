@@ -1,6 +1,8 @@
 """Archives: the same blocks from a file, a node in this process and a node over HTTP; lies of either are refused."""
 
+import socket
 import sqlite3
+import threading
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ import rlp
 from web3 import Web3
 
 from chain.archive import Archive, FileArchive, RemoteArchive, open_archive
+from chain.connection import web3_over_http
 from chain.errors import ChainError, MalformedBlockError, NodeUnreachableError, StoreError
 from chain.inspection import inspect_chain
 from chain.node import Node
@@ -115,7 +118,7 @@ def test_what_cannot_be_opened_is_said_so(tmp_path: Path) -> None:
         (None, "", "name either a run folder"),
         (tmp_path, "http://127.0.0.1:9", "name either a run folder"),
         (tmp_path / "missing", "", "missing does not exist; expected a run folder with a chain.db"),
-        (tmp_path, "", "has no chain.db: that run was made without a chain"),
+        (tmp_path, "", "has no chain.db: expected a run of scheme bfl or bfl-no-consensus"),
         (tmp_path / "text", "", "text is no chain database, or is damaged"),
         (tmp_path / "empty", "", "empty is no chain database, or is damaged"),
     ):
@@ -124,13 +127,38 @@ def test_what_cannot_be_opened_is_said_so(tmp_path: Path) -> None:
 
 
 def test_a_node_that_is_not_there_or_wants_a_token_is_said_so(node: Node) -> None:
-    with pytest.raises(NodeUnreachableError, match="no node answers"):
-        open_archive(None, "http://127.0.0.1:9")
+    for url, cause in (
+        ("http://127.0.0.1:9", "connection refused"),
+        ("http://no.such.host.invalid:8545", "name or service not known|temporary failure in name resolution"),
+        ("nonsense", "expected http:// or https:// and a host"),
+    ):
+        message = rf"^no node answers at {url} \(({cause})\); start the node, or correct the address$"
+        with pytest.raises(NodeUnreachableError, match=message):
+            open_archive(None, url)
     with (
         RpcServer(node, ServerParams(port=0, token=TOKEN)) as url,
-        pytest.raises(NodeUnreachableError, match=r"refuses \(HTTP 401\): found no valid token, expected the header"),
+        pytest.raises(NodeUnreachableError, match=r"refuses \(HTTP 401\): found no valid token, .*; set BFL_RPC_TOKEN"),
     ):
         open_archive(None, url, "wrong")
+
+
+def _hang_up(server: socket.socket, times: int) -> None:
+    for _ in range(times):
+        server.accept()[0].close()
+
+
+def test_a_node_that_hangs_up_or_keeps_silent_is_said_so() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        with pytest.raises(NodeUnreachableError, match=rf"^no node answers at {url} \(timed out\); start"):
+            RemoteArchive(web3_over_http(url, timeout_s=0.2))
+        hanging_up = threading.Thread(target=_hang_up, args=(server, 2))
+        hanging_up.start()
+        with pytest.raises(
+            NodeUnreachableError, match=rf"^no node answers at {url} \((remote end closed|connection reset)"
+        ):
+            RemoteArchive(web3_over_http(url))
+        hanging_up.join()
 
 
 # --- lies of a file

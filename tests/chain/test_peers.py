@@ -1,5 +1,8 @@
 """Nodes that know each other stay in step: they pass on what they accept and fetch what they missed."""
 
+import logging
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -100,6 +103,56 @@ def test_a_peer_of_another_network_changes_nothing(stack: ExitStack) -> None:
     with pytest.raises(UnknownParentError, match="another network"):
         Peers(node, []).fetch_from(web3_over_http(url))
     assert node.head.block_number == 0
+
+
+def told(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.name == "chain.peers" and each.levelno == level]
+
+
+def test_a_peer_that_goes_and_comes_back_is_told_once_each(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "chain.peers")
+    node, _ = served_node(stack)
+    other = Node.in_memory(genesis(), now=Clock())
+    stack.callback(other.close)
+    with RpcServer(other, ServerParams(port=0)) as url:
+        stack.enter_context(Peers(node, [url], pull_s=0.02))
+        time.sleep(0.2)
+        assert caplog.records == []
+    wait_until(lambda: len(told(caplog, logging.DEBUG)) > 3)
+    assert told(caplog, logging.INFO) == []
+    with RpcServer(other, ServerParams(port=int(url.rpartition(":")[2]))):
+        wait_until(lambda: told(caplog, logging.INFO) != [])
+        time.sleep(0.1)
+    assert told(caplog, logging.INFO) == [f"peer {url} answers again"]
+    first = told(caplog, logging.WARNING)[0]
+    assert re.fullmatch(rf"peer {url}: no node answers \(.*\); start the node, or correct the address", first)
+    wait_until(lambda: len(told(caplog, logging.WARNING)) == 2)
+
+
+def test_a_peer_that_comes_up_and_wants_a_token_is_told_again(
+    stack: ExitStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "chain.peers")
+    node, _ = served_node(stack)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    stack.enter_context(Peers(node, [f"http://127.0.0.1:{port}"], pull_s=0.02))
+    wait_until(lambda: len(told(caplog, logging.DEBUG)) > 1)
+    stack.enter_context(RpcServer(node, ServerParams(port=port, token="secret")))  # noqa: S106
+    wait_until(lambda: len(told(caplog, logging.WARNING)) == 2)
+    assert told(caplog, logging.WARNING)[1].endswith("; set BFL_RPC_TOKEN to the node's token")
+
+
+def test_a_peer_of_another_network_is_told_once(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "chain.peers")
+    stranger, url = served_node(stack, chain_id=777)
+    node, _ = served_node(stack)
+    with Peers(node, [url], pull_s=0.02):
+        wait_until(lambda: len(told(caplog, logging.DEBUG)) > 3)
+    assert told(caplog, logging.WARNING) == [
+        f"peer {url}: the peer is of another network: found genesis 0x{stranger.head.hash.hex()}, "
+        f"expected 0x{node.head.hash.hex()}; leave it out, or start from its genesis"
+    ]
 
 
 def test_a_peer_that_lies_about_its_blocks_is_not_believed(stack: ExitStack) -> None:
