@@ -246,10 +246,8 @@ def test_a_chain_of_another_kind_is_inspected_and_says_why_models_cannot_be_deri
     rounds: list[DerivedRound] = []
     found, auditor = audit_chain(Shelf(story().blocks), rounds.append)
     assert (found.blocks, rounds, auditor.articles) == (8, [], None)
-    assert (
-        auditor.obstacle
-        == "the founding parameters name no such network (found no settings, servers, devices, graph, sample-bytes, weight)"
-    )
+    missing = "settings, servers, devices, graph, sample-bytes, weight"
+    assert auditor.obstacle == f"the founding parameters name no such network (found no {missing})"
 
 
 # --- a chain that does not
