@@ -5,6 +5,7 @@ A device calls it with itself, an edge server with itself, the simulation with e
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from torch.nn import functional as F
 
 from clients import stacked
 from clients.batches import NodeKey, mini_batches
+from clients.cores import side_by_side
 from clients.data import Samples
 from clients.models import Vector, to_vector, with_parameters
 from policy.streams import Purpose, stream
@@ -137,17 +139,19 @@ def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector
 
 
 def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[Vector]:
-    """Nodes with batches of one form as one grouped network, `chunk` of them at a time."""
+    """Nodes with batches of one form as grouped networks of at most `chunk` nodes, side by side on the cores."""
     groups: dict[object, list[int]] = {}
     for i, node in enumerate(nodes):
         images = node.samples.images
         form = (node.iterations, min(recipe.batch, len(node)), images.shape[1:], images.dtype)
         groups.setdefault((form, node.samples.mean, node.samples.std), []).append(i)
-    trained: dict[int, Vector] = {}
-    for members in groups.values():
-        for part in np.array_split(members, -(-len(members) // recipe.chunk)):
-            vectors = _train_chunk([nodes[i] for i in part], network, recipe)
-            trained |= zip(part.tolist(), vectors, strict=True)
+    parts = [
+        part.tolist()
+        for members in groups.values()
+        for part in np.array_split(members, -(-len(members) // recipe.chunk))
+    ]
+    vectors = side_by_side(lambda part: _train_chunk([nodes[i] for i in part], network, recipe), parts)
+    trained = dict(zip(chain.from_iterable(parts), chain.from_iterable(vectors), strict=True))
     return [trained[i] for i in range(len(nodes))]
 
 

@@ -150,6 +150,20 @@ def test_the_same_call_gives_the_same_bits(nodes: list[TrainingNode], network: n
         np.testing.assert_array_equal(one.values, other.values)
 
 
+def test_chunks_side_by_side_give_the_bits_of_chunks_in_turn(nodes: list[TrainingNode], network: nn.Module) -> None:
+    """Where there are as many chunks as threads, each has one thread: the number of threads leaves no trace."""
+    few, before = [replace(node, iterations=2) for node in nodes if len(node) >= 25], torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        in_turn = local_updates(few, network, sgd("stacked", 3))
+        torch.set_num_threads(2)
+        for _ in range(3):
+            for one, other in zip(local_updates(few, network, sgd("stacked", 3)), in_turn, strict=True):
+                np.testing.assert_array_equal(one.values, other.values)
+    finally:
+        torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_training_changes_neither_the_network_nor_the_nodes(
     nodes: list[TrainingNode], network: nn.Module, engine: str
