@@ -43,9 +43,9 @@ def check(
         from bfl.audit_tables import findings_table, round_table, verdict_table
 
         wanted = None if round_ is None else _wanted_round(round_, archive.head().block_number - 1)
-        started = time.perf_counter()
         if not archive.head().block_number:
             raise BflError("this chain is not founded: there is nothing to check yet")
+        started = time.perf_counter()
         audit = _audit(archive, console)
         if execute:
             _execute(archive, audit.found, console)

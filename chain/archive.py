@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-import requests
 import rlp
 from rlp.exceptions import RLPException
 from web3 import Web3
@@ -21,7 +20,6 @@ from chain.store import Block, Store
 
 DATABASE = "chain.db"
 _MAX_RECEIPTS_BYTES = 64 << 20  # of a block; a node may send zeros that unpack to anything
-_UNAUTHORIZED = 401
 
 
 class Archive(Protocol):
@@ -105,11 +103,7 @@ class RemoteArchive:
         return cls(web3_over_http(url, token))
 
     def _ask(self, method: str, *params: Any) -> Any:
-        try:
-            return request(self._web3, method, *params)
-        except NodeUnreachableError as error:
-            where = getattr(self._web3.provider, "endpoint_uri", "this address")
-            raise in_few_words(error, f" at {where}") from error
+        return request(self._web3, method, *params)
 
     def head(self) -> Header:
         """The last sealed block."""
@@ -137,30 +131,6 @@ class RemoteArchive:
 
     def close(self) -> None:
         """Nothing stays open."""
-
-
-def in_few_words(error: NodeUnreachableError, where: str = "") -> NodeUnreachableError:
-    """The same for people: the cause without the HTTP library's classes around it, and what to do."""
-    cause = error.__cause__
-    if isinstance(cause, requests.HTTPError):
-        wants_token = cause.response is not None and cause.response.status_code == _UNAUTHORIZED
-        return NodeUnreachableError(f"{error}; set BFL_RPC_TOKEN to the node's token") if wants_token else error
-    if not isinstance(cause, requests.RequestException):
-        return error
-    return NodeUnreachableError(
-        f"no node answers{where} ({_cause_in_few_words(cause)}); start the node, or correct the address"
-    )
-
-
-def _cause_in_few_words(error: requests.RequestException) -> str:
-    if isinstance(error, ValueError):  # requests' errors about the address are such
-        return "expected http:// or https:// and a host"
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and not isinstance(inner, requests.RequestException):
-            return (inner.strerror or str(inner)).lower()
-        inner = inner.__cause__ or inner.__context__
-    return f"{error!s:.120}"
 
 
 def _read_receipts(compressed: bytes, number: int) -> tuple[Receipt, ...]:

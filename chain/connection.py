@@ -21,6 +21,7 @@ from chain.transactions import Envelope, sign_transaction
 
 _REVERTED = "execution reverted: "
 _POLL_S = 0.05
+_UNAUTHORIZED = 401
 # What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
 _NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
@@ -45,7 +46,7 @@ def translated() -> Iterator[None]:
     except requests.HTTPError as error:
         raise NodeUnreachableError(_refusal(error)) from error
     except requests.RequestException as error:
-        raise NodeUnreachableError(f"no node answers: {error}; is it running, and is the address right?") from error
+        raise NodeUnreachableError(_silence(error)) from error
     except _NO_ANSWER as error:
         raise NodeUnreachableError(f"the answer is no JSON-RPC: {type(error).__name__}: {error}") from error
 
@@ -58,7 +59,23 @@ def _refusal(error: requests.HTTPError) -> str:
         said = error.response.json()["error"]["message"]
     except (ValueError, TypeError, KeyError):
         said = error.response.reason
-    return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}"
+    what_to_do = "; set BFL_RPC_TOKEN to the node's token" if error.response.status_code == _UNAUTHORIZED else ""
+    return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
+
+
+def _silence(error: requests.RequestException) -> str:
+    """Where nobody answers and why, without the HTTP library's classes around it."""
+    where = f" at {str(error.request.url).rstrip('/')}" if error.request is not None else ""
+    return f"no node answers{where} ({_cause(error)}); start the node, or correct the address"
+
+
+def _cause(error: requests.RequestException) -> str:
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and not isinstance(inner, requests.RequestException):
+            return (inner.strerror or str(inner)).lower()
+        inner = inner.__cause__ or inner.__context__
+    return f"{error!s:.120}"
 
 
 def _named(error: Web3RPCError) -> ChainError:

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import requests
 from web3 import Web3
 
-from chain.archive import in_few_words
 from chain.connection import read_bytes, request, web3_over_http
-from chain.errors import ChainError, NodeUnreachableError, UnknownParentError
+from chain.errors import ChainError, UnknownParentError
 from chain.headers import Header
 from chain.node import Node
 
@@ -102,8 +101,7 @@ class Peers:
 def _tell_trouble(url: str, error: ChainError, before: type[Exception] | None) -> type[Exception]:
     """Warn of a peer's trouble when it begins, not at every poll; returns its kind. A refusal is not an absence."""
     kind = requests.HTTPError if isinstance(error.__cause__, requests.HTTPError) else type(error)
-    told = in_few_words(error) if isinstance(error, NodeUnreachableError) else error
-    _log.log(logging.DEBUG if kind is before else logging.WARNING, "peer %s: %s", url, told)
+    _log.log(logging.DEBUG if kind is before else logging.WARNING, "peer %s: %s", url, error)
     return kind
 
 

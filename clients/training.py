@@ -5,7 +5,6 @@ A device calls it with itself, an edge server with itself, the simulation with e
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 import torch
@@ -150,8 +149,10 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
         for members in groups.values()
         for part in np.array_split(members, -(-len(members) // recipe.chunk))
     ]
-    vectors = side_by_side(lambda part: _train_chunk([nodes[i] for i in part], network, recipe), parts)
-    trained = dict(zip(chain.from_iterable(parts), chain.from_iterable(vectors), strict=True))
+    trained: dict[int, Vector] = {}
+    made = side_by_side(lambda part: _train_chunk([nodes[i] for i in part], network, recipe), parts)
+    for part, vectors in zip(parts, made, strict=True):
+        trained |= zip(part, vectors, strict=True)
     return [trained[i] for i in range(len(nodes))]
 
 

@@ -101,6 +101,7 @@ def test_a_running_node_tells_of_a_peer_that_is_away(folder: Path) -> None:
         code, _, errors = node.stop()
         assert other.stop()[0] == 0
     told = (
-        "WARNING: peer http://127.0.0.1:9: no node answers (connection refused); start the node, or correct the address"
+        "WARNING: peer http://127.0.0.1:9: no node answers at http://127.0.0.1:9 (connection refused); "
+        "start the node, or correct the address"
     )
     assert (code, errors) == (0, f"{told}\n")

@@ -169,7 +169,9 @@ def test_a_server_that_refuses_is_quoted(status: int, body: bytes, message: str)
 
 
 def test_nobody_at_the_address_is_said_so() -> None:
-    with pytest.raises(NodeUnreachableError, match=r"no node answers: .*; is it running, and is the address right\?"):
+    with pytest.raises(
+        NodeUnreachableError, match=r"no node answers at .* \(.*\); start the node, or correct the address"
+    ):
         Connection(web3_over_http("http://127.0.0.1:9"), b"\1" * 20)
     with pytest.raises(NodeUnreachableError, match="no node answers"):
         request(web3_over_http("no address"), "bfl_genesis")

@@ -125,7 +125,7 @@ def test_a_peer_that_goes_and_comes_back_is_told_once_each(stack: ExitStack, cap
         time.sleep(0.1)
     assert told(caplog, logging.INFO) == [f"peer {url} answers again"]
     first = told(caplog, logging.WARNING)[0]
-    assert re.fullmatch(rf"peer {url}: no node answers \(.*\); start the node, or correct the address", first)
+    assert re.fullmatch(rf"peer {url}: no node answers at {url} \(.*\); start the node, or correct the address", first)
     wait_until(lambda: len(told(caplog, logging.WARNING)) == 2)
 
 
