@@ -25,18 +25,18 @@ import numpy as np
 from eth_hash.auto import keccak
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
-from chain.archive import FileArchive
-from chain.codec import encode_floats
-from chain.connection import Connection, await_receipt, web3_over_http
-from chain.contract import RegistryTerms, encode_call, size_class
-from chain.founding import Charter, found_network
-from chain.genesis import Genesis, block_gas
-from chain.inspection import inspect_chain
-from chain.keys import address_of, simulated_account
-from chain.ledger import Ledger
-from chain.node import Node
-from chain.provider import web3_in_process
-from chain.transactions import Envelope, sign_transaction
+from chain.audit.archive import FileArchive
+from chain.audit.inspection import inspect_chain
+from chain.client.connection import Connection, await_receipt, web3_over_http
+from chain.client.founding import Charter, found_network
+from chain.client.keys import address_of, simulated_account
+from chain.client.ledger import Ledger
+from chain.node.node import Node
+from chain.protocol.contract import RegistryTerms, encode_call, size_class
+from chain.protocol.genesis import Genesis, block_gas
+from chain.rpc.in_process import web3_in_process
+from chain.wire.codec import encode_floats
+from chain.wire.transactions import Envelope, sign_transaction
 
 DEVICES, SERVERS = 26, 3
 FOUNDER = simulated_account(b"benchmark", "founder")

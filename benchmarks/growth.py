@@ -17,8 +17,8 @@ from pathlib import Path
 
 def one(devices: int, rounds: int) -> None:
     """Run one size in this process; its numbers as JSON on the last line."""
-    from bfl import simulation
     from bfl.config import read_settings
+    from bfl.simulation import run as simulation
 
     with tempfile.TemporaryDirectory() as folder:
         flags: dict[str, object] = {"devices": devices, "rounds": rounds, "evaluate-every": 0}

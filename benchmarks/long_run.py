@@ -13,12 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
-from bfl import simulation
 from bfl.config import read_settings
-from chain.archive import FileArchive
-from chain.inspection import inspect_chain
-from edge_servers.audit import audit_chain
+from bfl.simulation import run as simulation
+from chain.audit.archive import FileArchive
+from chain.audit.inspection import inspect_chain
 from edge_servers.federation import RoundReport
+from edge_servers.replay.audit import audit_chain
 
 
 def resident_mb() -> float:

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from policy.agents import LEARNERS, policy_agent
-from policy.env import EdgeOffloadEnv, EdgeOffloadVectorEnv, FlatAction
-from policy.learning import LearningParams
-from policy.optimum import near_optimum
+from policy.env.offloading import EdgeOffloadEnv, EdgeOffloadVectorEnv, FlatAction
 from policy.parameters import LatencyParams
-from policy.train import new_learner
-from policy.world import new_state
+from policy.rivals.optimum import near_optimum
+from policy.training.settings import LearningParams
+from policy.training.train import new_learner
+from policy.world.state import new_state
 
 PEER_ROUNDS = 1024
 """Rounds between two updates, of the peer and of the paper's networks"""

@@ -29,8 +29,8 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.memory import PeakMemory
-from bfl import simulation
 from bfl.config import read_settings
+from bfl.simulation import run as simulation
 from clients.batches import NodeKey, mini_batches
 from clients.data import Dataset, load_dataset
 from clients.memory import keep_freed_memory

@@ -24,15 +24,15 @@ from pathlib import Path
 
 import torch
 
-import chain.local_ledger
-import chain.node
+import chain.node.node
+import chain.rpc.local_ledger
 import clients.signing
-import edge_servers.chain_rounds
-import edge_servers.referee
+import edge_servers.ledger.block_check
+import edge_servers.ledger.referee
 from benchmarks.round import bare_job, best_threads, ray_job
 from benchmarks.stopwatch import Stopwatch
-from bfl import simulation
 from bfl.config import read_settings
+from bfl.simulation import run as simulation
 from clients.data import load_dataset
 from clients.memory import keep_freed_memory
 from edge_servers.parameters import Settings
@@ -48,17 +48,17 @@ def system_job(settings: Settings, rounds: int) -> Job:
     def job() -> tuple[float, dict[str, float]]:
         watch = Stopwatch()
         places = {
-            (chain.local_ledger, "signed_transaction"): "sign",
+            (chain.rpc.local_ledger, "signed_transaction"): "sign",
             (clients.signing, "signed_gradient"): "sign",
-            (chain.node.Node, "submit"): "ledger",
-            (chain.node.Node, "_accept"): "persist",
-            (chain.node.Node, "import_block"): "ledger",
-            (edge_servers.referee, "closed_gradients"): "verify",
-            (edge_servers.referee, "admitted_gradients"): "verify",
-            (edge_servers.referee, "replayed_iterates"): "verify",
-            (edge_servers.referee, "iterate_offence"): "verify",
-            (edge_servers.referee, "replayed_model"): "verify",
-            (edge_servers.chain_rounds.RoundChecker, "__call__"): "verify",
+            (chain.node.node.Node, "submit"): "ledger",
+            (chain.node.node.Node, "_accept"): "persist",
+            (chain.node.node.Node, "import_block"): "ledger",
+            (edge_servers.ledger.referee, "closed_gradients"): "verify",
+            (edge_servers.ledger.referee, "admitted_gradients"): "verify",
+            (edge_servers.ledger.referee, "replayed_iterates"): "verify",
+            (edge_servers.ledger.referee, "iterate_offence"): "verify",
+            (edge_servers.ledger.referee, "replayed_model"): "verify",
+            (edge_servers.ledger.block_check.RoundChecker, "__call__"): "verify",
         }
         phases = tuple(watch.timed(phase.__name__, phase) for phase in ALGORITHM_1)
         with tempfile.TemporaryDirectory() as folder, watch.patched(places):

@@ -12,8 +12,13 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from bfl import __version__, audit_commands, chain_commands, network_commands, policy_commands, reproduce_commands
-from bfl.command import Command, this_program
+from bfl import __version__
+from bfl.commands import audit as audit_commands
+from bfl.commands import chain as chain_commands
+from bfl.commands import network as network_commands
+from bfl.commands import policy as policy_commands
+from bfl.commands import reproduce as reproduce_commands
+from bfl.commands.command import Command, this_program
 from bfl.config import all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
@@ -85,8 +90,10 @@ def simulate(
         raise BflError("--allow-other-environment goes with --resume")
     settings = read_settings(config, os.environ, {} if resume else given)
 
-    from bfl import simulation  # torch takes a second to load; what can be refused without it has been
-    from bfl.progress import RunDisplay, summary_table
+    from bfl.show.progress import RunDisplay, summary_table
+    from bfl.simulation import (
+        run as simulation,  # torch takes a second to load; what can be refused without it has been
+    )
 
     console = Console()
     if resume:
@@ -121,7 +128,7 @@ def _default_folder(scheme: str, partition: str) -> Path:
 
 
 def _say_what_is_where(folder: Path, head: str) -> None:
-    from bfl.plots import can_plot
+    from bfl.show.plots import can_plot
 
     print(f"metrics: {folder / 'metrics.jsonl'}   summary: {folder / 'summary.json'}   model: {folder / 'model.pt'}")
     if head:

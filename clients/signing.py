@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.codec import encode_floats
-from chain.contract import call_gas, encode_call
 from chain.errors import ChainError
-from chain.transactions import Envelope, sign_transaction
+from chain.protocol.contract import call_gas, encode_call
+from chain.wire.codec import encode_floats
+from chain.wire.transactions import Envelope, sign_transaction
 from clients.errors import ClientError
 from clients.models import Vector
 from clients.orders import LedgerTerms

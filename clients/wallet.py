@@ -9,11 +9,11 @@ import numpy as np
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.codec import encode_floats
 from chain.errors import ChainError, ProofError
-from chain.genesis import Genesis
-from chain.proof import ModelProof, ProvenModel, check_model
-from chain.turns import Membership
+from chain.protocol.genesis import Genesis
+from chain.protocol.proof import ModelProof, ProvenModel, check_model
+from chain.protocol.turns import Membership
+from chain.wire.codec import encode_floats
 from clients.errors import OrderError
 from clients.orders import LedgerTerms, Order
 

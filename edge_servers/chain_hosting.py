@@ -10,34 +10,35 @@ from typing import Any
 from eth_account.signers.local import LocalAccount
 from torch import nn
 
-from chain.codec import encoded_size
-from chain.contract import MAX_STEP, RegistryTerms, size_class
-from chain.database import IN_MEMORY, WRITE, Database
-from chain.documents import canonical_json
+from chain.client.founding import Charter, found_network
+from chain.client.keys import address_of, simulated_account
 from chain.errors import ChainError
-from chain.founding import Charter, found_network
-from chain.genesis import Genesis, block_gas
-from chain.keys import address_of, simulated_account
-from chain.local_ledger import LocalLedger
-from chain.node import Node
-from chain.provider import web3_in_process
-from chain.turns import Membership
+from chain.node.node import Node
+from chain.protocol.contract import MAX_STEP, RegistryTerms, size_class
+from chain.protocol.genesis import Genesis, block_gas
+from chain.protocol.turns import Membership
+from chain.rpc.in_process import web3_in_process
+from chain.rpc.local_ledger import LocalLedger
+from chain.store.database import IN_MEMORY, WRITE, Database
+from chain.wire.codec import encoded_size
+from chain.wire.documents import canonical_json
 from clients.models import to_vector
 from clients.orders import vector_digest
 from clients.wallet import Chain, Wallet
-from edge_servers.articles import Articles, tensors_of, written
-from edge_servers.block_record import model_in
-from edge_servers.board import Clock, InProcessBoard
-from edge_servers.chain_rounds import ChainSealer, NodeHistory, RoundChecker, standing_of
 from edge_servers.errors import FederationError
-from edge_servers.ledger_board import LedgerBoard
-from edge_servers.network import Network, Task
+from edge_servers.founding.network import Network, Task
+from edge_servers.founding.parameters import Articles, tensors_of, written
+from edge_servers.founding.standing import Standing
+from edge_servers.leading import Station
+from edge_servers.ledger.block_check import NodeHistory, RoundChecker
+from edge_servers.ledger.board import Clock, InProcessBoard
+from edge_servers.ledger.chain_board import LedgerBoard
+from edge_servers.ledger.chain_sealing import ChainSealer, standing_of
+from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.record import text
-from edge_servers.referee import Referee
-from edge_servers.replay import model_payload
-from edge_servers.seat import Station
-from edge_servers.standing import Standing
+from edge_servers.replay.block_record import model_in
+from edge_servers.replay.record import text
+from edge_servers.replay.replay import model_payload
 
 START_S = 1_700_000_000
 """When simulated networks are founded."""

@@ -17,20 +17,21 @@ from clients.errors import ClientError
 from clients.evaluation import Scores, evaluate_model, mean_scores
 from clients.orders import INTRODUCE
 from clients.training import Trainer, local_updates
-from edge_servers.board import Clock
+from edge_servers.devices.link import DeviceLink
 from edge_servers.errors import FederationError
-from edge_servers.graph import consensus_weight, make_graph
+from edge_servers.founding.network import DeviceRecord, Network, Task, home_server
 from edge_servers.hosting import Hosting, OffChain
-from edge_servers.latency import real_terms
-from edge_servers.link import DeviceLink
-from edge_servers.network import DeviceRecord, Network, Task, home_server
-from edge_servers.oversight import VERDICTS, Accused
+from edge_servers.learning.filters import VERDICTS
+from edge_servers.learning.gradients import Refusal
+from edge_servers.learning.graph import consensus_weight, make_graph
+from edge_servers.ledger.board import Clock
+from edge_servers.ledger.oversight import Accused
 from edge_servers.parameters import Settings
-from edge_servers.planning import LOCAL, make_planner
-from edge_servers.posts import Plan, Refusal
+from edge_servers.planning.latency import real_terms
+from edge_servers.planning.plan import Plan
+from edge_servers.planning.proposal import LOCAL, Draft, make_planner
 from edge_servers.round import ALGORITHM_1
 from edge_servers.server import EdgeServer
-from edge_servers.standing import Draft
 from policy.streams import Purpose, stream
 
 _CODEC_BYTES = {"fp32": 4, "fp16": 2, "int8": 1}

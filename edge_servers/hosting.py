@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from clients.models import to_vector
-from edge_servers.board import Clock, InProcessBoard
 from edge_servers.errors import FederationError
-from edge_servers.network import Network, Task, simulated_address
-from edge_servers.oversight import Trusting
+from edge_servers.founding.network import Network, Task, simulated_address
+from edge_servers.founding.standing import Standing
+from edge_servers.leading import Station
+from edge_servers.ledger.board import Clock, InProcessBoard
+from edge_servers.ledger.oversight import Trusting
+from edge_servers.ledger.sealing import DrawnSealer, founding_hash
 from edge_servers.parameters import Settings
-from edge_servers.seal import DrawnSealer, founding_hash
-from edge_servers.seat import Station
-from edge_servers.standing import Standing
 
 
 class Hosting(Protocol):

@@ -9,7 +9,7 @@ from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, key_of, read_params, setting
 
 MOST_STEPS, MOST_SERVERS = 100, 64
-"""Of a registry (chain/registry.vy)"""
+"""Of a registry (chain/protocol/registry.vy)"""
 ON_CHAIN = ("bfl", "bfl-no-consensus")
 SCHEMES = (*ON_CHAIN, "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg")
 

@@ -1,27 +1,27 @@
 """A round's report from its block: what a run that was killed between sealing and writing its metrics makes up for."""
 
-from chain import contract
-from chain.consensus import read_post
-from chain.headers import Header
-from chain.node import Node
-from chain.rounds import RoundBody
+from chain.node.node import Node
+from chain.protocol import contract
+from chain.protocol.consensus import read_post
+from chain.protocol.round_check import RoundBody
+from chain.wire.headers import Header
 from clients.evaluation import Scores, evaluate_model
 from clients.models import Vector
-from edge_servers.aggregation import consensus_error, divergence
-from edge_servers.articles import Articles
-from edge_servers.block_record import FOUNDING_BLOCK, model_in, record_of
-from edge_servers.chain_rounds import RoundChecker, reign_at, seal_of
 from edge_servers.errors import ReplayError
 from edge_servers.federation import Federation, RoundReport, simulated_latency
-from edge_servers.leader import ranked_leaders
-from edge_servers.network import Network
-from edge_servers.oversight import Accused
-from edge_servers.planning import LOCAL, planned, round_state
-from edge_servers.posts import Refusal
-from edge_servers.record import Accusation, RoundRecord, text
-from edge_servers.replay import Before, Replayed, replay_round
-from edge_servers.seal import Seal
-from edge_servers.standing import Draft
+from edge_servers.founding.network import Network
+from edge_servers.founding.parameters import Articles
+from edge_servers.learning.aggregation import consensus_error, divergence
+from edge_servers.learning.gradients import Refusal
+from edge_servers.ledger.block_check import RoundChecker
+from edge_servers.ledger.chain_sealing import reign_at, seal_of
+from edge_servers.ledger.oversight import Accused
+from edge_servers.ledger.ranking import ranked_leaders
+from edge_servers.ledger.sealing import Seal
+from edge_servers.planning.proposal import LOCAL, Draft, planned, round_state
+from edge_servers.replay.block_record import FOUNDING_BLOCK, model_in, record_of
+from edge_servers.replay.record import Accusation, RoundRecord, text
+from edge_servers.replay.replay import Before, Replayed, replay_round
 
 _LEADS = {contract.PLAN: "plan", contract.CLOSE: "close", contract.MODEL: "model"}
 _WHEN = {contract.PLAN: 0, contract.CLOSE: 1, contract.EQUIVOCATION: 3, contract.MODEL: 4}

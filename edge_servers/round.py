@@ -8,8 +8,8 @@ it in `referee.py`.
 import logging
 from collections.abc import Callable, Sequence
 
+from edge_servers.devices.offloading import pass_on
 from edge_servers.errors import BoardError, LeaderFailedError
-from edge_servers.offloading import pass_on
 from edge_servers.server import EdgeServer
 
 _LOG = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ def train(servers: Servers) -> None:
 
 def train_on_offloaded(servers: Servers) -> None:
     """Eqs. 4 and 6 on every hosted server that received data, in one call, while the devices train theirs."""
-    pass_on(servers)
+    pass_on({server.index: server.current for server in servers})
     trainees = [(server, node) for server in servers if (node := server.training_node())]
     if not trainees:
         return

@@ -8,23 +8,32 @@ from flwr.app import Message
 from clients.batches import NodeKey
 from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
-from edge_servers.admission import Expected, admitted_reply, check_gradient
-from edge_servers.aggregation import consensus_error, divergence, partial_aggregate, to_fixed_point, total_samples
-from edge_servers.board import Slot
-from edge_servers.closing import closed, told_by
-from edge_servers.conduct import WITHHELD
-from edge_servers.drafting import drafted
+from edge_servers.devices.admission import Expected, admitted_reply
+from edge_servers.devices.closing import closed, told_by
+from edge_servers.devices.link import DeviceLink
+from edge_servers.devices.offloading import union_of
 from edge_servers.errors import BoardError, GradientRefusedError, LeaderFailedError
-from edge_servers.gossip import next_iterate
-from edge_servers.link import DeviceLink
-from edge_servers.network import DeviceRecord, Network, Task
-from edge_servers.offloading import union_of
+from edge_servers.founding.network import DeviceRecord, Network, Task
+from edge_servers.founding.standing import Standing
+from edge_servers.leading import Seat, Station
+from edge_servers.learning.aggregation import (
+    consensus_error,
+    divergence,
+    partial_aggregate,
+    to_fixed_point,
+    total_samples,
+)
+from edge_servers.learning.bounds import check_gradient
+from edge_servers.learning.gossip import next_iterate
+from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.learning.schemes import SCHEMES, ClosedRound
+from edge_servers.ledger.board import Slot
+from edge_servers.ledger.conduct import WITHHELD
+from edge_servers.ledger.running_round import Work
 from edge_servers.parameters import Settings
-from edge_servers.planning import LOCAL, Planner, planned_orders
-from edge_servers.posts import Close, Gradient, Plan, Refusal
-from edge_servers.schemes import SCHEMES, ClosedRound
-from edge_servers.seat import Seat, Station
-from edge_servers.standing import Draft, Standing, Work
+from edge_servers.planning.drafting import drafted
+from edge_servers.planning.plan import Plan
+from edge_servers.planning.proposal import LOCAL, Draft, Planner, planned_orders
 
 _LOG = logging.getLogger(__name__)
 

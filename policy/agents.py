@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from policy.baselines.heuristics import HEURISTICS
+from policy.actor.networks import SharedActor
+from policy.actor.planner import Policy
+from policy.actor.weights import SHIPPED, actor_of, read_weights
 from policy.errors import PolicyError
-from policy.learning import LearningParams, StepParams
-from policy.networks import SharedActor
-from policy.optimum import near_optimum, searched
 from policy.parameters import LatencyParams
-from policy.planner import Policy
-from policy.projection import Decision
-from policy.weights import SHIPPED, actor_of, read_weights
-from policy.world import State
+from policy.rivals.heuristics import HEURISTICS
+from policy.rivals.optimum import near_optimum, searched
+from policy.training.settings import LearningParams, StepParams
+from policy.world.projection import Decision
+from policy.world.state import State
 
 Agent = Callable[[State, LatencyParams, np.random.Generator], Decision]
 """Decides for B states of any world it can serve"""

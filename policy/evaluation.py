@@ -9,9 +9,9 @@ import numpy as np
 
 from policy.agents import Agent
 from policy.errors import PolicyError
-from policy.latency import latency_of, wall_clock_s
 from policy.parameters import LatencyParams
-from policy.world import Array, State, new_state
+from policy.world.latency import latency_of, wall_clock_s
+from policy.world.state import Array, State, new_state
 
 EVALUATION_SEED = 9_000_000
 """Evaluation states come from seeds that no training uses"""

@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 from eth_hash.auto import keccak
 
-from chain.codec import encode_floats, encode_iterate, encoded_size
-from chain.contract import size_class
-from chain.documents import ClosedList, canonical_json
-from chain.founding import Charter, found_network
-from chain.genesis import Genesis, block_gas
-from chain.keys import address_of, new_account
-from chain.ledger import Ledger
-from chain.miner import Miner
-from chain.node import Node
-from chain.provider import web3_in_process
+from chain.client.founding import Charter, found_network
+from chain.client.keys import address_of, new_account
+from chain.client.ledger import Ledger
+from chain.mining.miner import Miner
+from chain.node.node import Node
+from chain.protocol.contract import size_class
+from chain.protocol.genesis import Genesis, block_gas
+from chain.rpc.in_process import web3_in_process
+from chain.wire.codec import encode_floats, encode_iterate, encoded_size
+from chain.wire.documents import ClosedList, canonical_json
 
 SIZES, ROUNDS = [90, 10], 3
 TENSORS = [["weight", [10, 9]], ["bias", [10]]]

@@ -16,15 +16,21 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from bfl import simulation
 from bfl.cli import main as bfl
-from chain.archive import FileArchive
+from bfl.simulation import run as simulation
+from chain.audit.archive import FileArchive
 from tests.bfl.runs import Metrics, flags_of
 
 _ROUNDS_PER_KILL = 6
 _DEFAULTS = ("7", "1")
 _ENDLESS = 100_000
-_LATE_IMPORTS = ("edge_servers.chain_hosting", "edge_servers.recovery", "bfl.progress", "datasets", "flwr_datasets")
+_LATE_IMPORTS = (
+    "edge_servers.chain_hosting",
+    "edge_servers.recovery",
+    "bfl.show.progress",
+    "datasets",
+    "flwr_datasets",
+)
 RUN: dict[str, object] = {
     "dataset": "synthetic", "devices": 4, "edges": 3, "iterations": 1, "batch": 5, "threads": 1, "hidden": 2, "phi": 2,
     "planner": "fixed:0", "difficulty": 1, "attack": "iterate-noise@3:server=1,step=1",

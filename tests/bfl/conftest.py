@@ -10,8 +10,8 @@ from dataclasses import dataclass
 import pytest
 import torch
 
-from bfl import simulation
 from bfl.cli import main
+from bfl.simulation import run as simulation
 
 
 @dataclass(frozen=True)

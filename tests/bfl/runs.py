@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bfl import simulation
 from bfl.config import read_settings
+from bfl.simulation import run as simulation
 from edge_servers.federation import RoundReport
 from edge_servers.parameters import Settings
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
-from bfl import simulation
 from bfl.config import all_fields, read_settings
+from bfl.simulation import run as simulation
 from clients.data import load_dataset
 from clients.evaluation import evaluate_model
 from clients.models import network_for, to_vector

@@ -12,9 +12,9 @@ import sys
 import time
 from pathlib import Path
 
-from chain.archive import FileArchive
-from chain.inspection import inspect_chain
-from chain.node import Node
+from chain.audit.archive import FileArchive
+from chain.audit.inspection import inspect_chain
+from chain.node.node import Node
 from tests.chain.network import Network, genesis
 
 

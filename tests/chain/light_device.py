@@ -29,7 +29,7 @@ def imports() -> Any:
     for name in LIGHT:
         importlib.import_module(f"chain.{name}")
     try:
-        importlib.import_module("chain.node")
+        importlib.import_module("chain.node.node")
     except ModuleNotFoundError as error:
         return {"missing": error.name, "eth": "eth" in sys.modules, "recursion": sys.getrecursionlimit()}
     return {}
@@ -37,8 +37,8 @@ def imports() -> Any:
 
 def read(database: str) -> Any:
     """Open a database and audit it."""
-    from chain.archive import FileArchive
-    from chain.inspection import inspect_chain
+    from chain.audit.archive import FileArchive
+    from chain.audit.inspection import inspect_chain
 
     archive = FileArchive(Path(database))
     return {"head": archive.head().hash.hex(), "transactions": inspect_chain(archive).transactions}
@@ -48,7 +48,7 @@ def train(url: str, registry: str) -> Any:
     """Sign a gradient and post it."""
     import numpy as np
 
-    from chain.codec import encode_floats
+    from chain.wire.codec import encode_floats
 
     ledger = _ledger(url, registry)
     payload = encode_floats(np.arange(4, dtype=np.float32), (4,), "int8")
@@ -58,10 +58,10 @@ def train(url: str, registry: str) -> Any:
 
 def mine(url: str, registry: str, genesis: str) -> Any:
     """Seal the round by real work, fetch the proof of its model, and check it."""
-    from chain.genesis import read_genesis
-    from chain.miner import Miner
-    from chain.miner import mine as mined
-    from chain.proof import check_model
+    from chain.mining.miner import Miner
+    from chain.mining.miner import mine as mined
+    from chain.protocol.genesis import read_genesis
+    from chain.protocol.proof import check_model
 
     ledger, rules = _ledger(url, registry), read_genesis(genesis)
     task = ledger.mining_task()
@@ -76,8 +76,8 @@ def mine(url: str, registry: str, genesis: str) -> Any:
 
 
 def _ledger(url: str, registry: str) -> Any:
-    from chain.keys import simulated_account
-    from chain.ledger import Ledger
+    from chain.client.keys import simulated_account
+    from chain.client.ledger import Ledger
 
     return Ledger.connect(url, bytes.fromhex(registry), account=simulated_account(b"tests", "device 0"))
 

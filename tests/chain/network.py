@@ -12,7 +12,11 @@ from eth.vm.message import Message
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.contract import (
+from chain.client.keys import address_of, simulated_account
+from chain.errors import RevertedError
+from chain.node.node import Node
+from chain.node.vm import SYSTEM
+from chain.protocol.contract import (
     Call,
     RegistryTerms,
     decode_log,
@@ -22,15 +26,11 @@ from chain.contract import (
     revert_reason,
     size_class,
 )
-from chain.errors import RevertedError
-from chain.genesis import Genesis, block_gas
-from chain.headers import Header
-from chain.keys import address_of, simulated_account
-from chain.node import Node
-from chain.seal import find_nonce
-from chain.transactions import Envelope, sign_transaction
-from chain.turns import Membership
-from chain.vm import SYSTEM
+from chain.protocol.genesis import Genesis, block_gas
+from chain.protocol.turns import Membership
+from chain.wire.headers import Header
+from chain.wire.seal import find_nonce
+from chain.wire.transactions import Envelope, sign_transaction
 
 CHAIN_ID = 4242
 START = 1_700_000_000

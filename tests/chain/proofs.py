@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Any
 
-from chain.contract import events
-from chain.proof import ModelProof, ProvenModel, TransactionProof, check_model, proof_of
-from chain.store import Block
-from chain.turns import Membership
+from chain.protocol.contract import events
+from chain.protocol.proof import ModelProof, ProvenModel, TransactionProof, check_model, proof_of
+from chain.protocol.turns import Membership
+from chain.wire.blocks import Block
 from tests.chain.small_chain import story
 
 ROUND = 4

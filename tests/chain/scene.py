@@ -8,11 +8,11 @@ from eth_hash.auto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
-from chain.contract import build
-from chain.headers import Header
-from chain.keys import address_of
-from chain.node import Node
-from chain.rpc import Dispatcher
+from chain.client.keys import address_of
+from chain.node.node import Node
+from chain.protocol.contract import build
+from chain.rpc.dispatcher import Dispatcher
+from chain.wire.headers import Header
 from tests.chain.network import Clock, Network, founded_node, seal
 
 

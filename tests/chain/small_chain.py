@@ -15,25 +15,24 @@ import numpy as np
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.archive import FileArchive
-from chain.blocks import encode_block
-from chain.codec import encode_floats
-from chain.consensus import read_post
-from chain.contract import GRADIENT, ITERATE, MODEL, RegistryTerms, encode_call
-from chain.documents import ClosedList
+from chain.audit.archive import FileArchive
+from chain.client.founding import Charter, found_network
+from chain.client.keys import address_of
 from chain.errors import StoreError
-from chain.founding import Charter, found_network
-from chain.genesis import EMPTY_UNCLES_HASH, Genesis
-from chain.headers import Header
-from chain.keys import address_of
-from chain.node import Node
-from chain.provider import web3_in_process
-from chain.receipts import Receipt, block_bloom, trie_root
-from chain.seal import find_nonce
-from chain.store import Block
-from chain.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-from chain.turns import Membership
-from chain.vm import Execution
+from chain.node.node import Node
+from chain.node.vm import Execution
+from chain.protocol.consensus import read_post
+from chain.protocol.contract import GRADIENT, ITERATE, MODEL, RegistryTerms, encode_call
+from chain.protocol.genesis import Genesis
+from chain.protocol.turns import Membership
+from chain.rpc.in_process import web3_in_process
+from chain.wire.blocks import EMPTY_UNCLES_HASH, Block, encode_block
+from chain.wire.codec import encode_floats
+from chain.wire.documents import ClosedList
+from chain.wire.headers import Header
+from chain.wire.receipts import Receipt, block_bloom, trie_root
+from chain.wire.seal import find_nonce
+from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
 from tests.chain.network import Clock, Network, account, genesis, seal
 
 TENSORS = [("layer.weight", (2, 3)), ("layer.bias", (3,))]

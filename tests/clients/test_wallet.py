@@ -10,17 +10,17 @@ import pytest
 from eth_hash.auto import keccak
 from flwr.app import Message
 
-from chain.codec import decode_floats
-from chain.contract import decode_call
-from chain.keys import address_of, simulated_account
-from chain.local_ledger import LocalLedger
-from chain.transactions import decode_transaction
+from chain.client.keys import address_of, simulated_account
+from chain.protocol.contract import decode_call
+from chain.rpc.local_ledger import LocalLedger
+from chain.wire.codec import decode_floats
+from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.errors import ClientError, OrderError
 from clients.orders import LedgerTerms, Order, SignedReply, read_reply, vector_digest
 from clients.signing import signed_gradient
 from clients.wallet import Wallet
-from edge_servers.block_record import model_in
+from edge_servers.replay.block_record import model_in
 from edge_servers.round import plan
 from tests.clients.messages import over_the_wire, sent
 from tests.edge_servers.small_network import SHARE, SmallChain, small_chain

@@ -8,26 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from bfl.attacks import conduct_of, poisoned, read_attacks
-from bfl.grid import Fault, InProcessGrid, SimulatedClock
-from chain.consensus import Post, read_post
-from chain.headers import Header
-from chain.node import Node
-from chain.store import Block
+from bfl.attacks.servers import conduct_of, poisoned, read_attacks
+from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
+from chain.node.node import Node
+from chain.protocol.consensus import Post, read_post
+from chain.wire.blocks import Block
+from chain.wire.headers import Header
 from clients.device import Device
 from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
-from edge_servers.articles import Articles
-from edge_servers.block_record import model_in, record_of
-from edge_servers.board import Slot
 from edge_servers.chain_hosting import START_S, ChainHosting
-from edge_servers.conduct import Conduct
 from edge_servers.federation import Federation, RoundReport, found_federation
-from edge_servers.ledger_board import LedgerBoard
+from edge_servers.founding.parameters import Articles
+from edge_servers.ledger.board import Slot
+from edge_servers.ledger.chain_board import LedgerBoard
+from edge_servers.ledger.conduct import Conduct
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.record import RoundRecord
-from edge_servers.replay import Before, Replayed, replay_round
+from edge_servers.replay.block_record import model_in, record_of
+from edge_servers.replay.record import RoundRecord
+from edge_servers.replay.replay import Before, Replayed, replay_round
 from edge_servers.server import EdgeServer
 from tests.edge_servers.small_network import small_dataset
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from bfl.grid import Fault, InProcessGrid, SimulatedClock
+from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
 from clients.consent import Consent
 from clients.data import Dataset, Samples
 from clients.device import Device

@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 from flwr.app import ConfigRecord, Message, RecordDict
 
-from bfl.grid import Fault
-from chain.blocks import encode_block
-from chain.database import CREATE, Database
+from bfl.simulation.grid import Fault
+from chain.client.keys import simulated_account
 from chain.errors import RoundRefusedError, StoreError
-from chain.keys import simulated_account
-from chain.local_ledger import LocalLedger
-from chain.node import Node
+from chain.node.node import Node
+from chain.rpc.local_ledger import LocalLedger
+from chain.store.database import CREATE, Database
+from chain.wire.blocks import encode_block
 from clients.arrays import one_array
 from clients.device import Device, answer_orders
 from clients.errors import OrderError
 from clients.orders import Order, vector_digest
 from clients.signing import signed_gradient
 from clients.wallet import Wallet
-from edge_servers import ledger_board
 from edge_servers.chain_hosting import START_S
-from edge_servers.chain_rounds import NodeHistory, RoundChecker
 from edge_servers.errors import FederationError
-from edge_servers.replay import model_payload
+from edge_servers.ledger import chain_board as ledger_board
+from edge_servers.ledger.block_check import NodeHistory, RoundChecker
+from edge_servers.replay.replay import model_payload
 from edge_servers.round import plan
 from tests.chain.network import seal
 from tests.clients.messages import sent

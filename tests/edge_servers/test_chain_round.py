@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
-from chain.codec import decode_floats
-from chain.consensus import check_order
 from chain.errors import ContractError
-from chain.local_ledger import LocalLedger
+from chain.protocol.consensus import check_order
+from chain.rpc.local_ledger import LocalLedger
+from chain.wire.codec import decode_floats
 from clients.errors import ParameterError
 from edge_servers import chain_hosting
-from edge_servers.articles import read_articles
 from edge_servers.errors import GradientRefusedError
-from edge_servers.record import read_gradient
-from edge_servers.replay import replayed_iterates, replayed_model
-from edge_servers.schemes import SCHEMES, ClosedRound
+from edge_servers.founding.parameters import read_articles
+from edge_servers.learning.schemes import SCHEMES, ClosedRound
+from edge_servers.replay.record import read_gradient
+from edge_servers.replay.replay import replayed_iterates, replayed_model
 from tests.edge_servers.chain_network import SHARE, ChainNetwork, chain_network
 
 

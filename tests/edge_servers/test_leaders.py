@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chain import contract
-from chain.documents import ClosedList
-from edge_servers.board import Slot
-from edge_servers.conduct import WITHHELD, Conduct, honest
+from chain.protocol import contract
+from chain.wire.documents import ClosedList
 from edge_servers.errors import BoardError
-from edge_servers.posts import Close, Plan
-from edge_servers.record import text
+from edge_servers.learning.gradients import Close
+from edge_servers.ledger.board import Slot
+from edge_servers.ledger.conduct import WITHHELD, Conduct, honest
+from edge_servers.planning.plan import Plan
+from edge_servers.replay.record import text
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
 
 TURN_S = 900

@@ -8,30 +8,30 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
-from chain import contract
-from chain.blocks import encode_block
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
-from chain.local_ledger import LocalLedger
-from chain.rounds import RoundBody
+from chain.protocol import contract
+from chain.protocol.round_check import RoundBody
+from chain.rpc.local_ledger import LocalLedger
+from chain.wire.blocks import encode_block
 from clients.device import answer_orders
 from clients.errors import ParameterError
 from clients.orders import SignedReply, read_reply
-from edge_servers.block_record import model_in
-from edge_servers.chain_rounds import NodeHistory, RoundChecker, body_of
-from edge_servers.closing import closed, told_by
-from edge_servers.conduct import WITHHELD, Conduct
+from edge_servers.devices.closing import closed, told_by
 from edge_servers.errors import BoardError, PlanError, ReplayError
-from edge_servers.ledger_board import LedgerBoard
+from edge_servers.learning.gradients import Close, Refusal
+from edge_servers.ledger.block_check import NodeHistory, RoundChecker, body_of
+from edge_servers.ledger.chain_board import LedgerBoard
+from edge_servers.ledger.conduct import WITHHELD, Conduct
+from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
-from edge_servers.posts import Close, Refusal
-from edge_servers.record import check_plan
-from edge_servers.referee import Referee
-from edge_servers.replay import Admitted, Before, admitted_gradients, closed_gradients
+from edge_servers.replay.block_record import model_in
+from edge_servers.replay.record import check_plan
+from edge_servers.replay.replay import Admitted, Before, admitted_gradients, closed_gradients
 from edge_servers.round import ALGORITHM_1
 from tests.clients.messages import sent
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
+from tests.edge_servers.replay.test_replay import posts_of, with_close, with_payload
 from tests.edge_servers.test_chain_hosting import follower
-from tests.edge_servers.test_replay import posts_of, with_close, with_payload
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,17 @@ import pytest
 from flwr.app import Array, Error, Message
 from numpy.typing import NDArray
 
-from bfl.grid import Fault
+from bfl.simulation.grid import Fault
 from clients.device import Device
 from clients.models import Vector
 from clients.orders import Order
 from clients.training import TrainingNode
-from edge_servers.board import Slot
 from edge_servers.federation import Federation, RoundReport
+from edge_servers.learning.schemes import SCHEMES
+from edge_servers.ledger.board import Slot
 from edge_servers.parameters import ON_CHAIN
-from edge_servers.posts import Plan
+from edge_servers.planning.plan import Plan
 from edge_servers.round import ALGORITHM_1
-from edge_servers.schemes import SCHEMES
 from tests.edge_servers.small_network import DEVICES, SHARE, small_chain, small_federation
 
 PHASES = ("plan", "train", "close", "gossip", "verify", "model", "seal")  # the table of protocol.md

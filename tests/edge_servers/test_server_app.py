@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flwr.app import Context, RecordDict
 
-from bfl.grid import InProcessGrid
+from bfl.simulation.grid import InProcessGrid
 from clients.arrays import read_array
 from clients.data import load_dataset
 from clients.device import Device

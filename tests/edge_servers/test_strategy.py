@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, Message
 
-from bfl.grid import Fault, InProcessGrid, SimulatedClock
+from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
 from clients.device import Device
 from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 import torch
 
+from policy.actor.networks import SharedActor
+from policy.actor.weights import write_weights
 from policy.agents import (
     LEARNERS,
     NAMES,
@@ -18,17 +20,15 @@ from policy.agents import (
     policy_agent,
     searched_agent,
 )
-from policy.baselines.heuristics import HEURISTICS, all_local, greedy_channel, random_choice, threshold
-from policy.baselines.library import LIBRARY_AGENTS
 from policy.errors import PolicyError
 from policy.evaluation import CHUNK, Score, evaluated, fresh_states, half_width, ratio
-from policy.latency import latency_of
-from policy.networks import SharedActor
-from policy.optimum import searched
 from policy.parameters import LatencyParams
-from policy.projection import Decision
-from policy.weights import write_weights
-from policy.world import Array, State, new_state
+from policy.rivals.heuristics import HEURISTICS, all_local, greedy_channel, random_choice, threshold
+from policy.rivals.library import LIBRARY_AGENTS
+from policy.rivals.optimum import searched
+from policy.world.latency import latency_of
+from policy.world.projection import Decision
+from policy.world.state import Array, State, new_state
 
 WORLD = LatencyParams(devices=4, servers=2, channels=2)
 

@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import policy.shelf
+import policy.cache
+from policy.actor.weights import read_weights
 from policy.agents import LEARNERS, UPDATES
-from policy.baselines.heuristics import greedy_channel
-from policy.baselines.library import LIBRARY_AGENTS
+from policy.cache import Shelf, validated_s
 from policy.errors import PolicyError
-from policy.learning import LearningParams
 from policy.parameters import LatencyParams
-from policy.shelf import Shelf, validated_s
-from policy.weights import read_weights
-from policy.world import new_state
+from policy.rivals.heuristics import greedy_channel
+from policy.rivals.library import LIBRARY_AGENTS
+from policy.training.settings import LearningParams
+from policy.world.state import new_state
 
 WORLD = LatencyParams(devices=3, servers=2, channels=2)
 TINY = LearningParams(devices=(3, 2), rows=16, samples=2, hidden=4, passes=1)
@@ -43,7 +43,7 @@ def test_an_agent_is_trained_once_and_read_afterwards(shelf: Shelf, name: str, m
     assert curve is not None
     assert (curve.agent, curve.seed) == (name, 5)
     assert told == [0.5, 1.0]
-    monkeypatch.setattr(policy.shelf, "train_own", refuse)
+    monkeypatch.setattr(policy.cache, "train_own", refuse)
     again, same = shelf.agent(name, seed=5)
     assert same == curve
     state = new_state(WORLD, 4, np.random.default_rng(0))
@@ -98,7 +98,7 @@ def test_an_agent_of_the_library_is_kept_too(shelf: Shelf, monkeypatch: pytest.M
     assert curve is not None
     assert curve.rounds == [16, 32]
     assert curve.final_s == pytest.approx(validated_s(agent, WORLD))
-    monkeypatch.setattr(policy.shelf, "trained", refuse)
+    monkeypatch.setattr(policy.cache, "trained", refuse)
     again, same = quick.agent("dqn")
     assert same == curve
     assert validated_s(again, WORLD) == pytest.approx(curve.final_s)

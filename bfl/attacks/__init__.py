@@ -1,0 +1,1 @@
+"""Who misbehaves in a simulation, when and how (docs/attacks.md)."""

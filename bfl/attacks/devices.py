@@ -1,0 +1,110 @@
+"""A device that misbehaves in the rounds its attacks name, and is honest in all others (`--attack`)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from flwr.app import Message
+from numpy.typing import NDArray
+
+from clients.batches import NodeKey
+from clients.device import Device
+from clients.models import Vector
+from clients.orders import Order
+from clients.training import LocalUpdate, TrainingNode
+from policy.streams import Purpose, stream
+
+if TYPE_CHECKING:
+    from bfl.attacks.servers import Attack
+
+REQUIRED = ""
+DEVICE_KINDS: Mapping[str, Mapping[str, str]] = {
+    "sign-flip": {"device": REQUIRED, "strength": "1"},
+    "noise": {"device": REQUIRED, "strength": "10"},
+    "label-flip": {"device": REQUIRED},
+    "inflated-samples": {"device": REQUIRED, "strength": "10"},
+    "forged": {"device": REQUIRED},
+}
+"""Each kind of device attack with the options it takes and their defaults."""
+LARGEST_VALUE = 65_504.0
+"""What every codec can write: a gradient that cannot be posted poisons nothing."""
+
+
+def postable(values: NDArray[np.float64]) -> Vector:
+    """A poisoned gradient in the form of an honest one, cut to what can be posted."""
+    return np.clip(values, -LARGEST_VALUE, LARGEST_VALUE).astype(np.float32)
+
+
+def inflated(samples: int, strength: float) -> int:
+    """The number of samples that a liar claims."""
+    return max(1, round(samples * strength))
+
+
+def sign_flip(update: LocalUpdate, strength: float, _: np.random.Generator) -> LocalUpdate:
+    """-strength * C_n: back up the hill."""
+    return replace(update, values=postable(update.values.astype(np.float64) * -strength))
+
+
+def noise(update: LocalUpdate, strength: float, rng: np.random.Generator) -> LocalUpdate:
+    """C_n + N(0, (strength * rms)^2), rms that of C_n itself."""
+    honest = update.values.astype(np.float64)
+    deviation = strength * float(np.sqrt(np.square(honest).mean()))
+    return replace(update, values=postable(honest + deviation * rng.standard_normal(len(honest))))
+
+
+def inflated_samples(update: LocalUpdate, strength: float, _: np.random.Generator) -> LocalUpdate:
+    """The same gradient with a larger D_n."""
+    return replace(update, samples=inflated(update.samples, strength))
+
+
+UPDATE_ATTACKS: dict[str, Callable[[LocalUpdate, float, np.random.Generator], LocalUpdate]] = {
+    "sign-flip": sign_flip,
+    "noise": noise,
+    "inflated-samples": inflated_samples,
+}
+
+
+@dataclass(frozen=True)
+class PoisonedDevice(Device):
+    """A device with attacks. What it is ordered to do, it does honestly first."""
+
+    attacks: tuple["Attack", ...] = ()
+    classes: int = 0
+
+    def training_node(self, order: Order) -> TrainingNode:
+        """With flipped labels, if it flips them."""
+        return Device.training_node(self._with_its_labels(order), order)
+
+    def hand_over(self, order: Order, message: Message) -> Message:
+        """With flipped labels, if it flips them."""
+        return Device.hand_over(self._with_its_labels(order), order, message)
+
+    def report(self, order: Order, update: LocalUpdate, message: Message) -> Message:
+        """Not quite what was trained."""
+        for attack in self._attacks_of(order):
+            if attack.kind in UPDATE_ATTACKS:
+                rng = stream(order.seed, Purpose.ATTACK, order.round, NodeKey("device", self.index).counter)
+                update = UPDATE_ATTACKS[attack.kind](update, attack.strength, rng)
+        return Device.report(self._with_its_key(order), order, update, message)
+
+    def _attacks_of(self, order: Order) -> list["Attack"]:
+        return [attack for attack in self.attacks if attack.is_on(order.round)]
+
+    def _does(self, kind: str, order: Order) -> bool:
+        return any(attack.kind == kind for attack in self._attacks_of(order))
+
+    def _with_its_labels(self, order: Order) -> "PoisonedDevice":
+        """Label c becomes classes - 1 - c; the images are shared, the table of the others stays as it is."""
+        if not self._does("label-flip", order):
+            return self
+        return replace(self, table=replace(self.table, labels=self.classes - 1 - self.table.labels))
+
+    def _with_its_key(self, order: Order) -> "PoisonedDevice":
+        """A forger signs with a key that is not the registered one; without a chain nobody signs."""
+        if self.wallet is None or not self._does("forged", order):
+            return self
+        from chain.client.keys import simulated_account  # an extra
+        from clients.wallet import Wallet
+
+        return replace(self, wallet=Wallet(simulated_account(b"forger", str(self.index))))

@@ -1,0 +1,1 @@
+"""What an audit tells people: findings, evidence, models, proofs to hand over."""

@@ -1,0 +1,62 @@
+"""Who is meant by a name, and what there is against him."""
+
+import re
+
+from rich.table import Table
+
+from bfl.auditing.findings import Audit
+from bfl.auditing.tables import evidence_table, refusals_table
+from bfl.errors import BflError
+from edge_servers.founding.network import Network
+
+_NUMBERED = re.compile(r"(server|device)[ -]?(\d+)")
+
+
+def evidence_against(text: str, audit: Audit) -> tuple[str, list[Table]]:
+    """What to say of somebody in one line, and the evidence."""
+    if audit.articles is None:
+        raise BflError(f"rounds cannot be derived again: {audit.obstacle}")
+    network = audit.articles.network
+    address = find_address(text, network)
+    name = network.name(address)
+    findings = [finding for finding in audit.findings if finding.offender == address]
+    refusals = refusals_of(name, audit)
+    tables = [evidence_table(finding, network) for finding in findings]
+    if refusals:
+        tables.append(refusals_table(name, refusals))
+    if not findings:
+        told, rounds = f"nobody has accused {name}", ", ".join(str(round_) for round_, _ in refusals)
+        return f"{told}; its gradient did not count in round {rounds}" if refusals else told, tables
+    through = max((finding.excluded_through or 0) for finding in findings)
+    accused = f"{name} was accused in round {', '.join(map(str, sorted({finding.round for finding in findings})))}"
+    return f"{accused} and excluded through round {through}" if through else f"{accused}, never excluded", tables
+
+
+def find_address(text: str, network: Network) -> str:
+    """The address of "server 1", "device 3" or of an unambiguous beginning of an address."""
+    addresses = [*network.servers, *(device.address for device in network.devices)]
+    lowered = text.strip().lower()
+    if _NUMBERED.fullmatch(lowered):
+        wanted = _NUMBERED.sub(lambda match: f"{match[1]} {int(match[2])}", lowered)
+        found = [address for address in addresses if network.name(address) == wanted]
+    else:
+        beginning = "0x" + lowered.removeprefix("0x")
+        found = [address for address in addresses if address.startswith(beginning)]
+    if len(found) == 1:
+        return found[0]
+    those = f"{len(found)} participants are meant by {text!r}" if found else f"nobody is called {text!r}"
+    raise BflError(
+        f"{those}; expected server 0 to {len(network.servers) - 1}, device 0 to {len(network.devices) - 1}, "
+        "or the beginning of one address"
+    )
+
+
+def refusals_of(name: str, audit: Audit) -> list[tuple[int, str]]:
+    """Rounds in which somebody's gradient did not count, with the leader's reason; none is an omission (P4)."""
+    found = []
+    for each in audit.rounds:
+        reasons = [reason for who, reason in each.refused if who == name]
+        left_out = any(trained.name == name and not trained.is_counted for trained in each.trained)
+        if reasons or left_out:
+            found.append((each.round, ", ".join(reasons) or f"left out by {each.closed_by} without a reason"))
+    return found

@@ -1,0 +1,179 @@
+"""A model out of the chain: decoded, written as a .pt file, with the names of those who made it."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from eth_hash.auto import keccak
+from rich.table import Table
+
+from bfl.errors import BflError
+from bfl.show.chain_tables import full, pairs_table, printable
+from chain.audit.archive import Archive
+from chain.audit.inspection import Inspection, checked_block
+from chain.errors import CodecError
+from chain.protocol.consensus import read_post
+from chain.protocol.contract import Call
+from chain.protocol.genesis import Genesis
+from chain.wire.blocks import Block
+from chain.wire.codec import decode_floats, payload_header
+from chain.wire.documents import ClosedList, read_canonical_json
+
+Shapes = list[tuple[str, list[int]]]
+
+
+@dataclass(frozen=True)
+class _Post:
+    """A post the registry accepted, its chunks joined."""
+
+    call: Call
+    sender: bytes
+    transaction_hash: bytes
+    payload: bytes
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether it has the digest it names; one in chunks need not, and then counts as not posted (C8)."""
+        return keccak(self.payload) == bytes(self.call["digest"])
+
+
+def export_model(archive: Archive, found: Inspection, round_: int, path: Path) -> Table:
+    """Write model k of an inspected chain to `path`; returns a table of who contributed."""
+    block, founding = (checked_block(archive, number, found) for number in (round_ + 1, 1))
+    posts = list(_posts(block, archive.genesis))
+    model = _model(posts, round_)
+    shapes = _shapes(_model(_posts(founding, archive.genesis), 0).call)
+    content = {
+        "round": round_,
+        "digest": full(bytes(model.call["digest"])),
+        "block": full(block.header.hash),
+        "state_dict": _state_dict(model.payload, shapes, round_),
+    }
+    _save(content, path)
+    return _contributors_table(block, posts, model, content)
+
+
+def _posts(block: Block, genesis: Genesis) -> Iterator[_Post]:
+    """What the registry accepted in a block, chunks aside."""
+    chunks: dict[bytes, list[bytes]] = {}
+    for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
+        call = read_post(transaction, genesis).call
+        if receipt.status != 1 or call is None:
+            continue
+        if call.name == "chunk":
+            chunks.setdefault(transaction.sender, []).append(bytes(call["data"]))
+            continue
+        count, whole = int(call.arguments.get("chunks", 0)), bytes(call.arguments.get("payload", b""))
+        payload = b"".join(chunks.get(transaction.sender, [])[-count:]) if count else whole
+        yield _Post(call, transaction.sender, transaction.hash, payload)
+
+
+def _model(posts: Iterator[_Post] | list[_Post], round_: int) -> _Post:
+    for post in posts:
+        if post.call.name in ("model", "found"):
+            return post
+    raise BflError(f"block {round_ + 1} has no model: round {round_} was sealed without one")
+
+
+def _save(content: dict[str, Any], path: Path) -> None:
+    import torch
+
+    try:
+        with path.open("xb") as file:
+            torch.save(content, file)
+    except FileExistsError as error:
+        raise BflError(f"{path} exists; choose another file with --out") from error
+
+
+# --- tensors
+
+
+def _shapes(founding: Call) -> Shapes:
+    """Names and shapes of the tensors, where the founding parameters have them: "tensors": [[name, shape], ...]."""
+    try:
+        content = read_canonical_json(bytes(founding["parameters"]))
+    except CodecError:
+        return []
+    tensors = content.get("tensors") if isinstance(content, dict) else None
+    if not isinstance(tensors, list) or not all(_is_tensor(each) for each in tensors):
+        return []
+    names = {name for name, _ in tensors}
+    return [(name, shape) for name, shape in tensors] if len(names) == len(tensors) else []
+
+
+def _is_tensor(found: Any) -> bool:
+    if not isinstance(found, list) or len(found) != 2:
+        return False
+    name, shape = found
+    return isinstance(name, str) and isinstance(shape, list) and all(type(n) is int and n > 0 for n in shape)
+
+
+def _state_dict(payload: bytes, shapes: Shapes, round_: int) -> dict[str, Any]:
+    """The payload as named tensors; numbered and flat where the chain has no names that fit."""
+    import torch
+
+    try:
+        sizes, values = list(payload_header(payload).sizes), decode_floats(payload).astype(np.float32)
+    except CodecError as error:
+        raise BflError(f"the model of round {round_} is no array of numbers: {error}") from error
+    if [math.prod(shape) for _, shape in shapes] != sizes:
+        shapes = [(f"tensor {i}", [size]) for i, size in enumerate(sizes)]
+    parts = np.split(values, np.cumsum(sizes)[:-1])
+    return {
+        name: torch.from_numpy(part.copy()).reshape(shape) for (name, shape), part in zip(shapes, parts, strict=True)
+    }
+
+
+# --- who made it
+
+
+def _contributors_table(block: Block, posts: list[_Post], model: _Post, content: dict[str, Any]) -> Table:
+    rows = {
+        "digest": str(content["digest"]),
+        "published by": full(model.sender),
+        "sealed by": full(block.header.winner) if block.header.winner else "the founder",
+        "planned by": _senders(posts, "plan"),
+        "closed by": _senders(posts, "close"),
+        "gradients of": _gradients(posts),
+        "aggregated by": _senders(posts, "iterate"),
+        "flags by": _senders(posts, "flag", "flag_equivocation"),
+        "tensors": "\n".join(f"{printable(name)} {list(t.shape)}" for name, t in content["state_dict"].items()),
+    }
+    return pairs_table(f"model of round {content['round']}", rows)
+
+
+def _senders(posts: list[_Post], *names: str) -> str:
+    return "\n".join(dict.fromkeys(full(post.sender) for post in posts if post.call.name in names)) or "-"
+
+
+def _gradients(posts: list[_Post]) -> str:
+    """Who trained, with samples; those that the closed list leaves out are marked, with its reason if it has one."""
+    closed = _closed_list(posts)
+    reasons = {} if closed is None else {who.lower(): why for who, why in closed.refused}
+    said = []
+    for post in posts:
+        if post.call.name == "gradient":
+            notes = [f"{post.call['samples']} samples"]
+            reason = reasons.pop(full(post.sender), "")
+            if closed is not None and post.transaction_hash not in closed.accepted:
+                notes.append(printable(f"left out: {reason}" if reason else "left out"))
+            if not post.is_intact:
+                notes.append("its chunks do not have its digest")
+            said.append(f"{full(post.sender)} ({', '.join(notes)})")
+    said += [printable(f"{who} (posted nothing that counts: {why})") for who, why in reasons.items()]
+    if said and closed is None:
+        said.append("the closed list cannot be read: nobody can say who of them counts")
+    return "\n".join(said) or "-"
+
+
+def _closed_list(posts: list[_Post]) -> ClosedList | None:
+    for post in posts:
+        if post.call.name == "close":
+            try:
+                return ClosedList.decode(post.payload)
+            except CodecError:
+                return None
+    return None

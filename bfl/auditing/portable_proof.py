@@ -1,0 +1,245 @@
+"""A folder that proves one model without the chain: whoever knows the genesis hash derives the model from it again.
+
+Whole blocks, not single proofs, of the founding, of the round before and of the round: so nothing of the round can be
+missing. Of all other blocks it has header and receipts: they tell who took part and who was excluded, so whose turn it
+was. Everything hangs on the genesis hash through parent hashes and seals.
+"""
+
+import hashlib
+import pickle
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import rlp
+from rlp.exceptions import RLPException
+
+from bfl.auditing.findings import AuditedRound, audited_round
+from bfl.auditing.model_export import export_model
+from bfl.errors import BflError
+from chain.audit.archive import Archive
+from chain.audit.inspection import Inspection, checked_block
+from chain.audit.light import LightInspector
+from chain.errors import ChainError, ProofError
+from chain.protocol.genesis import Genesis, read_genesis
+from chain.wire.blocks import Block, decode_block, encode_block
+from chain.wire.documents import canonical_json, read_canonical_json
+from chain.wire.headers import Header
+from chain.wire.receipts import Receipt, decode_receipt
+from clients.models import Vector
+from edge_servers.founding.network import Network
+from edge_servers.replay.audit import Auditor, DerivedRound
+
+FORMAT = "bfl model proof 1"
+MANIFEST, README, GENESIS = "manifest.json", "README.txt", "genesis.json"
+HEADERS, RECEIPTS = "headers.rlp", "receipts.z"
+_MAX_RECEIPTS_BYTES = 1 << 30
+_MALFORMED = (RLPException, RecursionError, zlib.error, ChainError, TypeError, ValueError)
+_NO_MODEL = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeError, pickle.UnpicklingError)
+
+
+@dataclass(frozen=True)
+class Proven:
+    """What a folder proves."""
+
+    genesis: Genesis
+    network: Network
+    round: AuditedRound
+    block: Header
+    model_digest: bytes
+
+
+# --- writing
+
+
+def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) -> Mapping[str, str]:
+    """Prove model k of a chain that was audited; returns the sha256 of every file."""
+    if round_ < 1:
+        raise BflError("model 0 is in the founding block and follows from nothing; choose --round 1 or later")
+    _make_empty(folder)
+    headers, receipts = [archive.genesis.header], [()]  # type: list[Header], list[tuple[Receipt, ...]]
+    whole = {1, round_, round_ + 1}
+    for number in range(1, round_ + 2):
+        block = checked_block(archive, number, found)
+        headers.append(block.header)
+        receipts.append(block.receipts)
+        if number in whole:
+            (folder / _block(number)).write_bytes(encode_block(block.header, block.transactions))
+    encoded = [[receipt.encoded for receipt in each] for each in receipts]
+    (folder / HEADERS).write_bytes(rlp.encode([header.to_bytes() for header in headers]))
+    (folder / RECEIPTS).write_bytes(zlib.compress(rlp.encode(encoded, infer_serializer=False), 9))
+    (folder / GENESIS).write_text(archive.genesis.canonical_json(), encoding="utf-8")
+    (folder / README).write_text(_readme(round_, archive.genesis), encoding="utf-8")
+    export_model(archive, found, round_, folder / _model(round_))
+    files = {path.name: _sha256(path) for path in sorted(folder.iterdir())}
+    content = _manifest(archive.genesis, round_, headers[-1].hash, found.models[round_]) | {"files": files}
+    (folder / MANIFEST).write_bytes(canonical_json(content))
+    return files
+
+
+def _make_empty(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BflError(f"{folder} cannot be made: {error.strerror}") from error
+    if any(folder.iterdir()):
+        raise BflError(f"{folder} is not empty; choose another folder with --out")
+
+
+def _manifest(genesis: Genesis, round_: int, block_hash: bytes, model: bytes) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "round": round_,
+        "chain": genesis.chain_id,
+        "genesis": genesis.header.hash.hex(),
+        "block": block_hash.hex(),
+        "model": model.hex(),
+    }
+
+
+def _readme(round_: int, genesis: Genesis) -> str:
+    return (
+        f"Proof of the model of round {round_} on chain {genesis.chain_id}, without the chain.\n"
+        f"Check it with: bfl audit verify THIS_FOLDER --genesis 0x{genesis.header.hash.hex()}\n"
+        "Take the genesis hash from somebody you trust: all else hangs on it.\n"
+        f"{_model(round_)} is the model; {_block(round_ + 1)} has every post that made it, headers.rlp its chain.\n"
+        "Made by bfl audit proof; see docs/audit.md.\n"
+    )
+
+
+def _block(number: int) -> str:
+    return f"block-{number}.rlp"
+
+
+def _model(round_: int) -> str:
+    return f"model-{round_}.pt"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+# --- verifying
+
+
+def verify_proof(folder: Path, trusted: bytes | None = None) -> Proven:
+    """Derive the model again from the folder; `ProofError`, `InspectionError` or `AuditError` name what does not fit.
+
+    Whose chain it is, only the genesis hash can tell: `trusted`, or the one in the answer.
+    """
+    manifest = _read_manifest(folder)
+    round_ = int(manifest["round"])
+    genesis = _parsed(folder, GENESIS, _read_genesis)
+    if trusted is not None and trusted != genesis.header.hash:
+        raise ProofError(f"found genesis 0x{genesis.header.hash.hex()}, expected 0x{trusted.hex()}")
+    headers = _parsed(folder, HEADERS, _read_headers)
+    receipts = _parsed(folder, RECEIPTS, _read_receipts)
+    if len(headers) != round_ + 2 or len(receipts) != len(headers):
+        raise ProofError(
+            f"found {len(headers)} headers and receipts of {len(receipts)} blocks, expected {round_ + 2} of each"
+        )
+    derived, model = _derived(folder, genesis, headers, receipts)
+    audited = audited_round(derived)
+    digest = audited.digests["model"]
+    expected = _manifest(genesis, round_, headers[-1].hash, digest) | {"files": manifest["files"]}
+    wrong = [key for key in expected if manifest[key] != expected[key]]
+    if wrong:
+        raise ProofError(f"{MANIFEST}: found {wrong[0]} = {manifest[wrong[0]]!r}, expected {expected[wrong[0]]!r}")
+    _check_model_file(folder / _model(round_), model, digest)
+    return Proven(genesis, derived.articles.network, audited, headers[-1], digest)
+
+
+def _read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest, once every file has the digest it names and no other file is there."""
+    if not folder.is_dir():
+        raise BflError(f"there is no folder {folder}; expected one that `bfl audit proof` made")
+    try:
+        content = read_canonical_json((folder / MANIFEST).read_bytes())
+        present = {path.name for path in folder.iterdir()} - {MANIFEST}
+    except OSError as error:
+        raise ProofError(f"{folder / MANIFEST} cannot be read: {error.strerror}") from error
+    except ChainError as error:
+        raise ProofError(f"{MANIFEST}: {error}") from error
+    keys = {"format", "round", "chain", "genesis", "block", "model", "files"}
+    if not isinstance(content, dict) or content.keys() != keys or content["format"] != FORMAT:
+        raise ProofError(f"{MANIFEST}: expected a {FORMAT!r} with the keys {', '.join(sorted(keys))}")
+    round_, files = content["round"], content["files"]
+    if type(round_) is not int or round_ < 1 or not isinstance(files, dict):
+        raise ProofError(f"{MANIFEST}: found round {round_!r:.40}, expected a whole number from 1 on, and files")
+    needed = {GENESIS, HEADERS, RECEIPTS, README, _model(round_), *map(_block, {1, round_, round_ + 1})}
+    for name in sorted(needed | present | files.keys()):
+        if name not in needed or name not in files or name not in present:
+            where = "is missing" if name in needed else "does not belong here"
+            raise ProofError(f"{name} {where}; expected the files {', '.join(sorted(needed))} and {MANIFEST}")
+        found = _sha256(folder / name) if (folder / name).is_file() else "no file"
+        if found != files[name]:
+            raise ProofError(f"{name}: found sha256 {found}, the manifest says {files[name]!r:.80}")
+    return content
+
+
+def _parsed(folder: Path, name: str, read: Callable[[bytes], Any]) -> Any:
+    try:
+        return read((folder / name).read_bytes())
+    except _MALFORMED as error:
+        raise ProofError(f"{name}: {error}") from error
+
+
+def _read_genesis(raw: bytes) -> Genesis:
+    genesis = read_genesis(raw.decode())
+    if genesis.canonical_json().encode() != raw:
+        raise ProofError("found JSON that is not in canonical form")
+    return genesis
+
+
+def _read_headers(raw: bytes) -> list[Header]:
+    return [Header.from_bytes(each) for each in rlp.decode(raw)]
+
+
+def _read_receipts(raw: bytes) -> list[tuple[Receipt, ...]]:
+    unpacking = zlib.decompressobj()
+    encoded = unpacking.decompress(raw, _MAX_RECEIPTS_BYTES)
+    if not unpacking.eof or unpacking.unused_data:
+        raise ProofError("the receipts are cut off, or too many")
+    return [tuple(decode_receipt(each) for each in block) for block in rlp.decode(encoded)]
+
+
+def _derived(
+    folder: Path, genesis: Genesis, headers: list[Header], receipts: list[tuple[Receipt, ...]]
+) -> tuple[DerivedRound, Vector]:
+    """Follow the headers from the genesis block, and derive the last round from the model before it."""
+    rounds: list[DerivedRound] = []
+    inspector, auditor = LightInspector(genesis), Auditor(genesis, rounds.append)
+    inspector.check(Block(headers[0], (), receipts[0], 0))
+    last = len(headers) - 1
+    for number in range(1, last + 1):
+        if number not in (1, last - 1, last):
+            inspector.follow(headers[number], receipts[number])
+            continue
+        header, transactions = _parsed(folder, _block(number), decode_block)
+        if header != headers[number]:
+            raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
+        block = Block(header, transactions, receipts[number], 0)
+        inspector.check(block)
+        is_believed = 1 < number < last
+        (auditor.stand_on if is_believed else auditor.take)(block, inspector.posts, inspector.found)
+    if not rounds or auditor.model is None:
+        raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
+    return rounds[-1], auditor.model
+
+
+def _check_model_file(path: Path, model: Vector, digest: bytes) -> None:
+    """The .pt file must hold the numbers that were derived."""
+    import torch
+
+    try:
+        content = torch.load(path, weights_only=True)
+        tensors = [tensor.numpy().ravel() for tensor in content["state_dict"].values()]
+        fits = content["digest"] == f"0x{digest.hex()}" and np.array_equal(np.concatenate(tensors), model)
+    except _NO_MODEL as error:
+        raise ProofError(f"{path.name} is no model: {error}") from error
+    if not fits:
+        raise ProofError(f"{path.name} holds another model than the derived one with digest 0x{digest.hex()}")

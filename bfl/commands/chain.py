@@ -1,0 +1,106 @@
+"""`bfl chain ...`: read a chain, of a run or of a node."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bfl.commands.command import Command
+from bfl.config import TOKEN_VARIABLE
+from bfl.errors import BflError
+from bfl.show.watch import wide_console
+
+if TYPE_CHECKING:
+    from chain.audit.archive import Archive
+
+app = typer.Typer(no_args_is_help=True, help="Read a chain: blocks, transactions, participants.")
+
+Run = Annotated[Path | None, typer.Argument(help="Run folder, or a chain.db.", show_default=False)]
+Rpc = Annotated[
+    str,
+    typer.Option(
+        "--rpc",
+        help=f"JSON-RPC address of a node, instead of RUN; its token, if any, is in {TOKEN_VARIABLE}.",
+        show_default=False,
+    ),
+]
+
+
+def token() -> str:
+    """The bearer token of nodes that want one."""
+    return os.environ.get(TOKEN_VARIABLE, "")
+
+
+def opened(run: Path | None, rpc: str) -> "closing[Archive]":
+    """The archive a command reads, for a `with` statement."""
+    from chain.audit.archive import open_archive
+
+    return closing(open_archive(run, rpc, token()))
+
+
+def read_hash(text: str, of: str = "transaction") -> bytes:
+    """A hash as it is written."""
+    try:
+        found = bytes.fromhex(text.removeprefix("0x"))
+    except ValueError:
+        found = b""
+    if len(found) != 32:
+        raise BflError(f"found {text!r}, expected a {of} hash: 0x and 64 hexadecimal digits")
+    return found
+
+
+@app.command(cls=Command)
+def show(
+    run: Run = None,
+    rpc: Rpc = "",
+    last: Annotated[int, typer.Option(min=1, help="How many blocks, counted from the head.")] = 20,
+) -> None:
+    """The last blocks: who led, who sealed, what is in them."""
+    with opened(run, rpc) as archive:
+        from bfl.show.chain_tables import chain_table
+
+        wide_console().print(chain_table(archive, last))
+
+
+@app.command(cls=Command)
+def block(
+    number: Annotated[int, typer.Argument(min=0, help="Number of the block; round k is block k + 1.")],
+    run: Run = None,
+    rpc: Rpc = "",
+) -> None:
+    """One block: header and transactions."""
+    with opened(run, rpc) as archive:
+        from bfl.show.chain_tables import block_tables
+
+        for table in block_tables(archive.block(number), archive.genesis):
+            wide_console().print(table)
+
+
+@app.command(cls=Command)
+def transaction(
+    transaction_hash: Annotated[str, typer.Argument(metavar="HASH", help="Hash of the transaction.")],
+    run: Run = None,
+    rpc: Rpc = "",
+) -> None:
+    """One transaction: what it says, and what the registry made of it."""
+    wanted = read_hash(transaction_hash)
+    with opened(run, rpc) as archive:
+        from bfl.show.chain_tables import transaction_tables
+
+        found = archive.find_transaction(wanted)
+        if found is None:
+            raise BflError(f"0x{wanted.hex()} is in no sealed block of this chain")
+        for table in transaction_tables(*found, archive.genesis):
+            wide_console().print(table)
+
+
+@app.command(cls=Command)
+def participants(run: Run = None, rpc: Rpc = "") -> None:
+    """Who takes part: roles, homes, blocks led and sealed, exclusions. The chain is checked first."""
+    with opened(run, rpc) as archive:
+        from bfl.show.chain_tables import participants_table
+        from chain.audit.inspection import inspect_chain
+
+        wide_console().print(participants_table(inspect_chain(archive)))

@@ -1,0 +1,237 @@
+"""`bfl network ...`: parts of a real deployment. Here: keys, a genesis, and a chain node."""
+
+import errno
+import getpass
+import logging
+import os
+import re
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+from rich.console import Console
+
+from bfl.commands.chain import token
+from bfl.commands.command import Command
+from bfl.config import PASSWORD_VARIABLE, TOKEN_VARIABLE
+from bfl.errors import BflError
+
+app = typer.Typer(no_args_is_help=True, help="Run the system on real machines.")
+
+
+@app.command(cls=Command)
+def key(out: Annotated[Path, typer.Argument(help="Key file to make (keystore v3).")]) -> None:
+    """Make a participant's key. The password comes from the terminal, or from BFL_KEY_PASSWORD."""
+    from chain.client.keys import new_account, save_key
+
+    password = os.environ.get(PASSWORD_VARIABLE) or _asked_password()
+    account = new_account()
+    save_key(out, account, password)
+    print(f"address: {account.address}\nkey file: {out} (keep it, and its password; nobody can restore either)")
+
+
+def _asked_password() -> str:
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise BflError(f"found no terminal to ask for a password; set {PASSWORD_VARIABLE}, or run it in a terminal")
+    try:
+        password = getpass.getpass("password: ")
+        if password == getpass.getpass("again: "):
+            return password
+    except EOFError as error:
+        raise BflError(f"no password was given; type one, or set {PASSWORD_VARIABLE}") from error
+    raise BflError("the two passwords differ")
+
+
+@app.command(cls=Command)
+def genesis(
+    founder: Annotated[str, typer.Option(help="Address of the key that will found the network.")],
+    out: Annotated[Path, typer.Option(help="File to make.")] = Path("genesis.json"),
+    devices: Annotated[int, typer.Option(min=1, help="Devices, for the gas limit.")] = 10,
+    edges: Annotated[int, typer.Option(min=1, help="Edge servers, for the gas limit.")] = 3,
+    phi: Annotated[int, typer.Option(min=0, help="Consensus rounds, for the gas limit.")] = 5,
+    payload_bytes: Annotated[int, typer.Option(min=1, help="Largest post of a round, in bytes.")] = 100_000,
+    difficulty: Annotated[int, typer.Option(min=1, help="Hashes a block takes on average.")] = 1_000_000,
+    retarget: Annotated[bool, typer.Option("--retarget", help="Adapt the difficulty to --block-s.")] = False,
+    block_s: Annotated[int, typer.Option(min=1, help="Seconds between blocks that --retarget aims at.")] = 60,
+) -> None:
+    """Write the rules of a new network; every node starts from the same file."""
+    from chain.protocol.contract import size_class
+    from chain.protocol.genesis import FIXED, RETARGET, Genesis, block_gas
+
+    if re.fullmatch(r"0x[0-9a-fA-F]{40}", founder) is None:
+        raise BflError(f"found --founder {founder!r}, expected an address: 0x and 40 hexadecimal digits")
+    calls = 2 * devices + edges * (phi + 4) + 4
+    made = Genesis(
+        chain_id=secrets.randbelow(2**31) + 2**16,
+        founder=founder.lower(),
+        timestamp=int(time.time()),
+        gas_limit=block_gas(calls, payload_bytes, size_class(payload_bytes)),
+        difficulty=difficulty,
+        difficulty_rule=RETARGET if retarget else FIXED,
+        block_s=block_s,
+    )
+    _write_new(out, made.canonical_json() + "\n")
+    print(f"chain id {made.chain_id}, genesis hash 0x{made.header.hash.hex()}, registry 0x{made.registry.hex()}\n{out}")
+
+
+def _write_new(out: Path, text: str) -> None:
+    try:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise BflError(f"{out} exists; a genesis is never overwritten; choose another --out") from error
+    except FileNotFoundError as error:
+        raise BflError(f"{out.parent} does not exist; make it, or choose another --out") from error
+    except OSError as error:
+        raise BflError(f"{out} cannot be written ({error.strerror}); choose another --out") from error
+
+
+@app.command(cls=Command)
+def node(
+    database: Annotated[Path, typer.Option("--db", help="The node's database file.")] = Path("chain.db"),
+    genesis_file: Annotated[
+        Path | None, typer.Option("--genesis", help="Rules of the network; needed for a new database.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="Address to answer on; others than this machine need 0.0.0.0.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to answer on; 0 takes a free one.")] = 8545,
+    peer: Annotated[list[str] | None, typer.Option(help="JSON-RPC address of another node; may be repeated.")] = None,
+    requests_per_s: Annotated[float, typer.Option(min=1, help="Requests per second and client.")] = 500.0,
+    max_request_mb: Annotated[
+        float | None, typer.Option(min=0.1, help="Largest request, in MB (default: a full block fits, at least 32).")
+    ] = None,
+) -> None:
+    """Run a node of the chain: JSON-RPC for web3, devices and auditors. BFL_RPC_TOKEN demands a bearer token."""
+    from chain.rpc.peers import Peers
+    from chain.rpc.server import RpcServer, ServerParams
+
+    stop = _stop_by_signal()
+    for each in peer or []:
+        _check_peer(each)
+    params = ServerParams(host, port, token(), requests_per_s=requests_per_s)
+    _check_can_listen(host, port)  # what can be refused is, before a database is made
+    if host not in ("127.0.0.1", "localhost", "::1") and not token():
+        print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
+    _log_to_terminal()
+    with closing(_opened(database, genesis_file)) as running:
+        params = replace(params, max_request_bytes=_request_bytes(running, max_request_mb))
+        with RpcServer(running, params) as url, Peers(running, peer or [], token()):
+            _introduce(running, url, database)
+            _watch(running, Console(), stop)
+    print("stopped")
+
+
+def _check_peer(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is no number, half an IPv6 address
+        is_address = False
+    if not is_address or re.search(r"\s", url):
+        raise BflError(f"found --peer {url!r}, expected http:// or https:// and a host, such as http://other:8545")
+
+
+def _check_can_listen(host: str, port: int) -> None:
+    """Raise unless the server will be able to answer there; it binds the same way."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except (OSError, UnicodeError, TypeError) as error:  # the last two: a name that no encoding takes
+            raise BflError(_why_not_listening(host, port, error)) from error
+
+
+def _why_not_listening(host: str, port: int, error: Exception) -> str:
+    number = getattr(error, "errno", None)
+    if isinstance(error, (socket.gaierror, UnicodeError, TypeError)) or number == errno.EADDRNOTAVAIL:
+        return f"found --host {host!r}, expected an address of this machine: choose 127.0.0.1, or 0.0.0.0 for all"
+    if number == errno.EADDRINUSE:
+        return f"port {port} of {host} is taken; stop what uses it, or choose another --port (0 takes a free one)"
+    return (
+        f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', error)}); choose another --host or --port"
+    )
+
+
+def _log_to_terminal() -> None:
+    """Warnings of everybody; of peers also that one is back."""
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    logging.getLogger("chain.rpc.peers").setLevel(logging.INFO)
+
+
+def _introduce(running: Any, url: str, database: Path) -> None:
+    head = running.head
+    print(f"node of chain {running.genesis.chain_id}: {url}\ndatabase: {database}")
+    print(f"registry: 0x{running.genesis.registry.hex()}\nhead: block {head.block_number} 0x{head.hash.hex()}")
+    print("Ctrl-C stops it; everything sealed is on disk.", flush=True)
+
+
+def _request_bytes(running: Any, megabytes: float | None) -> int:
+    """A block of a peer comes as one request, two hexadecimal digits per byte; a byte costs 16 gas."""
+    full_block = int(2.2 * running.genesis.gas_limit / 16)
+    return max(32 << 20, full_block) if megabytes is None else int(megabytes * 1e6)
+
+
+def _opened(database: Path, genesis_file: Path | None) -> Any:
+    from chain.node.node import Node
+    from edge_servers.ledger.block_check import FoundedChecker
+
+    given, checker = None, FoundedChecker()
+    if genesis_file is not None:
+        if not genesis_file.is_file():
+            raise BflError(f"{genesis_file} is no file; make a genesis with: bfl network genesis --founder ADDRESS")
+        given = _read_genesis(genesis_file)
+    if not database.exists():
+        if given is None:
+            raise BflError(f"{database} does not exist; a new chain needs --genesis FILE (bfl network genesis)")
+        opened = Node.create(database, given, check_round=checker)
+    else:
+        opened = Node.open(database, check_round=checker)
+    checker.node = opened
+    if given is not None and given != opened.genesis:
+        opened.close()
+        raise BflError(
+            f"{database} is of chain {opened.genesis.chain_id}, {genesis_file} of chain {given.chain_id}; "
+            "leave out --genesis, or choose another --db"
+        )
+    return opened
+
+
+def _read_genesis(path: Path) -> Any:
+    from chain.errors import StoreError
+    from chain.protocol.genesis import read_genesis
+
+    try:
+        return read_genesis(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, StoreError) as error:
+        found = str(error).removeprefix("genesis: ")
+        raise BflError(f"{path}: {found}; make one with `bfl network genesis`") from error
+
+
+def _stop_by_signal() -> threading.Event:
+    """Set by Ctrl-C or SIGTERM, also by one that comes while the node is starting."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    return stop
+
+
+def _watch(running: Any, console: Console, stop: threading.Event) -> None:
+    """Say each new block until told to stop."""
+    head = running.head
+    while not stop.wait(0.2):
+        now = running.head
+        if now.hash != head.hash:
+            head = now
+            winner = f", sealed by 0x{head.winner.hex()}" if head.winner else ""
+            console.print(f"block {head.block_number} 0x{head.hash.hex()}{winner}", soft_wrap=True, highlight=False)

@@ -1,0 +1,153 @@
+"""What caught an attacker, and when: read from the offences, refusals and exclusions of a run."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from bfl.experiments.claims import INCOMPARABLE, verdict
+from bfl.experiments.estimate import Estimate
+from bfl.experiments.figure import Finding
+from bfl.experiments.learning.curves import PARTITIONS
+from bfl.experiments.learning.trials import Line
+
+BY_REPLAY = ("lying-aggregate", "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation")
+BY_TIME = ("silent-leader, plan", "silent-leader, close", "silent-leader, model", "silent-leader, seal")
+BY_ADMISSION = ("inflated-weight", "inflated-samples", "forged")
+BY_NOBODY = ("poisoned-gradient",)
+"""Well-formed and within bounds: no rule catches it"""
+BY_FILTERS = ("sign-flip", "noise", "label-flip")
+LEADERS = ("wrong-model", "omitted-gradient", *BY_TIME)
+"""What a server does only in rounds that it leads"""
+OF_DEVICES = ("inflated-samples", "forged", *BY_FILTERS)
+SERVER, DEVICES = 1, (3, 7)
+"""The attackers; these devices of ten do not offload, so both send gradients"""
+
+
+@dataclass(frozen=True)
+class Catch:
+    """Over the seeds."""
+
+    by: str
+    """Kinds of offence and reasons of refusal, with how often"""
+    after: tuple[int, ...] | None
+    """The how-manyth attack was the first to be caught, of every seed; None if some seed caught none"""
+    excluded: bool | None
+    """Whether the server was excluded in every seed; None of devices"""
+    hits: int
+    """Rounds in which an attack was caught"""
+    attacks: int
+    """Rounds with an attack: not those in which its author is excluded or does not lead"""
+    honest_refusals: int
+    false_offences: int
+
+    @property
+    def after_told(self) -> str:
+        """The range in words."""
+        low, high = (min(self.after), max(self.after)) if self.after else (0, 0)
+        return str(low) if low == high else f"{low}-{high}"
+
+
+def is_attacked(attack: str, before: Line, line: Line) -> bool:
+    """Whether the attacker could act in a round: who is excluded posts nothing, who does not lead posts no model.
+
+    A leader that is accused of its closed list is excluded before the model, so another one is recorded as leader.
+    """
+    if attack in OF_DEVICES:
+        return True
+    leads = SERVER in (*line["failed-leaders"], line["leader"]) or any(
+        each["offender"] == f"server {SERVER}" for each in line["offences"]
+    )
+    return SERVER not in before["excluded"] and (attack not in LEADERS or leads)
+
+
+def caught(runs: Sequence[Sequence[Line]], attack: str, first: int) -> Catch:
+    """What was found of an attack that begins in round `first`."""
+    culprits = {f"device {n}" for n in DEVICES} if attack in OF_DEVICES else {f"server {SERVER}"}
+    by: Counter[str] = Counter()
+    after: list[int] = []
+    excluded: list[bool] = []
+    hits = attacks = honest_refusals = false_offences = 0
+    for run in runs:
+        played, found = 0, list[int]()
+        for before, line in zip([{"excluded": []}, *run], run, strict=False):
+            reasons = {each["kind"] for each in line["offences"] if each["offender"] in culprits}
+            reasons |= {each["reason"] for each in line["refused"] if each["node"] in culprits}
+            is_on = line["round"] >= first
+            false_offences += sum(not is_on or each["offender"] not in culprits for each in line["offences"])
+            honest_refusals += sum(not is_on or each["node"] not in culprits for each in line["refused"])
+            if is_on and is_attacked(attack, before, line):
+                played += 1
+                found += [played] * bool(reasons)
+                by.update(reasons)
+        hits, attacks, after = hits + len(found), attacks + played, after + found[:1]
+        excluded.append(any(SERVER in line["excluded"] for line in run))
+    return Catch(
+        ", ".join(f"{kind} ({count}x)" for kind, count in by.most_common()),
+        tuple(after) if len(after) == len(runs) else None,
+        None if attack in OF_DEVICES else all(excluded),
+        hits,
+        attacks,
+        honest_refusals,
+        false_offences,
+    )
+
+
+Found = Mapping[tuple[str, str, str], tuple[Catch, Estimate]]
+"""By attack, filter and partition: the catch, and how far below the honest run without a filter it ends"""
+
+
+def defence_claims(found: Found) -> list[Finding]:
+    """What docs/attacks.md says of every kind; the paper tries none of them."""
+    return [
+        _at_once("replay catches the first wrong post of a server", found, BY_REPLAY),
+        _at_once("a leader that is silent loses its turn the first time", found, BY_TIME),
+        _at_once("false weights and foreign keys are refused the first time", found, BY_ADMISSION),
+        _excluded("a server that is caught by replay or by its silence is excluded", found, (*BY_REPLAY, *BY_TIME)),
+        _nobody_wrongly(found),
+        *(_met(kind, p, found) for kind, name, p in found if kind in BY_FILTERS and name == "none"),
+        *(_unmet(kind, found) for kind in BY_NOBODY),
+    ]
+
+
+def _of(found: Found, kinds: Sequence[str]) -> dict[str, Catch]:
+    return {f"{kind}, {PARTITIONS[p]}": catch for (kind, _, p), (catch, _) in found.items() if kind in kinds}
+
+
+def _at_once(claim: str, found: Found, kinds: Sequence[str]) -> Finding:
+    some = _of(found, kinds)
+    late = [f"{name}: {catch.after_told if catch.after else 'never'}" for name, catch in some.items()
+            if catch.after is None or max(catch.after) > 1]  # fmt: skip
+    told = f"{len(some) - len(late)} of {len(some)} cases" + (f"; not {', '.join(late)}" if late else "")
+    return Finding(f"(ours) {claim}", told, verdict(not late))
+
+
+def _excluded(claim: str, found: Found, kinds: Sequence[str]) -> Finding:
+    some = _of(found, kinds)
+    free = [name for name, catch in some.items() if not catch.excluded]
+    told = f"{len(some) - len(free)} of {len(some)} cases" + (f"; not {', '.join(free)}" if free else "")
+    return Finding(f"(ours) {claim}", told, verdict(not free))
+
+
+def _nobody_wrongly(found: Found) -> Finding:
+    wrong = sum(catch.false_offences for catch, _ in found.values())
+    return Finding("(ours) no honest server is accused", f"{wrong} accusations", verdict(wrong == 0))
+
+
+def _met(kind: str, partition: str, found: Found) -> Finding:
+    """Some filter ends half as far below the honest run without one, its own cost counted; told with the best."""
+    lost = {name: value for (k, name, p), (_, value) in found.items() if (k, p) == (kind, partition)}
+    bare = lost["none"]
+    best = min((name for name in lost if name != "none"), key=lambda name: lost[name].mean)
+    told = f"below honest without a filter {bare.mean:.2f}, with {best} {lost[best].mean:.2f}, "
+    told += f"with the default norm-clip {lost['norm-clip'].mean:.2f} points"
+    claim = f"(ours) some filter halves the damage of {kind} by 2 of 10 devices, {PARTITIONS[partition]}"
+    if bare.mean <= bare.half_width:
+        return Finding(claim, f"{told}; no clear damage to halve", INCOMPARABLE)
+    return Finding(claim, told, verdict(lost[best].mean <= bare.mean / 2))
+
+
+def _unmet(kind: str, found: Found) -> Finding:
+    some = _of(found, [kind])
+    seen = [name for name, catch in some.items() if catch.by]
+    told = f"caught in {len(seen)} of {len(some)} cases without a filter"
+    return Finding(f"(ours) no rule catches {kind}: it is left to the filters", told, verdict(not seen))

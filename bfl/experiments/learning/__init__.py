@@ -1,0 +1,1 @@
+"""Figures of accuracy, consensus and convergence."""

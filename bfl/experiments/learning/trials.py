@@ -1,0 +1,179 @@
+"""The federated runs that figures are made of: ordinary simulations, several at a time, kept once they are finished."""
+
+import hashlib
+import json
+import shutil
+import signal
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ProcessPoolExecutor, wait
+from dataclasses import asdict, dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from bfl.config import read_settings
+from bfl.errors import BflError, RunFolderError
+from bfl.experiments.bench import Bench
+from bfl.experiments.images import Images
+from bfl.simulation import run as simulation
+from bfl.simulation.run_folder import RunFolder
+from clients.parameters import key_of
+from edge_servers.federation import RoundReport
+
+SAME: dict[str, object] = {"data-per-round": "all", "planner": "fixed", "codec": "fp32", "threads": 1}
+"""Of all runs. Whole shares, devices 0, 4, 5 of ten offload: no scheme has an easier round than another. Gradients on
+the chain are not rounded, as they are not without one. One thread: the same bits whatever else the machine does."""
+KEPT = (
+    "round", "accuracy", "loss", "leader", "divergence", "consensus-error", "refused", "offences", "excluded",
+    "failed-leaders",
+)  # fmt: skip
+Line = dict[str, Any]
+"""What is kept of a round: those of `metrics.jsonl`"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run, told by what it differs in from others."""
+
+    scheme: str
+    partition: str
+    seed: int
+    rounds: int
+    attack: str = ""
+    filter: str = "none"
+    phi: str = "5"
+    weights: str = "optimal"
+    edges: int = 3
+    graph: str = "line"
+    evaluate_every: int = 1
+    dataset: str = "fashion-mnist"
+    data_dir: str = ""
+
+    @property
+    def flags(self) -> dict[str, object]:
+        """The settings of `bfl simulate`."""
+        return SAME | {key_of(name): value for name, value in asdict(self).items()}
+
+    @property
+    def key(self) -> str:
+        """Its name among the kept ones: another setting makes another run, another folder of the data does not."""
+        flags = {name: value for name, value in self.flags.items() if name != "data-dir"}
+        digest = hashlib.sha256(json.dumps(flags, sort_keys=True).encode()).hexdigest()[:12]
+        return f"{self.dataset.replace(':', '-')}-{self.scheme}-{self.partition}-seed{self.seed}-{digest}"
+
+
+def trial_on(images: Images, scheme: str, partition: str, seed: int, rounds: int, **more: Any) -> Trial:
+    """A run on a data set."""
+    return Trial(scheme, partition, seed, rounds, dataset=images.dataset, data_dir=images.folder, **more)
+
+
+def tried(bench: Bench, label: str, trials: Iterable[Trial]) -> dict[Trial, list[Line]]:
+    """The rounds of every run, those that are not in FOLDER/points run now."""
+    found = {trial: _kept(bench.folder, trial) for trial in trials}
+    missing = [trial for trial, lines in found.items() if not lines]
+    if missing:
+        total = sum(trial.rounds for trial in missing)
+        with bench.watch.part(f"{label}: {len(missing)} runs") as told:
+
+            def hear(rounds: int) -> None:
+                told(rounds / total, f"{rounds:,} of {total:,} rounds")
+
+            run = _run_in_processes if min(bench.jobs, len(missing)) > 1 else _run_in_turn
+            run(missing, bench, hear)
+    return {trial: lines or _kept(bench.folder, trial) for trial, lines in found.items()}
+
+
+def _run_in_turn(trials: Sequence[Trial], bench: Bench, hear: Callable[[int], None]) -> None:
+    done = 0
+
+    def on_round(_: RoundReport) -> None:
+        nonlocal done
+        done += 1
+        hear(done)
+
+    for trial in trials:
+        run_trial(trial, bench.folder, on_round)
+
+
+def run_trial(trial: Trial, folder: Path, on_round: Callable[[RoundReport], None]) -> None:
+    """Run what is left of it in FOLDER/runs, keep its rounds in FOLDER/points, forget the rest: a chain is large."""
+    path = folder / "runs" / trial.key
+    if json_of(path / "summary.json", {}).get("status") != "finished":
+        summary = simulation.run(_begun(trial, path), on_round)
+        if summary["status"] != "finished":
+            raise KeyboardInterrupt
+    lines = RunFolder(path).metrics()
+    _keep(folder, trial, [{name: line[name] for name in KEPT} for line in lines])
+    shutil.rmtree(path)
+
+
+def _begun(trial: Trial, path: Path) -> simulation.Simulation:
+    if not all((path / name).is_file() for name in ("config.toml", "metrics.jsonl")):
+        shutil.rmtree(path, ignore_errors=True)  # cut short before it was a run
+        return simulation.start(read_settings(flags=trial.flags), path)
+    try:
+        return simulation.resume(path, None, allow_other_environment=False)
+    except RunFolderError as error:
+        raise BflError(f"{error}\nIf nobody is using it, delete {path}: the run is then made anew.") from error
+
+
+def json_of(path: Path, otherwise: Any) -> Any:
+    """The content of a file, or something else where there is none or it is damaged."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return otherwise
+
+
+def _kept(folder: Path, trial: Trial) -> list[Line]:
+    lines = json_of(folder / "points" / f"{trial.key}.json", [])
+    is_whole = isinstance(lines, list) and len(lines) == trial.rounds and set(lines[-1]) == set(KEPT)
+    return lines if is_whole else []
+
+
+def _keep(folder: Path, trial: Trial, lines: list[Line]) -> None:
+    path = folder / "points" / f"{trial.key}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(lines) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+# --- several at a time
+
+_shared: dict[str, Any] = {}
+"""Of a worker: the counter of rounds, and the word to stop"""
+
+
+def _run_in_processes(trials: Sequence[Trial], bench: Bench, hear: Callable[[int], None]) -> None:
+    """Two processes use two cores better than one with two threads does. Ctrl-C stops all after their round."""
+    context = get_context("spawn")
+    counter, stop = context.Value("q", 0), context.Event()
+    workers = min(bench.jobs, len(trials))
+    with ProcessPoolExecutor(workers, context, _begin_worker, (counter, stop)) as pool:
+        left = {pool.submit(_run_in_worker, trial, bench.folder) for trial in trials}
+        try:
+            while left:
+                done, left = wait(left, timeout=1.0, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                hear(counter.value)
+        finally:  # after the last run neither does anything
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin_worker(counter: Any, stop: Any) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the first process hears Ctrl-C, and says so
+    _shared.update(counter=counter, stop=stop)
+
+
+def _run_in_worker(trial: Trial, folder: Path) -> None:
+    def on_round(_: RoundReport) -> None:
+        with _shared["counter"].get_lock():
+            _shared["counter"].value += 1
+        if _shared["stop"].is_set():
+            raise KeyboardInterrupt
+
+    if not _shared["stop"].is_set():
+        run_trial(trial, folder, on_round)

@@ -1,0 +1,1 @@
+"""Agents trained, evaluated and compared from the command line."""

@@ -1,0 +1,228 @@
+"""A chain in tables a person can read."""
+
+from collections import Counter
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from chain.audit.archive import Archive
+from chain.audit.inspection import Inspection
+from chain.errors import ChainError, CodecError
+from chain.protocol.consensus import Post, read_post
+from chain.protocol.contract import EQUIVOCATION, ITERATE, decode_log
+from chain.protocol.genesis import Genesis
+from chain.wire.blocks import Block
+from chain.wire.codec import payload_header
+from chain.wire.transactions import Transaction
+
+SHOWN_BLOCKS = 20
+
+
+def short(value: bytes) -> str:
+    """The first bytes of a hash or an address."""
+    return f"0x{value[:4].hex()}…" if len(value) > 6 else f"0x{value.hex()}"
+
+
+def full(value: bytes) -> str:
+    """All of it."""
+    return f"0x{value.hex()}"
+
+
+def moment(timestamp: int) -> str:
+    """A block's time, UTC."""
+    try:
+        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}"
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp)
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} KB" if count >= 1e3 else f"{count} B"
+
+
+def kinds(block: Block, genesis: Genesis) -> Counter[str]:
+    """How many transactions of each kind a block has."""
+    found: Counter[str] = Counter()
+    for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
+        name = _name(_post(transaction, genesis))
+        found[name if receipt.status == 1 else f"{name} (reverted)"] += 1
+    return found
+
+
+def _post(transaction: Transaction, genesis: Genesis) -> Post | None:
+    try:
+        return read_post(transaction, genesis)
+    except ChainError:
+        return None
+
+
+def _name(post: Post | None) -> str:
+    if post is None:
+        return "unreadable"
+    return post.call.name if post.call else "creation"
+
+
+def chain_table(archive: Archive, last: int = SHOWN_BLOCKS) -> Table:
+    """The last blocks."""
+    head = archive.head()
+    first = max(0, head.block_number - last + 1)
+    title = f"chain {archive.genesis.chain_id}, {head.block_number + 1} blocks, head {full(head.hash)}"
+    table = Table(title=title, title_justify="left")
+    for column in ("block", "round", "hash", "time (UTC)", "leader", "winner", "transactions", "size", "difficulty"):
+        table.add_column(column, justify="right" if column in ("block", "round", "size", "difficulty") else "left")
+    for number in range(first, head.block_number + 1):
+        block = archive.block(number)
+        header = block.header
+        listed = ", ".join(f"{count} {kind}" for kind, count in kinds(block, archive.genesis).items())
+        table.add_row(
+            str(number),
+            str(number - 1) if number > 1 else "-",
+            short(header.hash),
+            moment(header.timestamp),
+            short(header.coinbase) if number else "-",
+            short(header.winner) if header.winner else "-",
+            listed or ("genesis" if number == 0 else "none"),
+            size(sum(len(transaction.raw) for transaction in block.transactions)),
+            str(header.difficulty),
+        )
+    return table
+
+
+def block_tables(block: Block, genesis: Genesis) -> list[Table]:
+    """One block: its header, and its transactions."""
+    header = block.header
+    rows = {
+        "hash": full(header.hash),
+        "parent": full(header.parent_hash),
+        "time (UTC)": moment(header.timestamp),
+        "leader": full(header.coinbase),
+        "winner": full(header.winner) if header.winner else "-",
+        "difficulty": str(header.difficulty),
+        "nonce": full(header.nonce),
+        "gas": f"{header.gas_used:,} of {header.gas_limit:,}",
+        "state root": full(header.state_root),
+        "transactions root": full(header.transaction_root),
+        "receipts root": full(header.receipt_root),
+    }
+    table = Table(title=f"block {header.block_number}", title_justify="left")
+    for column in ("#", "phase", "what", "sender", "says", "size", "status", "transaction"):
+        table.add_column(column, overflow="fold")
+    for index, (transaction, receipt) in enumerate(zip(block.transactions, block.receipts, strict=True)):
+        post = _post(transaction, genesis)
+        table.add_row(
+            str(index),
+            post.phase if post else "-",
+            _name(post),
+            short(transaction.sender),
+            _says(post),
+            size(len(transaction.raw)),
+            "ok" if receipt.status == 1 else "reverted",
+            short(transaction.hash),
+        )
+    return [pairs_table("", rows), table]
+
+
+def pairs_table(title: str, rows: dict[str, str]) -> Table:
+    """Names and values. What a chain says is not taken for markup."""
+    table = Table(title=title or None, show_header=False, title_justify="left")
+    for name, value in rows.items():
+        table.add_row(name, Text(value))
+    return table
+
+
+def printable(text: str) -> str:
+    """A text from the chain without what would move a terminal's cursor."""
+    return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def _says(post: Post | None) -> str:
+    """What a post says, in a few words."""
+    if post is None or post.call is None:
+        return ""
+    call, said = post.call, []
+    for name in ("step", "samples", "iterations", "chunks", "index"):
+        if name in call and (name != "chunks" or call[name]):
+            said.append(f"{name} {call[name]}")
+    if "offender" in call:
+        said.append(f"offender {call['offender'][:10]}…")
+    if "slot" in call:
+        said.append(f"about {_slot(int(call['slot']))}")
+    if call.name == "register":
+        said.append(f"{len(call['participants'])} participants")
+    if call.arguments.get("payload"):
+        said.append(_payload(bytes(call["payload"])))
+    return ", ".join(said)
+
+
+def _slot(slot: int) -> str:
+    names = {0: "the plan", 1: "the gradient", 2: "the closed list", 3: "the model", EQUIVOCATION: "equivocation"}
+    return names.get(slot, f"iterate {slot - ITERATE}")
+
+
+def _payload(payload: bytes) -> str:
+    try:
+        header = payload_header(payload)
+    except CodecError:
+        return f"{len(payload)} bytes"
+    return f"{sum(header.sizes):,} x {header.dtype}"
+
+
+def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table]:
+    """One transaction: what it is, what it says, what the registry made of it."""
+    transaction, receipt = block.transactions[index], block.receipts[index]
+    post = _post(transaction, genesis)
+    rows = {
+        "hash": full(transaction.hash),
+        "block": f"{block.header.block_number} (position {index})",
+        "sender": full(transaction.sender),
+        "what": _name(post),
+        "nonce": str(transaction.nonce),
+        "status": "accepted" if receipt.status == 1 else "reverted",
+        "size": size(len(transaction.raw)),
+    }
+    if post is not None and post.call is not None:
+        rows |= {name: _shown(name, value) for name, value in post.call.arguments.items()}
+        if "parameters" in post.call:
+            rows["parameters"] = printable(bytes(post.call["parameters"]).decode("utf-8", "replace"))
+    events = Table(title="events", title_justify="left")
+    for column in ("event", "fields"):
+        events.add_column(column, overflow="fold")
+    for log in receipt.logs:
+        event = decode_log(log.topics, log.data)
+        if event is not None:
+            fields = ", ".join(f"{name} {_shown(name, value)}" for name, value in event.arguments.items())
+            events.add_row(event.name, fields)
+    return [pairs_table("", rows), events]
+
+
+def _shown(name: str, value: Any) -> str:
+    if name == "payload" and isinstance(value, bytes):
+        return _payload(value)
+    if isinstance(value, bytes):
+        return full(value) if len(value) <= 65 else f"{len(value)} bytes"
+    if isinstance(value, list | tuple):
+        return f"{len(value)} entries"
+    return str(value)
+
+
+def participants_table(found: Inspection) -> Table:
+    """Who takes part: role, home, rounds led and sealed."""
+    running = found.blocks - 1  # number of the round
+    table = Table(title=f"{len(found.members)} participants after {max(0, running - 1)} rounds", title_justify="left")
+    for column in ("address", "role", "home server", "blocks led", "blocks sealed", "standing"):
+        table.add_column(column)
+    for who, home in sorted(found.members.items(), key=lambda item: (item[0] != item[1], item[1], item[0])):
+        is_server = who == home
+        through = found.excluded_through.get(who, 0)
+        table.add_row(
+            full(who),
+            "edge server" if is_server else "device",
+            "-" if is_server else short(home),
+            str(found.led[who]) if is_server else "-",
+            "-" if is_server else str(found.sealed[who]),
+            f"excluded through round {through}" if through >= running else "ok",
+        )
+    return table

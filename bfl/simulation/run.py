@@ -1,0 +1,278 @@
+"""The whole system on one machine: one process, one thread of control, every round recorded."""
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from bfl.attacks.servers import read_attacks
+from bfl.errors import RunFolderError
+from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
+from bfl.simulation.assembly import assembled
+from bfl.simulation.environment import describe_environment, differences, use_threads
+from bfl.simulation.run_folder import Checkpoint, RunFolder
+from clients.data import Dataset, load_dataset
+from clients.memory import keep_freed_memory
+from clients.models import network_for, with_parameters
+from clients.partition import Share, partition
+from edge_servers.federation import Federation, RoundReport
+from edge_servers.founding.standing import Standing
+from edge_servers.learning.filters import deterministic_filter
+from edge_servers.learning.graph import make_graph
+from edge_servers.parameters import Settings
+from edge_servers.planning.proposal import make_planner
+
+if TYPE_CHECKING:
+    from edge_servers.chain_hosting import ChainHosting
+
+LAST_EVALUATIONS = 5
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A run that is ready to go: the federation, where it is recorded, and the time it has taken so far."""
+
+    federation: Federation
+    folder: RunFolder
+    shares: list[Share]
+    network: nn.Module
+    environment: dict[str, Any]
+    wall_s: float = 0.0
+    hosting: "ChainHosting | None" = None
+    """The chain's nodes, where there is one."""
+
+    @property
+    def dataset(self) -> Dataset:
+        """What is learned."""
+        return self.federation.dataset
+
+    @property
+    def settings(self) -> Settings:
+        """How it is learned."""
+        return self.federation.settings
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse what cannot work before any data is loaded."""
+    make_graph(settings.rounds.graph, settings.rounds.edges)
+    deterministic_filter(settings.rounds.filter)
+    read_attacks(settings.rounds.attack, settings.rounds.edges, settings.data.devices)
+    make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
+    _ = settings.training.hidden_sizes
+
+
+def start(settings: Settings, out: Path) -> Simulation:
+    """A new run in an empty folder."""
+    check_settings(settings)
+    dataset, shares, network = _prepare(settings)
+    environment = describe_environment(settings, network)
+    folder = RunFolder.create(out, settings, environment)
+    path = folder.path
+    if can_plot():
+        title = f"{dataset.name}, {settings.data.partition}: who holds what"
+        labels = dataset.train.labels.numpy()
+        plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
+    federation, hosting = assembled(settings, dataset, shares, network, path)
+    return Simulation(federation, folder, shares, network, environment, hosting=hosting)
+
+
+def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Simulation:
+    """A recorded run, at its last finished round; `rounds` may ask for more of them."""
+    folder = RunFolder.open(path)
+    settings = folder.settings(rounds)
+    dataset, shares, network = _prepare(settings)
+    environment = describe_environment(settings, network)
+    changed = differences(folder.read_json("environment.json"), environment)
+    if changed and not allow_other_environment:
+        raise RunFolderError(
+            f"{path} was started in another environment, so the same seed will not give the same run:\n  "
+            + "\n  ".join(changed)
+            + "\nResume it there, or add --allow-other-environment."
+        )
+    if settings.rounds.is_on_chain:
+        return _resumed_on_chain(folder, settings, dataset, shares, network, environment)
+    checkpoint = folder.load_checkpoint()
+    if checkpoint:
+        _check_rounds_left(folder, checkpoint.round, settings.rounds.rounds)
+    folder.write_settings(settings)  # so that the next --resume knows how many rounds were asked for
+    federation, _ = assembled(settings, dataset, shares, network, path)
+    if checkpoint:
+        restore(federation, checkpoint)
+    return Simulation(federation, folder, shares, network, environment, checkpoint.wall_s if checkpoint else 0.0)
+
+
+def _resumed_on_chain(
+    folder: RunFolder,
+    settings: Settings,
+    dataset: Dataset,
+    shares: list[Share],
+    network: nn.Module,
+    environment: dict[str, Any],
+) -> Simulation:
+    """Where the chain stands is where the run stands; metrics of sealed rounds that were not written are made up."""
+    from chain.audit.archive import DATABASE
+    from edge_servers.recovery import recovered_report
+
+    database = folder.path / DATABASE
+    if not database.exists() or not database.stat().st_size:
+        folder.check_not_lost(DATABASE, at_most=0)
+    federation, hosting = assembled(settings, dataset, shares, network, folder.path)
+    if hosting is None:
+        raise RunFolderError(f"{folder.path} has no chain")
+    with ExitStack() as undo:
+        undo.callback(hosting.close)
+        if not federation.round:
+            folder.check_not_lost(DATABASE, at_most=0)
+        _check_rounds_left(folder, federation.round, settings.rounds.rounds)
+        folder.write_settings(settings)
+        for round_ in range(folder.cut_metrics(federation.round) + 1, federation.round + 1):
+            folder.append_metrics(recovered_report(federation, hosting.nodes[0], hosting.checkers[0], round_))
+        undo.pop_all()
+    wall_s = sum(sum(line["seconds"].values()) for line in folder.metrics())
+    return Simulation(federation, folder, shares, network, environment, wall_s, hosting)
+
+
+def _check_rounds_left(folder: RunFolder, done: int, wanted: int) -> None:
+    """Refuse to resume what has ended. A run killed between its last round and its summary has not: write its end."""
+    summary = folder.read_json("summary.json")
+    ended = summary.get("status") == "finished" and summary.get("rounds") == done
+    if done > wanted or (done == wanted and ended):
+        raise RunFolderError(
+            f"{folder.path} has finished {done} rounds, {wanted} are asked for; ask for more with --rounds"
+        )
+
+
+def restore(federation: Federation, checkpoint: Checkpoint) -> None:
+    """Put every server back to where it stood."""
+    for server in federation.servers:
+        server.standing = checkpoint.standings[server.index % len(checkpoint.standings)]
+
+
+def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict[str, Any]:
+    """Run the rounds that are left and record each; the summary. Ctrl-C ends it after the last finished round."""
+    federation, folder = simulation.federation, simulation.folder
+    began = time.perf_counter() - simulation.wall_s
+    recorded = recorded_standings(federation)
+    status = "finished"
+    try:
+        for report in federation.rounds():
+            with _undisturbed():
+                recorded = recorded_standings(federation)
+                if simulation.hosting is None:
+                    folder.append_round(report, time.perf_counter() - began, recorded)
+                else:
+                    folder.append_metrics(report)
+            on_round(report)
+    except KeyboardInterrupt:
+        status = "interrupted"
+    try:
+        return finish(simulation, recorded, status, time.perf_counter() - began)
+    finally:
+        if simulation.hosting is not None:
+            simulation.hosting.close()
+        folder.release()
+
+
+def recorded_standings(federation: Federation) -> list[Standing]:
+    """One standing per model: of every server, or of one where they share it."""
+    standings = [server.standing for server in federation.servers]
+    return standings[:1] if federation.servers[0].scheme.one_model else standings
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let a Ctrl-C or SIGTERM that comes while a round is being written wait until it is written."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending: list[int] = []
+    signals = (signal.SIGINT, signal.SIGTERM)
+    old = [signal.signal(number, lambda caught, _: pending.append(caught)) for number in signals]
+    try:
+        yield
+    finally:
+        for number, handler in zip(signals, old, strict=True):
+            signal.signal(number, handler)
+    if pending:
+        raise KeyboardInterrupt
+
+
+def finish(simulation: Simulation, recorded: list[Standing], status: str, wall_s: float) -> dict[str, Any]:
+    """Write model, summary and plots of the last recorded round (a round that was cut short does not count)."""
+    folder = simulation.folder
+    metrics = folder.metrics()
+    for m, standing in enumerate(recorded):
+        name = "model.pt" if m == 0 else f"model-server-{m}.pt"
+        torch.save(with_parameters(simulation.network, standing.model).state_dict(), folder.path / name)
+    if can_plot():
+        scheme, dataset = simulation.settings.rounds.scheme, simulation.dataset.name
+        title = f"{dataset}, {simulation.settings.data.partition}, {scheme}"
+        plot_curves(metrics, folder.plots, title)
+        plot_latency(metrics, folder.plots, f"{title}, planner {simulation.settings.rounds.planner}")
+    summary = summarise(simulation, metrics, status, wall_s)
+    folder.write_json("summary.json", summary)  # last: where it says finished, everything is there
+    return summary
+
+
+def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str, wall_s: float) -> dict[str, Any]:
+    """The numbers of a run. Accuracy and loss are means of the last five evaluations."""
+    settings = simulation.settings
+    evaluated = [line for line in metrics if line["accuracy"] is not None][-LAST_EVALUATIONS:]
+    losses = [line["loss"] for line in evaluated if line["loss"] is not None]
+    timed = [line["seconds"] for line in metrics if line["seconds"]]
+    training = [sum(s for phase, s in seconds.items() if phase != "evaluate") for seconds in timed]
+    return {
+        "status": status,
+        "scheme": settings.rounds.scheme,
+        "seed": settings.data.seed,
+        "rounds": len(metrics),
+        "rounds-planned": settings.rounds.rounds,
+        "accuracy": float(np.mean([line["accuracy"] for line in evaluated])) if evaluated else None,
+        "loss": float(np.mean(losses)) if losses else None,
+        "wall-seconds": round(wall_s, 3),
+        "seconds-per-round": round(float(np.median(training)), 4) if training else None,
+        "dataset": simulation.dataset.name,
+        "data-source": simulation.dataset.source,
+        "partition": settings.data.partition,
+        "devices": settings.data.devices,
+        "edges": settings.rounds.edges,
+        "parameters": sum(p.numel() for p in simulation.network.parameters()),
+        "refused": sum(len(line["refused"]) for line in metrics),
+        "planner": settings.rounds.planner,
+        "offloaded": _mean([line["offloaded"] for line in metrics]),
+        "latency": _mean_latency(metrics),
+        "offences": sum(len(line["offences"]) for line in metrics),
+        "blocks": len([line for line in metrics if line["block"]]),
+        "head": metrics[-1]["block"] if metrics else "",
+        "environment": simulation.environment,
+    }
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _mean_latency(metrics: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """Mean T and T_wall over the rounds, as the paper counts and as the round really was (P24)."""
+    kinds = metrics[-1]["latency"] if metrics else {}
+    return {
+        kind: {term: float(np.mean([line["latency"][kind][term] for line in metrics])) for term in ("T", "T_wall")}
+        for kind in kinds
+    }
+
+
+def _prepare(settings: Settings) -> tuple[Dataset, list[Share], nn.Module]:
+    keep_freed_memory()
+    use_threads(settings)
+    data = settings.data
+    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
+    shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)
+    return dataset, shares, network_for(dataset, settings.training, data.seed)

@@ -1,0 +1,253 @@
+"""A run on disk: config.toml, metrics.jsonl, chain.db or checkpoint.npz, summary.json, model.pt, plots/.
+
+After every round the folder is complete: whatever kills the process, `--resume` goes on from the last finished round.
+"""
+
+import fcntl
+import json
+import math
+import os
+import zipfile
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from bfl.config import read_settings, write_toml
+from bfl.errors import RunFolderError
+from edge_servers.federation import RoundReport
+from edge_servers.founding.standing import Reign, Standing
+from edge_servers.parameters import Settings
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run stands: every server's standing, the metrics that belong to it, and the time it took."""
+
+    standings: tuple[Standing, ...]
+    """One per server, or one for all where they share a model."""
+    metrics_bytes: int
+    wall_s: float
+
+    @property
+    def round(self) -> int:
+        """The last finished round."""
+        return self.standings[0].round
+
+
+class RunFolder:
+    """The folder of one run."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.metrics_path = path / "metrics.jsonl"
+        self.plots = path / "plots"
+        self._checkpoint_path = path / "checkpoint.npz"
+        self._lock: IO[bytes] | None = None
+
+    def _lock_for_writing(self) -> None:
+        """Only one process at a time may write a run; the lock goes with the process, however it ends."""
+        self._lock = (self.path / ".lock").open("wb")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise RunFolderError(f"{self.path} is in use by another process; wait for it, or stop it") from error
+
+    def release(self) -> None:
+        """Let others write the run."""
+        if self._lock:
+            self._lock.close()
+            self._lock = None
+
+    @classmethod
+    def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunFolder":
+        """A new, empty run; a folder that already holds something is never touched."""
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise RunFolderError(f"{path} exists and is not empty; choose another --out, or go on with --resume {path}")
+        folder = cls(path)
+        try:
+            folder.plots.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunFolderError(f"{path}: cannot be made ({error.strerror})") from error
+        folder._lock_for_writing()
+        folder.write_settings(settings)
+        folder.write_json("environment.json", environment)
+        folder.metrics_path.touch()
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run."""
+        for name in ("config.toml", "metrics.jsonl"):
+            if not (path / name).is_file():
+                raise RunFolderError(f"{path} is not a run folder: it has no {name}")
+        folder = cls(path)
+        folder.plots.mkdir(exist_ok=True)
+        folder._lock_for_writing()
+        return folder
+
+    def settings(self, rounds: int | None = None) -> Settings:
+        """What the run was started with, `rounds` of it where that is given."""
+        return read_settings(self.path / "config.toml", flags={} if rounds is None else {"rounds": rounds})
+
+    def write_settings(self, settings: Settings) -> None:
+        """Replace config.toml in one step."""
+        partial = self.path / "config.partial"
+        write_toml(settings, partial)
+        partial.replace(self.path / "config.toml")
+
+    def append_round(self, report: RoundReport, wall_s: float, standings: Sequence[Standing]) -> None:
+        """Record a finished round: its metrics line first, then the checkpoint that makes it count."""
+        size = self.append_metrics(report)
+        self.save_checkpoint(Checkpoint(tuple(standings), size, wall_s))
+
+    def append_metrics(self, report: RoundReport) -> int:
+        """Record a round's numbers alone; on a chain the block is what makes it count. Returns the file's size."""
+        with self.metrics_path.open("ab") as file:
+            file.write(json.dumps(metrics_of(report)).encode() + b"\n")
+            return file.tell()
+
+    def cut_metrics(self, rounds: int) -> int:
+        """Keep the whole lines of the first `rounds` rounds; returns how many there are."""
+        lines = self._whole_lines()[:rounds]
+        os.truncate(self.metrics_path, sum(map(len, lines)))
+        return len(lines)
+
+    def _whole_lines(self) -> list[bytes]:
+        """The lines of rounds 1, 2, ... up to the first that is cut off or of another round."""
+        lines: list[bytes] = []
+        with self.metrics_path.open("rb") as file:
+            for line in file:
+                if not _is_round(line, len(lines) + 1):
+                    break
+                lines.append(line)
+        return lines
+
+    def check_not_lost(self, name: str, at_most: int) -> None:
+        """Raise if more than `at_most` rounds are recorded though `name`, which made them count, has none."""
+        recorded = len(self._whole_lines())
+        if recorded > at_most:
+            raise RunFolderError(
+                f"{self.path} has metrics of {recorded} rounds, but {name} is missing or empty: put it back, "
+                "or start a new run"
+            )
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """All recorded rounds."""
+        with self.metrics_path.open(encoding="utf-8") as file:
+            try:
+                return [json.loads(line) for line in file]
+            except json.JSONDecodeError as error:
+                raise RunFolderError(f"{self.metrics_path}: damaged ({error})") from error
+
+    def save_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Replace the checkpoint in one step: a reader sees the old one or the new one, never half of one."""
+        about = {
+            "metrics-bytes": checkpoint.metrics_bytes,
+            "wall-s": checkpoint.wall_s,
+            "standings": [_standing_to_json(standing) for standing in checkpoint.standings],
+        }
+        partial = self._checkpoint_path.with_suffix(".partial")
+        with partial.open("wb") as file:
+            np.savez(
+                file,
+                about=np.frombuffer(json.dumps(about).encode(), np.uint8),
+                models=np.stack([standing.model for standing in checkpoint.standings]),
+            )
+        partial.replace(self._checkpoint_path)
+
+    def load_checkpoint(self) -> Checkpoint | None:
+        """Where the run stands, or None before its first round. Metrics of an unfinished round are cut off."""
+        if not self._checkpoint_path.exists():
+            self.check_not_lost(self._checkpoint_path.name, at_most=1)  # a kill may come between metrics and checkpoint
+            os.truncate(self.metrics_path, 0)
+            return None
+        try:
+            with np.load(self._checkpoint_path, allow_pickle=False) as stored:
+                about, models = json.loads(stored["about"].tobytes()), stored["models"]
+            standings = tuple(_standing_from_json(s, m) for s, m in zip(about["standings"], models, strict=True))
+            checkpoint = Checkpoint(standings, about["metrics-bytes"], about["wall-s"])
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise RunFolderError(f"{self._checkpoint_path}: damaged ({error}); start the run anew") from error
+        if self.metrics_path.stat().st_size < checkpoint.metrics_bytes:
+            raise RunFolderError(
+                f"{self.metrics_path}: found {self.metrics_path.stat().st_size} bytes, expected at least "
+                f"{checkpoint.metrics_bytes} for {checkpoint.round} rounds; lines are missing"
+            )
+        os.truncate(self.metrics_path, checkpoint.metrics_bytes)
+        return checkpoint
+
+    def write_json(self, name: str, content: dict[str, Any]) -> None:
+        """One of the folder's JSON files, for people and programs."""
+        partial = self.path / f"{name}.partial"
+        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        partial.replace(self.path / name)
+
+    def read_json(self, name: str) -> dict[str, Any]:
+        """The content of one of them; empty where it does not exist."""
+        path = self.path / name
+        if not path.exists():
+            return {}
+        try:
+            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise RunFolderError(f"{path}: damaged ({error})") from error
+        return content
+
+
+def _is_round(line: bytes, round_: int) -> bool:
+    """Whether a line of metrics is whole, and of this round."""
+    try:
+        return line.endswith(b"\n") and json.loads(line)["round"] == round_
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def metrics_of(report: RoundReport) -> dict[str, Any]:
+    """One line of metrics.jsonl. Apart from `seconds`, the same seed gives the same line (P11)."""
+    return {
+        "round": report.round,
+        "accuracy": report.scores.accuracy if report.scores else None,
+        "loss": report.scores.loss if report.scores and math.isfinite(report.scores.loss) else None,  # JSON has no NaN
+        "leader": report.leader,
+        "winner": report.winner,
+        "phi": report.phi,
+        "training-nodes": report.training_nodes,
+        "samples": report.samples,
+        "divergence": report.divergence,
+        "consensus-error": report.consensus_error,
+        "refused": [asdict(refusal) for refusal in report.refused],
+        "offloaded": report.offloaded,
+        "latency": {kind: dict(terms) for kind, terms in report.latency.items()},
+        "offences": [asdict(offence) for offence in report.offences],
+        "excluded": list(report.excluded),
+        "failed-leaders": list(report.failed_leaders),
+        "block": report.block,
+        "block-bytes": report.block_bytes,
+        "seconds": {phase: round(seconds, 6) for phase, seconds in report.seconds.items()},
+    }
+
+
+def _standing_to_json(standing: Standing) -> dict[str, Any]:
+    return {
+        "round": standing.round,
+        "block-hash": standing.block_hash.hex(),
+        "winner": standing.winner,
+        "leader": standing.reign.leader,
+        "terms": standing.reign.terms,
+        "divergence": standing.divergence,
+    }
+
+
+def _standing_from_json(stored: dict[str, Any], model: Any) -> Standing:
+    return Standing(
+        round=stored["round"],
+        model=np.array(model, dtype=np.float32),
+        block_hash=bytes.fromhex(stored["block-hash"]),
+        winner=stored["winner"],
+        reign=Reign(stored["leader"], stored["terms"]),
+        divergence=stored["divergence"],
+    )

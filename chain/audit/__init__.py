@@ -1,0 +1,1 @@
+"""A chain to read and to check, without executing it."""

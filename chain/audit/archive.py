@@ -1,0 +1,178 @@
+"""A chain to read, whole blocks with receipts: from a database file, or from a node over JSON-RPC. No py-evm."""
+
+import contextlib
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import rlp
+from rlp.exceptions import RLPException
+from web3 import Web3
+
+from chain.client.connection import read_bytes, request, web3_over_http
+from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
+from chain.protocol.genesis import Genesis, read_genesis
+from chain.store.store import Store
+from chain.wire.blocks import Block, decode_block
+from chain.wire.headers import Header
+from chain.wire.receipts import Receipt, decode_receipt
+
+DATABASE = "chain.db"
+_MAX_RECEIPTS_BYTES = 64 << 20  # of a block; a node may send zeros that unpack to anything
+
+
+class Archive(Protocol):
+    """The canonical chain, block by block."""
+
+    genesis: Genesis
+
+    def head(self) -> Header:
+        """The last sealed block."""
+
+    def block(self, number: int) -> Block:
+        """A block by number."""
+
+    def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
+        """A sealed transaction's block and position."""
+
+    def close(self) -> None:
+        """Give back what is open."""
+
+
+class FileArchive:
+    """A database file, opened for reading; a running node may go on writing it."""
+
+    def __init__(self, path: Path) -> None:
+        with _damage(path):
+            self._store = Store.open(path / DATABASE if path.is_dir() else path, read_only=True)
+        self._path, self.genesis = path, self._store.genesis
+
+    def head(self) -> Header:
+        """The last sealed block."""
+        with _damage(self._path):
+            header = self._store.head()
+            if self._store.find_header(header.hash) is None:
+                raise StoreError(f"the head's header has hash 0x{header.hash.hex()}, which the database does not know")
+            return header
+
+    def block(self, number: int) -> Block:
+        """A block by number."""
+        with _damage(self._path):
+            block_hash = self._store.canonical_hash(number)
+            if block_hash is None:
+                raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
+            block = _whole(self._store.block(block_hash))
+        if block.header.hash != block_hash:
+            raise StoreError(f"its header has hash 0x{block.header.hash.hex()}, the database says 0x{block_hash.hex()}")
+        return block
+
+    def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
+        """A sealed transaction's block and position."""
+        with _damage(self._path):
+            place = self._store.place(transaction_hash)
+            return None if place is None else _placed(self.block(place[0]), place[1], transaction_hash)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._store.close()
+
+
+@contextlib.contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    """SQLite notices damaged pages, not that a text is no UTF-8 any more, or a number a text."""
+    try:
+        yield
+    except (ValueError, TypeError, AttributeError) as error:
+        raise StoreError(f"{path} is damaged: {error}") from error
+
+
+class RemoteArchive:
+    """A node of ours over JSON-RPC. Nothing it says is believed: whoever inspects checks every byte."""
+
+    def __init__(self, web3: Web3) -> None:
+        self._web3 = web3
+        text = self._ask("bfl_genesis")
+        if not isinstance(text, str):
+            raise NodeUnreachableError(f"found {text!r:.80} as the genesis; is it a node of ours?")
+        self.genesis = read_genesis(text)
+
+    @classmethod
+    def connect(cls, url: str, token: str = "") -> "RemoteArchive":
+        """The chain of the node at `url`."""
+        return cls(web3_over_http(url, token))
+
+    def _ask(self, method: str, *params: Any) -> Any:
+        return request(self._web3, method, *params)
+
+    def head(self) -> Header:
+        """The last sealed block."""
+        return Header.from_bytes(read_bytes(self._ask("bfl_getRawHeader", "latest")))
+
+    def block(self, number: int) -> Block:
+        """A block by number."""
+        raw = self._ask("bfl_getRawBlock", hex(number))
+        if raw is None:
+            raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
+        header, transactions = decode_block(read_bytes(raw))
+        receipts = _read_receipts(read_bytes(self._ask("bfl_getRawReceipts", hex(number))), number)
+        return _whole(Block(header, transactions, receipts, 0))
+
+    def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
+        """A sealed transaction's block and position."""
+        receipt = self._ask("eth_getTransactionReceipt", "0x" + transaction_hash.hex())
+        if receipt is None:
+            return None
+        try:
+            number, position = int(receipt["blockNumber"], 16), int(receipt["transactionIndex"], 16)
+        except (TypeError, KeyError, ValueError) as error:
+            raise NodeUnreachableError(f"found no place of a transaction in the node's receipt: {error!r}") from error
+        return _placed(self.block(number), position, transaction_hash)
+
+    def close(self) -> None:
+        """Nothing stays open."""
+
+
+def _read_receipts(compressed: bytes, number: int) -> tuple[Receipt, ...]:
+    unpacking = zlib.decompressobj()
+    try:
+        encoded = unpacking.decompress(compressed, _MAX_RECEIPTS_BYTES)
+        if not unpacking.eof:
+            raise MalformedBlockError(f"the receipts of block {number} are cut off, or too many")
+        return tuple(decode_receipt(each) for each in rlp.decode(encoded))
+    except (RLPException, RecursionError, zlib.error, TypeError, ProofError) as error:
+        raise MalformedBlockError(f"the receipts of block {number} do not decode: {error}") from error
+
+
+def _whole(block: Block) -> Block:
+    """A block with a receipt for each transaction."""
+    if len(block.transactions) != len(block.receipts):
+        raise MalformedBlockError(
+            f"block {block.header.block_number} has {len(block.transactions)} transactions "
+            f"and {len(block.receipts)} receipts, expected as many"
+        )
+    return block
+
+
+def _placed(block: Block, position: int, transaction_hash: bytes) -> tuple[Block, int]:
+    """The place of a transaction, which the index of a file or the word of a node may have wrong."""
+    found = block.transactions[position : position + 1] if position >= 0 else ()
+    if not found or found[0].hash != transaction_hash:
+        raise StoreError(
+            f"transaction 0x{transaction_hash.hex()} is not at position {position} of block "
+            f"{block.header.block_number}, where the archive says it is"
+        )
+    return block, position
+
+
+def open_archive(run: Path | None, rpc: str = "", token: str = "") -> Archive:
+    """The chain of a run folder or database file, or of a node."""
+    if (run is None) == (not rpc):
+        raise StoreError("name either a run folder (or its chain.db), or --rpc URL")
+    if rpc:
+        return RemoteArchive.connect(rpc, token)
+    if run is None or not run.exists():
+        raise StoreError(f"{run} does not exist; expected a run folder with a {DATABASE}, or such a file")
+    if run.is_dir() and not (run / DATABASE).exists():
+        raise StoreError(f"{run} has no {DATABASE}: expected a run of scheme bfl or bfl-no-consensus")
+    return FileArchive(run)

@@ -1,0 +1,298 @@
+"""What an auditor checks of a chain without executing it: seals, links, signatures, roles, turns, digests.
+
+Every byte of a block hangs on its header, every header on its parent, and the inspector keeps the registry's books
+(members, nonces, models, exclusions) from the posts themselves. Re-deriving models from gradients is `edge_servers`'.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from eth_hash.auto import keccak
+
+from chain.audit.archive import Archive
+from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
+from chain.protocol.consensus import Post, check_header, check_order, read_post
+from chain.protocol.contract import TERMS_BYTES, Call, address_in, build, decode_log
+from chain.protocol.genesis import Genesis
+from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
+from chain.wire.blocks import Block
+from chain.wire.headers import Header
+from chain.wire.receipts import Receipt, block_bloom, trie_root
+
+_FOUNDS = ("register", "chunk", "found")
+_LEADS = ("plan", "close", "model")
+_SERVES = (*_LEADS, "iterate", "flag", "flag_equivocation", "endorse", "vote")
+_NEEDS = {"gradient": "plan", "close": "plan", "iterate": "close", "model": "close"}
+
+
+@dataclass
+class Inspection:
+    """What was found so far."""
+
+    blocks: int = 0
+    transactions: int = 0
+    payload_bytes: int = 0
+    reverted: int = 0
+    broken: int = 0
+    """Posts in chunks that do not have the digest they name; they count as not posted (C8)."""
+    by_kind: Counter[str] = field(default_factory=Counter)
+    members: dict[bytes, bytes] = field(default_factory=dict)
+    excluded_through: dict[bytes, int] = field(default_factory=dict)
+    models: dict[int, bytes] = field(default_factory=dict)
+    """Digests by round; a round may be sealed without a model."""
+    led: Counter[bytes] = field(default_factory=Counter)
+    sealed: Counter[bytes] = field(default_factory=Counter)
+    hashes: list[bytes] = field(default_factory=list)
+    """Of the blocks, by number."""
+
+
+OnBlock = Callable[[Block, list[Post], Inspection], Any]
+
+
+class Inspector:
+    """Follows a chain from block 0; `check` raises `InspectionError` at the first thing that does not fit."""
+
+    def __init__(self, genesis: Genesis) -> None:
+        self._genesis = genesis
+        self._headers: list[Header] = []
+        self._nonces: Counter[bytes] = Counter()
+        self._model = self._plan = b""  # the last digests
+        self._posted: set[tuple[Any, ...]] = set()
+        self._chunks: dict[bytes, list[bytes]] = {}
+        self._terms = (1, 1)  # term cap, turn in seconds
+        self.posts: list[Post] = []  # of the last block
+        self.found = Inspection()
+
+    def check(self, block: Block) -> None:
+        """Check the next block."""
+        number = self.found.blocks
+        try:
+            self._check_next(block, number)
+        except ChainError as error:
+            raise InspectionError(f"block {number}: {error}") from error
+        self._headers = [*self._headers[-self._terms[0] - 1 :], block.header]
+        self.found.hashes.append(block.header.hash)
+        self.found.blocks += 1
+
+    def _check_next(self, block: Block, number: int) -> None:
+        if block.header.block_number != number:
+            raise InspectionError(f"found block {block.header.block_number} in its place")
+        check_roots(block)
+        if number:
+            check_header(block.header, self._headers[-1], self._genesis)
+            self._check_posts(block)
+            self._check_builder(block.header)
+        elif block.header != self._genesis.header:
+            expected = self._genesis.header.hash.hex()
+            raise InspectionError(f"found genesis 0x{block.header.hash.hex()}, expected 0x{expected}")
+
+    # --- posts
+
+    def _check_posts(self, block: Block) -> None:
+        posts: list[Post] = []
+        for index, transaction in enumerate(block.transactions):
+            with _at(index, transaction.hash):
+                posts.append(read_post(transaction, self._genesis))
+        check_order(posts)
+        self.posts = posts
+        self._plan, self._posted, self._chunks = b"", set(), {}
+        for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
+            with _at(index, post.transaction.hash):
+                self._check_post(post, receipt, block.header)
+
+    def _check_post(self, post: Post, receipt: Receipt, header: Header) -> None:
+        if post.transaction.nonce != self._nonces[post.sender]:
+            raise InspectionError(f"found nonce {post.transaction.nonce}, expected {self._nonces[post.sender]}")
+        self._nonces[post.sender] += 1
+        self.found.transactions += 1
+        if receipt.status != 1:
+            self.found.reverted += 1
+            return  # it is in the block, and says nothing
+        if post.call is None:
+            self.found.by_kind["creation"] += 1
+            self._read_terms(post.transaction.data)
+            return
+        self.found.by_kind[post.call.name] += 1
+        self._check_role(post.call.name, post.sender, header)
+        self._check_call(post.call, post.sender, header)
+        self._read_events(receipt, header)
+
+    def _read_terms(self, creation: bytes) -> None:
+        """Term cap and turn are arguments 2 and 3. Another contract could accept, exclude and register anybody."""
+        code, terms = creation[:-TERMS_BYTES], creation[-TERMS_BYTES:]
+        if code.hex() not in {each.removeprefix("0x") for each in build()["bytecode"].values()}:
+            raise InspectionError("the registry is none of this version's; audit the chain with the one it was made by")
+        words = [int.from_bytes(terms[i : i + 32], "big") for i in range(0, TERMS_BYTES, 32)]
+        self._terms = (words[1], words[2])
+
+    def _check_role(self, name: str, sender: bytes, header: Header) -> None:
+        if header.block_number == FOUNDING_BLOCK:
+            if f"0x{sender.hex()}" != self._genesis.founder or name not in _FOUNDS:
+                raise InspectionError(f"{name} by 0x{sender.hex()} in the founding block, expected the founder's posts")
+            return
+        home = self.found.members.get(sender)
+        if home is None or name == "register" or name == "found":
+            raise InspectionError(f"{name} by 0x{sender.hex()}, who is not registered or may not do that")
+        if name in _SERVES and home != sender:
+            raise InspectionError(f"{name} by the device 0x{sender.hex()}, expected an edge server")
+        if self.found.excluded_through.get(sender, 0) >= header.block_number - FOUNDING_BLOCK:
+            raise InspectionError(f"{name} by 0x{sender.hex()}, who is excluded")
+        if name in _LEADS:
+            self._check_turn(sender, header)
+
+    def _check_call(self, call: Call, sender: bytes, header: Header) -> None:
+        round_ = header.block_number - FOUNDING_BLOCK
+        if "round" in call and int(call["round"]) != round_:
+            raise InspectionError(f"{call.name} of round {call['round']} in block {header.block_number}")
+        if call.name == "chunk":
+            self._chunks.setdefault(sender, []).append(bytes(call["data"]))
+        if "payload" in call:
+            self._check_once(call, sender)
+            self._check_payload(call, sender)
+        if call.name == "gradient":
+            self._check_gradient(call)
+        elif call.name == "plan":
+            self._plan = bytes(call["digest"])
+        elif call.name in ("model", "found"):
+            self._model = self.found.models[round_] = bytes(call["digest"])
+
+    def _check_once(self, call: Call, sender: bytes) -> None:
+        """One post per slot, and one plan, close and model per round, each after what it builds on."""
+        needed = _NEEDS.get(call.name)
+        if needed is not None and (needed,) not in self._posted:
+            raise InspectionError(f"{call.name} before the {needed} of its round")
+        slot = (call.name,) if call.name in (*_LEADS, "found") else (call.name, sender, call.arguments.get("step"))
+        if slot in self._posted:
+            raise InspectionError(f"a second {call.name} by 0x{sender.hex()}")
+        self._posted.add(slot)
+
+    def _check_payload(self, call: Call, sender: bytes) -> None:
+        """The registry cannot check the digest of chunks (C8): a device that lies there shall not spoil the chain."""
+        count = int(call["chunks"])
+        sent = self._chunks.get(sender, [])[-count:] if count else [bytes(call["payload"])]
+        payload = b"".join(sent)
+        self.found.payload_bytes += len(payload)
+        if keccak(payload) == bytes(call["digest"]):
+            return
+        if not count or call.name in ("model", "found"):
+            raise InspectionError(f"the payload of {call.name} does not have the digest it names")
+        self.found.broken += 1
+
+    def _check_gradient(self, call: Call) -> None:
+        if bytes(call["base_model"]) != self._model:
+            raise InspectionError("a gradient for another base model")
+        if bytes(call["plan_digest"]) != self._plan:
+            raise InspectionError("a gradient for another plan")
+
+    def _read_events(self, receipt: Receipt, header: Header) -> None:
+        for log in receipt.logs:
+            event = decode_log(log.topics, log.data) if log.address == self._genesis.registry else None
+            if event is None:
+                raise InspectionError("a log that is no event of the registry")
+            if event.name == "Registered":
+                self._register(address_in(event["participant"]), address_in(event["home"]), header)
+            elif event.name == "Excluded":
+                self.found.excluded_through[address_in(event["participant"])] = int(event["last_round"])
+
+    def _register(self, who: bytes, home: bytes, header: Header) -> None:
+        """A server that joins by votes takes part from the next round on, as the registry has it."""
+        self.found.members[who] = home
+        if who == home and header.block_number > FOUNDING_BLOCK:
+            self.found.excluded_through[who] = header.block_number - FOUNDING_BLOCK
+
+    # --- leaders
+
+    def _check_builder(self, header: Header) -> None:
+        """Who built the block, and who sealed it."""
+        if header.block_number == FOUNDING_BLOCK:
+            if f"0x{header.coinbase.hex()}" != self._genesis.founder or header.extra_data:
+                raise InspectionError("the founding block is not the founder's")
+            if 0 not in self.found.models:
+                raise InspectionError("the founding block does not found the network: it has no model 0")
+            return
+        self._check_turn(header.coinbase, header)
+        if header.winner is None or not self._membership().is_device(header.winner):
+            raise InspectionError(f"sealed by 0x{header.extra_data.hex()}, expected a registered device")
+        self.found.led[header.coinbase] += 1
+        self.found.sealed[header.winner] += 1
+
+    def _check_turn(self, server: bytes, header: Header) -> None:
+        excluded = [who for who, k in self.found.excluded_through.items() if k >= header.block_number - FOUNDING_BLOCK]
+        rank = rank_of(server, self._headers, self._membership(), excluded)
+        waited = header.timestamp - self._headers[-1].timestamp
+        if rank is None or (rank > 0 and waited < rank * self._terms[1]):
+            raise InspectionError(f"led by 0x{server.hex()} (rank {rank}) {waited} s after the parent: not its turn")
+
+    def _membership(self) -> Membership:
+        return Membership(self.found.members, *self._terms)
+
+
+def check_roots(block: Block) -> None:
+    """Every byte of a block hangs on its header."""
+    if trie_root([transaction.raw for transaction in block.transactions]) != block.header.transaction_root:
+        raise TransactionRootError("its transactions are not those the header commits to")
+    check_receipts(block.header, block.receipts)
+    if len(block.transactions) != len(block.receipts):
+        raise ReceiptRootError(f"{len(block.transactions)} transactions have {len(block.receipts)} receipts")
+
+
+def check_receipts(header: Header, receipts: Sequence[Receipt]) -> None:
+    """Raise `ReceiptRootError` unless the header commits to these receipts."""
+    gas = receipts[-1].gas_used if receipts else 0
+    found = trie_root([receipt.encoded for receipt in receipts]), block_bloom(receipts), gas
+    if found != (header.receipt_root, header.bloom, header.gas_used):
+        raise ReceiptRootError("its receipts are not those the header commits to")
+
+
+@contextlib.contextmanager
+def _at(index: int, transaction_hash: bytes) -> Iterator[None]:
+    """What is wrong inside is wrong with this transaction."""
+    try:
+        yield
+    except ChainError as error:
+        raise InspectionError(f"transaction {index} (0x{transaction_hash.hex()}): {error}") from error
+
+
+def inspect_chain(
+    archive: Archive, progress: Callable[[int, int], Any] | None = None, on_block: OnBlock | None = None
+) -> Inspection:
+    """Check a whole chain; `InspectionError` names the first misfit. `progress` hears how many blocks of all fit."""
+    inspector = Inspector(archive.genesis)
+    with _reading("the head"):
+        head = archive.head()
+    for number in range(head.block_number + 1):
+        with _reading(f"block {number}"):
+            block = archive.block(number)
+        inspector.check(block)
+        if on_block is not None:
+            on_block(block, inspector.posts, inspector.found)
+        if progress is not None:
+            progress(number + 1, head.block_number + 1)
+    last = inspector.found.hashes[-1]
+    if last != head.hash:
+        raise InspectionError(f"block {head.block_number}: 0x{last.hex()} is not the head 0x{head.hash.hex()}")
+    return inspector.found
+
+
+@contextlib.contextmanager
+def _reading(what: str) -> Iterator[None]:
+    """What cannot be read does not fit; but where nobody answers, nothing is known about the chain."""
+    try:
+        yield
+    except LedgerError:
+        raise
+    except ChainError as error:
+        raise InspectionError(f"{what}: {error}") from error
+
+
+def checked_block(archive: Archive, number: int, found: Inspection) -> Block:
+    """A block that was inspected, read again: an archive may answer differently the second time."""
+    with _reading(f"block {number}"):
+        block = archive.block(number)
+        check_roots(block)
+    if block.header.hash != found.hashes[number]:
+        raise InspectionError(f"block {number}: now 0x{block.header.hash.hex()}, 0x{found.hashes[number].hex()} before")
+    return block

@@ -1,0 +1,263 @@
+"""web3 to a node or an Ethereum network: bounded requests, and errors that are ours again on this side."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+import rlp
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+from eth_typing import ChecksumAddress
+from web3 import HTTPProvider, Web3
+from web3.exceptions import ContractLogicError, TimeExhausted, TransactionNotFound, Web3Exception, Web3RPCError
+from web3.types import RPCEndpoint
+
+from chain.client.keys import address_of
+from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
+from chain.protocol.contract import decode_result, encode_call
+from chain.wire.transactions import Envelope, sign_transaction
+
+_REVERTED = "execution reverted: "
+_POLL_S = 0.05
+_UNAUTHORIZED = 401
+# What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
+_NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0) -> Web3:
+    """A web3 of a node or network at `url`."""
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
+    return Web3(HTTPProvider(url, {"timeout": timeout_s, "headers": headers}, exception_retry_configuration=None))
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """web3's errors as ours: a refusal of our node keeps its class, a revert its reason."""
+    try:
+        yield
+    except ContractLogicError as error:
+        raise RevertedError(str(error.message or "").removeprefix(_REVERTED) or "no reason was given") from error
+    except Web3RPCError as error:
+        raise _named(error) from error
+    except TimeExhausted as error:
+        raise DeadlineError(str(error)) from error
+    except requests.HTTPError as error:
+        raise NodeUnreachableError(_refusal(error)) from error
+    except requests.RequestException as error:
+        raise NodeUnreachableError(_silence(error)) from error
+    except _NO_ANSWER as error:
+        raise NodeUnreachableError(f"the answer is no JSON-RPC: {type(error).__name__}: {error}") from error
+
+
+def _refusal(error: requests.HTTPError) -> str:
+    """What an HTTP server says instead of an answer; ours says why, in JSON."""
+    if error.response is None:
+        return f"no node answers: {error}"
+    try:
+        said = error.response.json()["error"]["message"]
+    except (ValueError, TypeError, KeyError):
+        said = error.response.reason
+    what_to_do = "; set BFL_RPC_TOKEN to the node's token" if error.response.status_code == _UNAUTHORIZED else ""
+    return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
+
+
+def _silence(error: requests.RequestException) -> str:
+    """Where nobody answers and why, without the HTTP library's classes around it."""
+    where = f" at {str(error.request.url).rstrip('/')}" if error.request is not None else ""
+    return f"no node answers{where} ({_cause(error)}); start the node, or correct the address"
+
+
+def _cause(error: requests.RequestException) -> str:
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and not isinstance(inner, requests.RequestException):
+            return (inner.strerror or str(inner)).lower()
+        inner = inner.__cause__ or inner.__context__
+    return f"{error!s:.120}"
+
+
+def _named(error: Web3RPCError) -> ChainError:
+    response: Any = error.rpc_response or {}
+    content = response.get("error") or {}
+    content = content if isinstance(content, dict) else {}
+    data = content.get("data")
+    message = str(content.get("message", error.message))
+    kind = error_named(str(data.get("error"))) if isinstance(data, dict) else None
+    if kind is not None and isinstance(data, dict):
+        return kind(str(data.get("message", message)))
+    if message.startswith(_REVERTED):
+        return RevertedError(message.removeprefix(_REVERTED))
+    return RpcError(message)
+
+
+def request(web3: Web3, method: str, *params: Any) -> Any:
+    """The answer to a method that web3 has no name for."""
+    with translated():
+        return web3.manager.request_blocking(RPCEndpoint(method), params)
+
+
+def read_bytes(found: Any) -> bytes:
+    """Bytes out of an answer; `NodeUnreachableError` if it has none."""
+    try:
+        return bytes.fromhex(found.removeprefix("0x"))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise NodeUnreachableError(
+            f"found {found!r:.80} where the node should answer with bytes; is it one of ours?"
+        ) from error
+
+
+def _read_number(found: Any) -> int:
+    try:
+        return int(found, 16)
+    except (TypeError, ValueError) as error:
+        raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with a number") from error
+
+
+class Connection:
+    """What a ledger asks of a network: calls of the registry, logs, transactions, signed posts."""
+
+    def __init__(self, web3: Web3, registry: bytes) -> None:
+        self.web3, self.registry = web3, registry
+        with translated():
+            self.chain_id = web3.eth.chain_id
+        if not self.code():
+            raise RpcError(
+                f"there is no registry at 0x{registry.hex()} on chain {self.chain_id}; is the network founded?"
+            )
+        settings = self.ask("settings")
+        self.is_embedded = not settings[1]
+        """Our own node: posts are visible in the pool, a block is a round (P20)."""
+        self.term_cap, self.turn_s, self.seal_difficulty, self.payload_bytes = (int(settings[i]) for i in (2, 3, 6, 7))
+        self.visible = "pending" if self.is_embedded else "latest"
+
+    @property
+    def _address(self) -> ChecksumAddress:
+        return Web3.to_checksum_address(self.registry)
+
+    def code(self) -> bytes:
+        """The registry's code; our node shows it as soon as its creation is pending."""
+        with translated():
+            return bytes(self.web3.eth.get_code(self._address)) or self._pending_code()
+
+    def _pending_code(self) -> bytes:
+        return bytes(self.web3.eth.get_code(self._address, "pending"))
+
+    def request(self, method: str, *params: Any) -> Any:
+        """A method that web3 has no name for."""
+        return request(self.web3, method, *params)
+
+    def request_bytes(self, method: str, *params: Any) -> bytes:
+        """As `request`, for an answer of bytes."""
+        return read_bytes(self.request(method, *params))
+
+    def ask(self, name: str, *arguments: Any, block: Any = None) -> Any:
+        """The answer of a view of the registry, in the state that is visible."""
+        call: Any = {"to": self._address, "data": encode_call(name, *arguments)}
+        with translated():
+            found = self.web3.eth.call(call, block if block is not None else getattr(self, "visible", "pending"))
+        return decode_result(name, bytes(found))
+
+    def logs(self, topics: list[Any], first: Any, last: Any) -> list[Any]:
+        """Logs of the registry."""
+        with translated():
+            return list(
+                self.web3.eth.get_logs(
+                    {"address": self._address, "topics": topics, "fromBlock": first, "toBlock": last}
+                )
+            )
+
+    def transaction(self, transaction_hash: bytes) -> Any:
+        """A transaction, pending or sealed; None if there is none."""
+        try:
+            with translated():
+                return self.web3.eth.get_transaction(Web3.to_hex(transaction_hash))
+        except RpcError as error:
+            if isinstance(error.__cause__, TransactionNotFound):
+                return None
+            raise
+
+    def head(self) -> int:
+        """Number of the last sealed block."""
+        with translated():
+            return int(self.web3.eth.block_number)
+
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a sealed block."""
+        with translated():
+            return bytes(self.web3.eth.get_block(number)["hash"])
+
+    def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float | None) -> bytes:
+        """Post a call of the registry; returns once it is visible (P20). A refusal raises with its reason.
+
+        Without a deadline it does not wait for an external network to mine it, and refusals are not heard of.
+        """
+        raw = sign_transaction(account, self._envelope(account, gas), data)
+        # Not `web3.eth.send_raw_transaction`: its formatters cost more than the request itself.
+        sent = self.request_bytes("eth_sendRawTransaction", "0x" + raw.hex())
+        if not self.is_embedded and deadline_s is not None:
+            self._await_receipt(sent, account, data, deadline_s)
+        return sent
+
+    def nonce(self, sender: bytes) -> int:
+        """The nonce of a sender's next transaction, everything pending counted."""
+        return _read_number(self.request("eth_getTransactionCount", Web3.to_hex(sender), "pending"))
+
+    def _envelope(self, account: LocalAccount, gas: int) -> Envelope:
+        nonce = self.nonce(address_of(account))
+        with translated():
+            fees = (0, 0) if self.is_embedded else _fees(self.web3)
+        return Envelope(self.chain_id, nonce, gas, self.registry, *fees)
+
+    def _await_receipt(self, sent: bytes, account: LocalAccount, data: bytes, deadline_s: float) -> None:
+        receipt = await_receipt(self.web3, sent, deadline_s)
+        if receipt["status"] != 1:
+            raise RevertedError(self._reason(account, data, receipt["blockNumber"]))
+
+    def _reason(self, account: LocalAccount, data: bytes, number: int) -> str:
+        """Why a mined post failed: asked again after its block, which it did not change."""
+        call: Any = {"from": account.address, "to": self._address, "data": data}
+        try:
+            with translated():
+                self.web3.eth.call(call, number)
+        except RevertedError as error:
+            return str(error)
+        except ChainError:
+            return "the reason is no longer known"
+        return "the call fails where it was mined; was its gas enough?"
+
+
+def _fees(web3: Web3) -> tuple[int, int]:
+    """(fee, priority fee) that a network with money takes for the next blocks."""
+    priority = web3.eth.max_priority_fee
+    base = web3.eth.get_block("latest").get("baseFeePerGas", 0)
+    return 2 * base + priority, priority
+
+
+def await_receipt(web3: Web3, transaction_hash: bytes, deadline_s: float) -> Any:
+    """The receipt of a transaction once it is mined; `DeadlineError` if that takes too long."""
+    end = time.monotonic() + deadline_s
+    while True:
+        try:
+            with translated():
+                return web3.eth.get_transaction_receipt(Web3.to_hex(transaction_hash))
+        except RpcError as error:
+            if not isinstance(error.__cause__, TransactionNotFound):
+                raise
+        if time.monotonic() > end:
+            raise DeadlineError(f"transaction 0x{transaction_hash.hex()} was not mined within {deadline_s:g} s")
+        time.sleep(_POLL_S)
+
+
+def deploy(web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embedded: bool, deadline_s: float) -> bytes:
+    """Create a contract; returns its address. On our own node it is pending until the founding block is sealed."""
+    with translated():
+        nonce = web3.eth.get_transaction_count(account.address, "pending")
+        fees = (0, 0) if is_embedded else _fees(web3)
+        envelope = Envelope(web3.eth.chain_id, nonce, gas, b"", *fees)
+        sent = bytes(web3.eth.send_raw_transaction(sign_transaction(account, envelope, creation)))
+    if not is_embedded and await_receipt(web3, sent, deadline_s)["status"] != 1:
+        raise RevertedError("the registry was not created; is the network's gas limit high enough?")
+    number = nonce.to_bytes((nonce.bit_length() + 7) // 8, "big")
+    return bytes(keccak(rlp.encode([address_of(account), number]))[12:])

@@ -1,0 +1,187 @@
+"""What was posted in a round, read back through any web3: plans, gradients, closed lists, iterates, models, flags."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from eth_hash.auto import keccak
+
+from chain.client.connection import Connection
+from chain.errors import LedgerError, NotRegistryCallError
+from chain.protocol import contract
+from chain.protocol.consensus import Post as NodePost
+from chain.protocol.contract import Call, address_in, decode_call, decode_log, events
+
+_SLOT_OF = {
+    "plan": contract.PLAN,
+    "gradient": contract.GRADIENT,
+    "close": contract.CLOSE,
+    "model": contract.MODEL,
+}
+_EVENT_OF = {
+    contract.PLAN: "Planned",
+    contract.GRADIENT: "GradientPosted",
+    contract.CLOSE: "Closed",
+    contract.MODEL: "ModelPublished",
+}
+
+
+@dataclass(frozen=True)
+class Post:
+    """Something posted in a round, as read from the ledger."""
+
+    round: int
+    slot: int
+    sender: bytes
+    digest: bytes
+    payload: bytes
+    transaction_hash: bytes
+    arguments: Call = field(repr=False)
+    """The whole call: samples, iterations, base model and plan of a gradient, say."""
+    is_intact: bool
+    """Whether the payload has the digest; one in chunks need not (C8), and then it counts as not posted."""
+
+
+@dataclass(frozen=True)
+class Flag:
+    """A server's accusation (P15)."""
+
+    round: int
+    offender: bytes
+    server: bytes
+    slot: int
+    transaction_hash: bytes
+    expected: bytes
+
+
+class PostReader:
+    """Reads the posts of one network; needs no key."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def plan(self, round_: int) -> Post | None:
+        """The plan of a round, if it is visible."""
+        return self._first(round_, contract.PLAN)
+
+    def gradients(self, round_: int) -> dict[bytes, Post]:
+        """Gradients of a round by sender, in ascending order of address."""
+        return self.posts(round_, contract.GRADIENT)
+
+    def close(self, round_: int) -> Post | None:
+        """The closed list of a round."""
+        return self._first(round_, contract.CLOSE)
+
+    def iterates(self, round_: int, step: int) -> dict[bytes, Post]:
+        """Iterates of one step by sender."""
+        return self.posts(round_, contract.ITERATE + step)
+
+    def model(self, round_: int) -> Post | None:
+        """Model k; model 0 is the founding one."""
+        return self._founding_model() if round_ == 0 else self._first(round_, contract.MODEL)
+
+    def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
+        """What is visible in a slot of a round, by sender in ascending order of address."""
+        read = [self._read_post(log, round_, slot) for log in self._slot_logs(round_, slot)]
+        found = [post for post in read if post is not None]
+        return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
+
+    def flags(self, round_: int) -> list[Flag]:
+        """The accusations of a round."""
+        found = [self._event(log) for log in self._logs("Flagged", round_, [word(round_)])]
+        return [
+            Flag(
+                round_,
+                address_in(event["offender"]),
+                address_in(event["server"]),
+                int(event["slot"]),
+                bytes(event["transaction_hash"]),
+                bytes(event["expected"]),
+            )
+            for event in found
+        ]
+
+    def _first(self, round_: int, slot: int) -> Post | None:
+        return next(iter(self.posts(round_, slot).values()), None)
+
+    def _slot_logs(self, round_: int, slot: int) -> list[Any]:
+        if slot >= contract.ITERATE:
+            return self._logs("IteratePosted", round_, [word(round_), None, word(slot - contract.ITERATE)])
+        return self._logs(_EVENT_OF[slot], round_, [word(round_)])
+
+    def _logs(self, event: str, round_: int, topics: list[Any]) -> list[Any]:
+        first, last = self._span(round_)
+        return self._connection.logs(["0x" + events()[event].topic.hex(), *topics], first, last)
+
+    def _span(self, round_: int) -> tuple[Any, Any]:
+        """The blocks a round can be in: one on our own chain (P1), any on another.
+
+        A round that is not sealed yet may be by the time the node looks for it.
+        """
+        if not self._connection.is_embedded:
+            return "earliest", "latest"
+        number = round_ + 1
+        return number, number if number <= self._connection.head() else "pending"
+
+    def _event(self, log: Any) -> Call:
+        event = decode_log(tuple(bytes(topic) for topic in log["topics"]), bytes(log["data"]))
+        if event is None:
+            raise LedgerError("the registry's log is none of its events; is this the registry?")
+        return event
+
+    def _read_post(self, log: Any, round_: int, slot: int) -> Post | None:
+        """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
+        event, transaction = self._event(log), self._transaction(log)
+        sender = next(address_in(event[name]) for name in ("leader", "sender", "founder") if name in event)
+        try:
+            call = decode_call(bytes(transaction["input"]))
+        except NotRegistryCallError:
+            return None  # our own node admits none such; another network may
+        digest, chunks = bytes(event["model" if "model" in event else "digest"]), int(event["chunks"])
+        payload = self._joined(round_, slot, sender, transaction, chunks) if chunks else bytes(call["payload"])
+        intact = not chunks or keccak(payload) == digest
+        return Post(round_, slot, sender, digest, payload, bytes(log["transactionHash"]), call, intact)
+
+    def _transaction(self, log: Any) -> Any:
+        transaction = self._connection.transaction(bytes(log["transactionHash"]))
+        if transaction is None:
+            raise LedgerError(
+                f"the node has a log of transaction {log['transactionHash'].hex()} but not the transaction"
+            )
+        return transaction
+
+    def _joined(self, round_: int, slot: int, sender: bytes, post: Any, chunks: int) -> bytes:
+        """The chunks the post refers to: the sender's last ones for the slot before it."""
+        topics = [word(round_), "0x" + sender.rjust(32, b"\0").hex(), word(slot)]
+        sent = [self._transaction(log) for log in self._logs("ChunkPosted", round_, topics)]
+        before = sorted((each for each in sent if each["nonce"] < post["nonce"]), key=lambda each: int(each["nonce"]))
+        return b"".join(bytes(decode_call(bytes(each["input"]))["data"]) for each in before[-chunks:])
+
+    def _founding_model(self) -> Post | None:
+        logs = self._logs("Founded", 0, [])
+        return self._read_post(logs[0], 0, contract.MODEL) if logs else None
+
+
+def word(number: int) -> str:
+    """A number as a topic."""
+    return "0x" + number.to_bytes(32, "big").hex()
+
+
+def slot_of(post: NodePost) -> int | None:
+    """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
+    if post.call is None:
+        return None
+    if post.call.name == "iterate":
+        return contract.ITERATE + int(post.call["step"])
+    return _SLOT_OF.get(post.call.name)
+
+
+def read_whole(post: NodePost, payload: bytes | None = None) -> Post:
+    """A node's post as the ledger shows it; `payload` where it came in chunks."""
+    slot, call = slot_of(post), post.call
+    if slot is None or call is None:
+        raise LedgerError("found a transaction that is no post of a round")
+    whole = bytes(call["payload"]) if payload is None else payload
+    intact = payload is None or keccak(whole) == bytes(call["digest"])
+    return Post(
+        int(call["round"]), slot, post.sender, bytes(call["digest"]), whole, post.transaction.hash, call, intact
+    )

@@ -1,0 +1,1 @@
+"""A device's miner and the process it runs in."""

@@ -1,0 +1,130 @@
+"""What admits a block: the rules that need its state. Those that need none are in consensus.py."""
+
+from chain.errors import (
+    FinalityError,
+    FoundingError,
+    LeaderError,
+    ReceiptRootError,
+    StateRootError,
+    TransactionRootError,
+    UnregisteredSenderError,
+    WinnerError,
+)
+from chain.node.pool import Body
+from chain.node.vm import Execution, StateView, call_registry
+from chain.protocol.consensus import Post, check_order, read_post
+from chain.protocol.genesis import Genesis
+from chain.store.store import Store
+from chain.wire.headers import Header
+from chain.wire.receipts import block_bloom, trie_root
+from chain.wire.transactions import Transaction
+
+_ADDRESS_BYTES = 20
+_CONTRACT_SEAL = 1  # in what `settings` returns
+
+
+def executed_body(store: Store, header: Header, parent: Header, transactions: tuple[Transaction, ...]) -> Body:
+    """A block's body, executed here; raises unless everything in the header follows from it."""
+    _check_transaction_root(header, transactions)
+    posts = tuple(read_post(transaction, store.genesis) for transaction in transactions)
+    check_order(posts)
+    execution = Execution(store, parent, header.coinbase, header.timestamp, header.difficulty)
+    receipts, gas = [], 0
+    for post in posts:
+        _check_sender(post, execution, store.genesis)
+        outcome = execution.apply(post.transaction, post.sender, header.gas_limit - gas)
+        receipts.append(outcome.receipt(gas))
+        gas += outcome.gas
+    body = Body(posts, tuple(receipts), execution)
+    _check_receipts(header, body)
+    _check_state_root(header, execution)
+    check_founding(header, execution, store.genesis)
+    check_leader(header, execution, store.genesis)
+    check_winner(header.block_number, header.extra_data, execution, store.genesis)
+    return body
+
+
+def _check_transaction_root(header: Header, transactions: tuple[Transaction, ...]) -> None:
+    root = trie_root([transaction.raw for transaction in transactions])
+    if root != header.transaction_root:
+        raise TransactionRootError(
+            f"block {header.block_number}: the transactions have root 0x{root.hex()}, "
+            f"the header says 0x{header.transaction_root.hex()}"
+        )
+
+
+def _check_sender(post: Post, execution: Execution, genesis: Genesis) -> None:
+    if f"0x{post.sender.hex()}" == genesis.founder:
+        return
+    if execution.parent.block_number == 0:
+        raise UnregisteredSenderError(f"0x{post.sender.hex()} is not the founder, and nothing is founded yet")
+    if int(call_registry(execution, genesis, "home", post.sender), 16) == 0:
+        raise UnregisteredSenderError(f"0x{post.sender.hex()} is not registered in this network")
+
+
+def _check_receipts(header: Header, body: Body) -> None:
+    root = trie_root([receipt.encoded for receipt in body.receipts])
+    if (header.receipt_root, header.gas_used) != (root, body.gas_used):
+        raise ReceiptRootError(
+            f"block {header.block_number}: executed here it has receipt root 0x{root.hex()} and gas "
+            f"{body.gas_used}; the header says 0x{header.receipt_root.hex()} and {header.gas_used}"
+        )
+    bloom = block_bloom(body.receipts)
+    if header.bloom != bloom:
+        raise ReceiptRootError(
+            f"block {header.block_number}: executed here it has the bloom filter 0x{bloom:x}; "
+            f"the header says 0x{header.bloom:x}"
+        )
+
+
+def _check_state_root(header: Header, execution: Execution) -> None:
+    root = execution.state_root()
+    if root != header.state_root:
+        raise StateRootError(
+            f"block {header.block_number}: executed here it has state root 0x{root.hex()}, "
+            f"the header says 0x{header.state_root.hex()}"
+        )
+
+
+def check_founding(header: Header, execution: Execution, genesis: Genesis) -> None:
+    """Raise `FoundingError` for a first block after which no second one could come; anybody can seal one."""
+    if header.block_number > 1:
+        return
+    if not execution.code(genesis.registry) or not call_registry(execution, genesis, "founded"):
+        raise FoundingError("block 1 does not found the network: expected registry, participants and model 0")
+    if call_registry(execution, genesis, "settings")[_CONTRACT_SEAL]:
+        raise FoundingError("the registry of block 1 is sealed by calls, expected by blocks")
+
+
+def check_leader(header: Header, execution: Execution, genesis: Genesis) -> None:
+    """Raise `LeaderError` unless it is the builder's turn (P12)."""
+    if header.block_number == 1:
+        lawful = f"0x{header.coinbase.hex()}" == genesis.founder
+    else:
+        lawful = call_registry(execution, genesis, "is_lawful", header.coinbase, header.timestamp)
+    if not lawful:
+        raise LeaderError(
+            f"0x{header.coinbase.hex()} may not build block {header.block_number} at {header.timestamp}, "
+            f"{header.timestamp - execution.parent.timestamp} s after its parent: it is not its turn"
+        )
+
+
+def check_winner(number: int, winner: bytes, execution: Execution, genesis: Genesis) -> None:
+    """Raise `WinnerError` unless a registered device seals the block; the founding has no winner."""
+    if number == 1:
+        if winner:
+            raise WinnerError("the founding block is sealed by the founder: expected no winner")
+    elif len(winner) != _ADDRESS_BYTES or not call_registry(execution, genesis, "is_device", winner):
+        raise WinnerError(f"block {number} names winner 0x{winner.hex()}, expected a registered device")
+
+
+def check_finality(store: Store, head: Header, parent: Header) -> None:
+    """Raise `FinalityError` for a block after `parent` that would undo one that is final at `head` (P17)."""
+    if head.block_number < 2:
+        return
+    final = int(call_registry(StateView(store, head), store.genesis, "final_block"))
+    branch = parent
+    while store.canonical_hash(branch.block_number) != branch.hash:
+        branch = store.header_by_hash(branch.parent_hash)
+    if branch.block_number < final:
+        raise FinalityError(f"a branch from block {branch.block_number} would undo block {final}, which is final")

@@ -1,0 +1,145 @@
+"""py-evm fitted to our chain: its state on our store, our transactions as its own, a watch on what code reads."""
+
+import functools
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from eth.abc import ComputationAPI, MessageAPI, SignedTransactionAPI, StateAPI, TransactionContextAPI
+from eth.db.atomic import AtomicDBWriteBatch
+from eth.db.backends.base import BaseAtomicDB
+from eth.vm.forks.london.computation import LondonComputation
+from eth.vm.forks.london.state import LondonState, LondonTransactionExecutor
+from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedTransaction
+from eth.vm.message import Message
+
+from chain import limit_recursion
+from chain.store.store import Store
+from chain.wire.transactions import Transaction
+
+limit_recursion()
+# Its errors print whole batches: megabytes of payload.
+logging.getLogger("eth.db.AtomicDBWriteBatch").setLevel(logging.CRITICAL + 1)
+_COINBASE, _TIMESTAMP, _DIFFICULTY = 0x41, 0x42, 0x44
+
+
+class NodeDatabase(BaseAtomicDB):  # type: ignore[misc]
+    """The store's state nodes as py-evm's key-value database."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, key: bytes) -> bytes:
+        value = self._store.node(key)
+        if value is None:
+            raise KeyError(key)
+        return value
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        self._store.put_nodes([(key, value)])
+
+    def __delitem__(self, key: bytes) -> None:
+        """State nodes stay: older blocks need them."""
+
+    def _exists(self, key: bytes) -> bool:
+        return self._store.node(key) is not None
+
+    @contextmanager
+    def atomic_batch(self) -> Iterator[AtomicDBWriteBatch]:
+        """py-evm's batches are part of the block's one transaction."""
+        with self._store.transaction(), AtomicDBWriteBatch._commit_unless_raises(self) as batch:
+            yield batch
+
+
+class _Computation(LondonComputation):  # type: ignore[misc]
+    """Notes when a contract looks at what the builder of a block may still change.
+
+    Where code may be jumped to is found once for the registry, not once for every call.
+    """
+
+    def __init__(self, state: StateAPI, message: MessageAPI, transaction_context: TransactionContextAPI) -> None:
+        super().__init__(state, message, transaction_context)
+        if message.code:
+            self.code.valid_positions, self.code.invalid_positions = _positions(bytes(message.code))
+
+
+@functools.lru_cache(maxsize=4)
+def _positions(_code: bytes) -> tuple[set[int], set[int]]:
+    """Valid and invalid positions of a code, filled as calls meet them."""
+    return set(), set()
+
+
+def _watched(opcode: Any) -> Any:
+    def look(computation: ComputationAPI) -> None:
+        computation.state.saw_block = True
+        opcode(computation=computation)
+
+    look.mnemonic = opcode.mnemonic  # type: ignore[attr-defined]
+    look.gas_cost = opcode.gas_cost  # type: ignore[attr-defined]
+    return look
+
+
+_Computation.opcodes = LondonComputation.opcodes | {
+    code: _watched(LondonComputation.opcodes[code]) for code in (_COINBASE, _TIMESTAMP, _DIFFICULTY)
+}
+
+
+class _Executor(LondonTransactionExecutor):  # type: ignore[misc]
+    """London's executor without its debug line, which hashes all calldata even when nobody logs."""
+
+    def build_evm_message(self, transaction: SignedTransactionAPI) -> MessageAPI:
+        if not transaction.to:  # a contract's creation: rare
+            return super().build_evm_message(transaction)
+        self.vm_state.delta_balance(transaction.sender, -transaction.gas * self.vm_state.get_gas_price(transaction))
+        self.vm_state.increment_nonce(transaction.sender)
+        return Message(
+            gas=transaction.gas - transaction.intrinsic_gas,
+            to=transaction.to,
+            sender=transaction.sender,
+            value=transaction.value,
+            data=transaction.data,
+            code=self.vm_state.get_code(transaction.to),
+        )
+
+
+class ChainState(LondonState):  # type: ignore[misc]
+    """London's state; `saw_block` is set once code looked at time, coinbase or difficulty."""
+
+    computation_class = _Computation
+    transaction_executor_class = _Executor
+    saw_block = False
+
+    def delta_balance(self, address: bytes, delta: int) -> None:
+        """No money, no touching: EIP-161 would delete the empty account again."""
+        if delta:
+            super().delta_balance(address, delta)
+
+
+class _Signed(DynamicFeeTransaction):  # type: ignore[misc]
+    """A transaction whose sender is recovered already."""
+
+    known_sender: bytes = b""
+
+    def get_sender(self) -> bytes:
+        return self.known_sender
+
+
+def signed_for_evm(transaction: Transaction, sender: bytes) -> LondonTypedTransaction:
+    """Our transaction as py-evm's."""
+    inner = _Signed(
+        transaction.chain_id,
+        transaction.nonce,
+        transaction.max_priority_fee,
+        transaction.max_fee,
+        transaction.gas,
+        transaction.to,
+        transaction.value,
+        transaction.data,
+        (),
+        transaction.parity,
+        transaction.r,
+        transaction.s,
+    )
+    inner.known_sender = sender
+    return LondonTypedTransaction(2, inner)

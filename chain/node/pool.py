@@ -1,0 +1,290 @@
+"""The transactions of the round that is running: admitted, executed at once, readable as `pending` (C2, P5)."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from chain.errors import (
+    ChainError,
+    NonceError,
+    NotRegistryCallError,
+    OversizedPayloadError,
+    PhaseOrderError,
+    PoolFullError,
+    TransactionRefusedError,
+    UnregisteredSenderError,
+)
+from chain.node.vm import Execution, Outcome, call_registry
+from chain.protocol.consensus import Post, next_difficulty, read_post
+from chain.protocol.contract import call_gas
+from chain.protocol.equivocation import is_conflict
+from chain.store.store import Store
+from chain.wire.headers import Header
+from chain.wire.receipts import Receipt
+from chain.wire.transactions import Transaction, decode_transaction
+
+MAX_POOL_BYTES = 256 << 20
+MAX_POOL_TRANSACTIONS = 4096
+_ENVELOPE_BYTES = 8192
+_FOUNDING_BYTES = 8 << 20
+_KEPT_CONFLICTS = 64
+_PAYLOAD_BYTES = 7  # in what `settings` returns
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A pending transaction and what it does."""
+
+    post: Post
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class Body:
+    """Executed posts in the order of a block."""
+
+    posts: tuple[Post, ...]
+    receipts: tuple[Receipt, ...]
+    execution: Execution
+
+    @property
+    def gas_used(self) -> int:
+        """Gas of the whole body."""
+        return self.receipts[-1].gas_used if self.receipts else 0
+
+
+class Pool:
+    """Pending transactions over one head. Each is executed when it comes: its sender hears a refusal at once."""
+
+    def __init__(self, store: Store, now: Callable[[], float], max_bytes: int = MAX_POOL_BYTES) -> None:
+        self._store, self._now, self._max_bytes = store, now, max_bytes
+        self._entries: dict[bytes, Entry] = {}
+        self._bytes = 0
+        self._gas = 0
+        self._homes: dict[bytes, bytes] = {}
+        self.conflicts: list[tuple[Transaction, Transaction]] = []
+        """Two different posts of one sender for one slot: evidence of equivocation (P15); one pair per slot."""
+        self._start(store.head())
+
+    # --- following the head
+
+    def _start(self, head: Header) -> None:
+        self.head = head
+        timestamp = self._timestamp()
+        difficulty = next_difficulty(self._store.genesis, head, timestamp)
+        self.execution = Execution(self._store, head, bytes(20), timestamp, difficulty)
+        self._frozen = False
+        self._payload_bytes = self._read_payload_bytes()
+
+    def _timestamp(self) -> int:
+        return max(self.head.timestamp, int(self._now()))
+
+    def _read_payload_bytes(self) -> int:
+        if self.head.block_number == 0:
+            return _FOUNDING_BYTES
+        return int(call_registry(self.execution, self._store.genesis, "settings")[_PAYLOAD_BYTES])
+
+    def follow(self, head: Header, undone: Sequence[Header] = ()) -> None:
+        """A new head: what belongs to its round or an earlier one goes, the rest is admitted anew (P5).
+
+        So is what was sealed in blocks that are `undone` by it, newest first: a vote counts on any branch.
+        """
+        posts = [*self._posts_of(undone), *(entry.post for entry in self._entries.values())]
+        left = [post for post in posts if not _is_over(post, head)]
+        self._entries, self._bytes, self._gas = {}, 0, 0
+        self.conflicts = []
+        if head.parent_hash != self.head.hash:
+            self._homes = {}  # a reorganisation may have undone a registration
+        self._start(head)
+        for post in left:
+            self._admit_again(post)
+
+    def _posts_of(self, blocks: Sequence[Header]) -> list[Post]:
+        found = [self._store.transactions(header.hash) for header in reversed(blocks)]
+        return [read_post(transaction, self._store.genesis) for block in found for transaction in block]
+
+    def _admit_again(self, post: Post) -> None:
+        try:
+            if self._store.place(post.transaction.hash) is None:
+                self._execute(post)
+        except TransactionRefusedError:
+            return  # it was pending, not sealed: its sender sees it gone and posts again
+
+    # --- admission
+
+    def admit(self, signed: bytes | Transaction) -> Transaction:
+        """Take a signed transaction, or raise what is wrong with it."""
+        raw = signed.raw if isinstance(signed, Transaction) else signed
+        self._check_size(raw)
+        transaction = signed if isinstance(signed, Transaction) else decode_transaction(raw)
+        self._check_unknown(transaction)
+        post = read_post(transaction, self._store.genesis)
+        self._check_payload(post)
+        self._check_registered(post)
+        self._check_room(len(raw))
+        self._note_conflict(post)
+        self._check_share(post)
+        self._execute(post)
+        return transaction
+
+    def _execute(self, post: Post) -> None:
+        if self._frozen:
+            self._rebuild()
+        self.execution.advance(self._timestamp())
+        gas_left = self._store.genesis.gas_limit - self._gas
+        outcome = self.execution.try_apply(
+            post.transaction, post.sender, gas_left, then=lambda: self._check_phase(post)
+        )
+        self._entries[post.transaction.hash] = Entry(post, outcome)
+        self._gas += outcome.gas
+        self._bytes += len(post.transaction.raw)
+
+    def _rebuild(self) -> None:
+        """Execute all entries again: the last execution went into a candidate block."""
+        posts = [entry.post for entry in self._entries.values()]
+        self._entries, self._bytes, self._gas = {}, 0, 0
+        self._homes = {}
+        self._start(self.head)
+        for post in posts:
+            self._admit_again(post)
+
+    def _check_size(self, raw: bytes) -> None:
+        limit = 2 * self._payload_bytes + _ENVELOPE_BYTES  # evidence carries two payloads
+        if len(raw) > limit:
+            raise OversizedPayloadError(f"found a transaction of {len(raw)} bytes, expected at most {limit}")
+
+    def _check_payload(self, post: Post) -> None:
+        if post.call is not None and "payload" in post.call and len(post.call["payload"]) > self._payload_bytes:
+            raise OversizedPayloadError(
+                f"found a payload of {len(post.call['payload'])} bytes, this registry takes {self._payload_bytes}: "
+                "found the network with a larger size class, or send chunks"
+            )
+
+    def _check_unknown(self, transaction: Transaction) -> None:
+        if transaction.hash in self._entries:
+            raise NonceError(f"transaction 0x{transaction.hash.hex()} is in the pool already")
+        place = self._store.place(transaction.hash)
+        if place is not None:
+            raise NonceError(f"transaction 0x{transaction.hash.hex()} is sealed in block {place[0]} already")
+
+    def _check_registered(self, post: Post) -> None:
+        genesis = self._store.genesis
+        sender = post.sender
+        if post.call is not None and not self.execution.code(genesis.registry):
+            raise NotRegistryCallError(f"found a call of {post.call.name}, but the registry is not created yet")
+        if sender in self._homes or f"0x{sender.hex()}" == genesis.founder:
+            return
+        if self.head.block_number == 0:
+            raise UnregisteredSenderError(f"0x{sender.hex()} is not the founder, and nothing is founded yet")
+        home = bytes.fromhex(call_registry(self.execution, genesis, "home", sender)[2:])
+        if not any(home):
+            raise UnregisteredSenderError(f"0x{sender.hex()} is not registered in this network")
+        self._homes[sender] = home
+
+    def _check_room(self, size: int) -> None:
+        if self._bytes + size > self._max_bytes or len(self._entries) >= MAX_POOL_TRANSACTIONS:
+            raise PoolFullError(
+                f"the pool holds {len(self._entries)} transactions of {self._bytes} bytes in all; it takes "
+                f"{MAX_POOL_TRANSACTIONS} and {self._max_bytes} bytes: wait for the next block"
+            )
+
+    def _check_phase(self, post: Post) -> None:
+        """A sender's posts follow the phases (P5): sorted into a block, their nonces must stay in order."""
+        later = [e.post for e in self._entries.values() if e.post.sender == post.sender and e.post.place > post.place]
+        if later:
+            raise PhaseOrderError(
+                f"found a post of phase {post.phase} (step {post.place[1]}) of 0x{post.sender.hex()}, which has posted "
+                f"phase {later[0].phase} (step {later[0].place[1]}) already; post it earlier, or in the next round"
+            )
+
+    def _check_share(self, post: Post) -> None:
+        """No sender takes the block's room from others: a device has two posts of full size, a server half of it."""
+        if f"0x{post.sender.hex()}" == self._store.genesis.founder:
+            return
+        mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == post.sender)
+        full_post = call_gas(self._payload_bytes, self._payload_bytes)
+        is_server = self._homes.get(post.sender) == post.sender
+        share = self._store.genesis.gas_limit // 2 if is_server else 2 * full_post
+        if mine + _least_gas(post) > share:
+            raise PoolFullError(f"0x{post.sender.hex()} has used {mine} gas of its share of {share} in this block")
+
+    def _note_conflict(self, post: Post) -> None:
+        noted = {first.hash for first, _ in self.conflicts}
+        for entry in self._entries.values():
+            if entry.post.transaction.hash not in noted and is_conflict(entry.post, post):
+                self.conflicts = [*self.conflicts, (entry.post.transaction, post.transaction)][-_KEPT_CONFLICTS:]
+
+    def drop(self, transaction_hash: bytes) -> bool:
+        """Forget a pending transaction (a successor builds without the model it refuses), and all that need it."""
+        if self._entries.pop(transaction_hash, None) is None:
+            return False
+        self._rebuild()
+        return True
+
+    # --- reading
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(list(self._entries.values()))
+
+    def find(self, transaction_hash: bytes) -> Entry | None:
+        """A pending transaction."""
+        return self._entries.get(transaction_hash)
+
+    def state(self) -> Execution:
+        """The state with everything pending in it, as of now."""
+        self.execution.advance(self._timestamp())
+        return self.execution
+
+    # --- building
+
+    def body(self, coinbase: bytes, timestamp: int) -> Body:
+        """Everything pending as the body of a block, in canonical order (C3).
+
+        What was executed on arrival is taken over if the order is the same and nothing looked at what the builder
+        sets; otherwise it is executed again.
+        """
+        entries = list(self._entries.values())
+        ordered = sorted(entries, key=lambda entry: entry.post.place)
+        reusable = not self._frozen and not self.execution.depends_on_builder and entries == ordered
+        if reusable:
+            self._frozen = True
+            self.execution.coinbase, self.execution.timestamp = coinbase, timestamp
+            return _body([e.post for e in ordered], [e.outcome for e in ordered], self.execution)
+        return self._executed_body([entry.post for entry in ordered], coinbase, timestamp)
+
+    def _executed_body(self, posts: list[Post], coinbase: bytes, timestamp: int) -> Body:
+        difficulty = next_difficulty(self._store.genesis, self.head, timestamp)
+        execution = Execution(self._store, self.head, coinbase, timestamp, difficulty)
+        kept, outcomes, gas_left = [], [], self._store.genesis.gas_limit
+        for post in posts:
+            try:
+                # One that held in the order of arrival and not in this one stays, reverted: its nonce is spent, and
+                # what its sender posted after it still counts.
+                outcome = execution.apply(post.transaction, post.sender, gas_left)
+            except ChainError:
+                continue
+            kept.append(post)
+            outcomes.append(outcome)
+            gas_left -= outcome.gas
+        return _body(kept, outcomes, execution)
+
+
+def _least_gas(post: Post) -> int:
+    """What the calldata costs at least."""
+    return 4 * len(post.transaction.data)
+
+
+def _body(posts: list[Post], outcomes: list[Outcome], execution: Execution) -> Body:
+    receipts: list[Receipt] = []
+    for outcome in outcomes:
+        receipts.append(outcome.receipt(receipts[-1].gas_used if receipts else 0))
+    return Body(tuple(posts), tuple(receipts), execution)
+
+
+def _is_over(post: Post, head: Header) -> bool:
+    """Whether a post belongs to the round of block `head` or an earlier one; round k is block k + 1 (P1)."""
+    if post.call is None or post.call.name in ("register", "found"):
+        return True
+    return "round" in post.call and int(post.call["round"]) < head.block_number

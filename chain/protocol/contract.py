@@ -1,0 +1,268 @@
+"""The registry contract as calls: its build, and calldata <-> named arguments; neither web3 nor py-evm."""
+
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+import eth_abi
+from eth_abi.exceptions import DecodingError, EncodingError
+from eth_hash.auto import keccak
+
+from chain.errors import ContractError, LedgerError, NotRegistryCallError
+
+CHUNK_BYTES = 96 * 1024
+TERMS_BYTES = 6 * 32
+"""Of the arguments of the registry's creation"""
+_GAS_PER_BYTE = 16  # of non-zero calldata
+_LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
+_GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
+_GAS_PER_CALL = 800_000  # checks, storage, log; evidence among 64 servers is the dearest
+# Slots of a sender's posts in a round, as registry.vy numbers them.
+PLAN, GRADIENT, CLOSE, MODEL, ENDORSE, ITERATE = 0, 1, 2, 3, 4, 16
+EQUIVOCATION = 2**256 - 1
+MAX_STEP = 100
+# As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
+MAX_BATCH = 64
+_LONGEST_BATCH = 4 + 32 * (2 + 2 * (1 + MAX_BATCH))
+_WORD = 32
+_WORDS = {"uint256", "bytes32"}
+_ABI_ERRORS = (DecodingError, EncodingError, OverflowError, UnicodeDecodeError)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the registry."""
+
+    name: str
+    types: tuple[str, ...]
+    arguments: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def selector(self) -> bytes:
+        """First four bytes of its calls."""
+        return keccak(f"{self.name}({','.join(self.types)})".encode())[:4]
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event of the registry."""
+
+    name: str
+    indexed: tuple[tuple[str, str], ...]
+    """(name, type) of the topics behind the first."""
+    data: tuple[tuple[str, str], ...]
+
+    @property
+    def topic(self) -> bytes:
+        """Its first topic; the registry declares indexed fields first."""
+        return keccak(f"{self.name}({','.join(kind for _, kind in self.indexed + self.data)})".encode())
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of the registry, decoded."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+    def __getitem__(self, argument: str) -> Any:
+        return self.arguments[argument]
+
+    def __contains__(self, argument: str) -> bool:
+        return argument in self.arguments
+
+
+@functools.cache
+def build() -> dict[str, Any]:
+    """registry.json."""
+    text = resources.files("chain.protocol").joinpath("registry.json").read_text(encoding="utf-8")
+    built: dict[str, Any] = json.loads(text)
+    return built
+
+
+@functools.cache
+def functions() -> dict[str, Function]:
+    """The registry's functions by name."""
+    return {
+        entry["name"]: Function(
+            entry["name"],
+            tuple(i["type"] for i in entry["inputs"]),
+            tuple(i["name"] for i in entry["inputs"]),
+            tuple(o["type"] for o in entry["outputs"]),
+        )
+        for entry in build()["abi"]
+        if entry["type"] == "function"
+    }
+
+
+@functools.cache
+def events() -> dict[str, Event]:
+    """The registry's events by name."""
+    return {
+        entry["name"]: Event(
+            entry["name"],
+            tuple((i["name"], i["type"]) for i in entry["inputs"] if i["indexed"]),
+            tuple((i["name"], i["type"]) for i in entry["inputs"] if not i["indexed"]),
+        )
+        for entry in build()["abi"]
+        if entry["type"] == "event"
+    }
+
+
+@functools.cache
+def _by_selector() -> dict[bytes, Function]:
+    return {function.selector: function for function in functions().values()}
+
+
+@functools.cache
+def _by_topic() -> dict[bytes, Event]:
+    return {event.topic: event for event in events().values()}
+
+
+def size_class(payload_bytes: int) -> int:
+    """The smallest payload frame that holds `payload_bytes` (P2)."""
+    classes = sorted(map(int, build()["bytecode"]))
+    for size in classes:
+        if payload_bytes <= size:
+            return size
+    raise ContractError(
+        f"a payload of {payload_bytes} bytes; the largest registry takes {classes[-1]}: send it in chunks, "
+        "or choose a smaller model or codec"
+    )
+
+
+@dataclass(frozen=True)
+class RegistryTerms:
+    """What the registry is deployed with."""
+
+    contract_seal: bool = False
+    """Rounds are sealed by calls (external networks) instead of blocks (C7)."""
+    term_cap: int = 3
+    turn_s: int = 60
+    """T of P12: rank r may act r * T after the parent."""
+    flag_window: int = 3
+    exclusion_rounds: int = 10
+    seal_difficulty: int = 1
+    """Of the contract's puzzle."""
+
+
+def deployment(payload_bytes: int, terms: RegistryTerms) -> bytes:
+    """Creation code of the registry for payloads of at most `payload_bytes`."""
+    code = bytes.fromhex(build()["bytecode"][str(size_class(payload_bytes))].removeprefix("0x"))
+    arguments = (
+        terms.contract_seal,
+        terms.term_cap,
+        terms.turn_s,
+        terms.flag_window,
+        terms.exclusion_rounds,
+        terms.seal_difficulty,
+    )
+    try:
+        return code + eth_abi.encode(["bool"] + ["uint256"] * 5, arguments)
+    except EncodingError as error:
+        raise ContractError(f"terms of the registry that do not fit: {terms}: {error}") from error
+
+
+def call_gas(data_bytes: int, frame_bytes: int, is_embedded: bool = True) -> int:
+    """Gas that is enough for a call with so much calldata; what is left over is given back.
+
+    A call pays for the registry's whole payload frame, quadratically in its 32-byte words, and twice over when it
+    carries evidence.
+    """
+    words = 2 * (frame_bytes // 32 + 1)
+    frame = 3 * words + words * words // 512
+    per_byte = _GAS_PER_BYTE if is_embedded else _LATER_GAS_PER_BYTE
+    return _GAS_PER_CALL + frame + data_bytes * (per_byte + _GAS_PER_COPIED_BYTE)
+
+
+def encode_call(name: str, *arguments: Any) -> bytes:
+    """Calldata of a call."""
+    function = functions()[name]
+    try:
+        return function.selector + eth_abi.encode(function.types, arguments)
+    except EncodingError as error:
+        raise ContractError(f"arguments of {name} that do not fit {function.types}: {error}") from error
+
+
+def decode_call(data: bytes) -> Call:
+    """The call behind calldata; `NotRegistryCallError` if it is none."""
+    function = _by_selector().get(bytes(data[:4]))
+    if function is None:
+        raise NotRegistryCallError(f"found selector 0x{data[:4].hex()}, expected a function of the registry")
+    if "address[]" in function.types and len(data) > _LONGEST_BATCH:
+        raise NotRegistryCallError(f"found {len(data)} bytes of {function.name}, expected at most {_LONGEST_BATCH}")
+    if set(function.types[:-1]) <= _WORDS and function.types[-1:] == ("bytes",):
+        return Call(function.name, dict(zip(function.arguments, _words_and_bytes(function, data), strict=True)))
+    try:
+        values = eth_abi.decode(function.types, data[4:])
+        canonical = eth_abi.encode(function.types, values)
+    except _ABI_ERRORS as error:
+        raise NotRegistryCallError(f"the arguments of {function.name} do not decode: {error}") from error
+    if canonical != data[4:]:  # two readers could disagree about what it says
+        raise NotRegistryCallError(f"the arguments of {function.name} are not in the ABI's canonical form")
+    return Call(function.name, dict(zip(function.arguments, values, strict=True)))
+
+
+def _words_and_bytes(function: Function, data: bytes) -> list[Any]:
+    """The arguments of a call with numbers, digests and one payload at the end: the posts, megabytes in a round.
+
+    Each form has one place: words, the payload's offset behind them, its length, itself, zeros up to a whole word.
+    """
+    words = len(function.types) - 1
+    start = 4 + _WORD * (words + 2)
+    length = int.from_bytes(data[start - _WORD : start], "big")
+    padded = start + -(-length // _WORD) * _WORD
+    offset = int.from_bytes(data[start - 2 * _WORD : start - _WORD], "big")
+    if len(data) < start or offset != _WORD * (words + 1) or len(data) != padded or any(data[start + length :]):
+        raise NotRegistryCallError(f"the arguments of {function.name} are not in the ABI's canonical form")
+    values: list[Any] = []
+    for i, kind in enumerate(function.types[:-1]):
+        word = data[4 + _WORD * i : 4 + _WORD * (i + 1)]
+        values.append(bytes(word) if kind == "bytes32" else int.from_bytes(word, "big"))
+    return [*values, bytes(data[start : start + length])]
+
+
+def split_payload(payload: bytes) -> list[bytes]:
+    """The chunks a payload travels in where it is too big for one transaction (C8)."""
+    return [payload[i : i + CHUNK_BYTES] for i in range(0, len(payload), CHUNK_BYTES)]
+
+
+def address_in(text: str) -> bytes:
+    """The 20 bytes of an address as calls, views and events name it."""
+    return bytes.fromhex(text.removeprefix("0x"))
+
+
+def decode_result(name: str, data: bytes) -> Any:
+    """What a view returned; `LedgerError` if it cannot be the registry's answer."""
+    try:
+        values = eth_abi.decode(functions()[name].outputs, data)
+    except _ABI_ERRORS as error:
+        raise LedgerError(f"found {len(data)} bytes as the answer of {name}; is this the registry? {error}") from error
+    return values[0] if len(values) == 1 else values
+
+
+def decode_log(topics: tuple[bytes, ...], data: bytes) -> Call | None:
+    """A log of the registry as a named event; None if it is none of its events."""
+    event = _by_topic().get(topics[0]) if topics else None
+    if event is None or len(topics) != 1 + len(event.indexed):
+        return None
+    fields = event.indexed + event.data
+    try:
+        values = eth_abi.decode([kind for _, kind in fields], b"".join(topics[1:]) + data)
+    except _ABI_ERRORS:
+        return None
+    return Call(event.name, {name: value for (name, _), value in zip(fields, values, strict=True)})
+
+
+def revert_reason(output: bytes) -> str:
+    """The registry's reason behind a reverted call's output; empty if it gave none."""
+    if output[:4] != bytes.fromhex("08c379a0"):
+        return ""
+    try:
+        return str(eth_abi.decode(["string"], output[4:])[0])
+    except _ABI_ERRORS:
+        return ""

@@ -1,0 +1,116 @@
+"""What a network is, before its first block. Its digest is in the genesis header, so the genesis hash names it all."""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import rlp
+from eth_hash.auto import keccak
+
+from chain.errors import StoreError
+from chain.protocol.contract import call_gas
+from chain.wire.blocks import EMPTY_UNCLES_HASH
+from chain.wire.headers import Header
+from chain.wire.receipts import EMPTY_TRIE_ROOT
+
+FIXED, RETARGET = "fixed", "retarget"
+FOUNDING_GAS = 30_000_000
+
+
+@dataclass(frozen=True)
+class Genesis:
+    """The rules of a network that no later block can change."""
+
+    chain_id: int
+    founder: str
+    """Address that deploys the registry and registers the participants in block 1."""
+    timestamp: int
+    gas_limit: int
+    difficulty: int = 1
+    difficulty_rule: str = FIXED
+    block_s: int = 10
+    """Seconds between blocks that `retarget` aims at."""
+    max_drift_s: int = 15
+    """How far ahead of a node's clock a block may be."""
+
+    def __post_init__(self) -> None:
+        checks = {
+            "chain_id": 0 < self.chain_id < 2**256,
+            "founder": re.fullmatch(r"0x[0-9a-f]{40}", self.founder) is not None,
+            "timestamp": 0 <= self.timestamp < 2**63,
+            "gas_limit": 1_000_000 <= self.gas_limit < 2**63,
+            "difficulty": 1 <= self.difficulty < 2**255,
+            "difficulty_rule": self.difficulty_rule in (FIXED, RETARGET),
+            "block_s": self.block_s > 0,
+            "max_drift_s": self.max_drift_s >= 0,
+        }
+        for name, holds in checks.items():
+            if not holds:
+                raise StoreError(f"genesis: {name} = {getattr(self, name)!r} is impossible")
+
+    @property
+    def registry(self) -> bytes:
+        """The address of the founder's first contract."""
+        return keccak(rlp.encode([bytes.fromhex(self.founder[2:]), b""]))[12:]
+
+    def canonical_json(self) -> str:
+        """Sorted keys, no spaces: one text per genesis."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @property
+    def header(self) -> Header:
+        """Block 0."""
+        return Header(
+            parent_hash=bytes(32),
+            uncles_hash=EMPTY_UNCLES_HASH,
+            coinbase=bytes(20),
+            state_root=EMPTY_TRIE_ROOT,
+            transaction_root=EMPTY_TRIE_ROOT,
+            receipt_root=EMPTY_TRIE_ROOT,
+            bloom=0,
+            difficulty=self.difficulty,
+            block_number=0,
+            gas_limit=self.gas_limit,
+            gas_used=0,
+            timestamp=self.timestamp,
+            extra_data=hashlib.sha256(self.canonical_json().encode()).digest(),
+            mix_hash=bytes(32),
+            nonce=bytes(8),
+            base_fee_per_gas=0,
+        )
+
+
+def read_genesis(text: str) -> Genesis:
+    """A genesis from its JSON, unknown and missing keys named."""
+    known = {field.name: field for field in dataclasses.fields(Genesis)}
+    try:
+        content: Any = json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise StoreError(f"the genesis is no JSON: {error}") from error
+    if not isinstance(content, Mapping):
+        raise StoreError(f"genesis: found {text[:80]!r}, expected an object with the keys {', '.join(known)}")
+    _check_keys(content, known)
+    for name, value in content.items():
+        expected = str if known[name].type in (str, "str") else int
+        if not isinstance(value, expected) or isinstance(value, bool):
+            raise StoreError(f"genesis: found {name} = {value!r}, expected {expected.__name__}")
+    return Genesis(**content)
+
+
+def _check_keys(content: Mapping[str, Any], known: Mapping[str, dataclasses.Field[Any]]) -> None:
+    required = [name for name, field in known.items() if field.default is dataclasses.MISSING]
+    missing = ", ".join(name for name in required if name not in content)
+    unknown = ", ".join(repr(name) for name in content if name not in known)
+    found = [f"no {missing}"] * bool(missing) + [f"unknown keys {unknown:.200}"] * bool(unknown)
+    if found:
+        expected = f", expected only {', '.join(known)}" if unknown else ""
+        raise StoreError(f"genesis: found {' and '.join(found)}{expected}")
+
+
+def block_gas(calls: int, payload_bytes: int, frame_bytes: int) -> int:
+    """Gas limit for a block of `calls` posts of `payload_bytes` each, and for the founding block (P3)."""
+    return FOUNDING_GAS + (calls + 2) * call_gas(payload_bytes, frame_bytes)

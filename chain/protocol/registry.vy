@@ -1,0 +1,806 @@
+# pragma version 0.4.3
+# pragma evm-version london
+"""
+@title Registry of a federated-learning network
+@notice Who may post what, when (protocol.md, P2-P5, P12, P14-P17). Payloads are calldata: the contract checks role,
+        round, duplicates and keccak256(payload), keeps the digest of the current round and emits an event.
+        One contract serves the embedded chain, where a block is a round and the VM calls `begin_block`, and external
+        networks, where devices call `seal`.
+"""
+
+# Changed by the build, one contract per size class (chain/protocol/contract.py).
+MAX_PAYLOAD: constant(uint256) = 131072
+
+MAX_CHUNK: constant(uint256) = 98304
+MAX_SERVERS: constant(uint256) = 64
+MAX_BATCH: constant(uint256) = 64
+MAX_PARAMETERS: constant(uint256) = 262144
+MAX_EVIDENCE: constant(uint256) = 1024
+MAX_STEP: constant(uint256) = 100
+MAX_SIGNED: constant(uint256) = MAX_PAYLOAD + 1024
+# What comes before the payload in an unsigned transaction: at most 478 bytes (RLP, then seven words of a gradient).
+MAX_HEAD: constant(uint256) = 512
+MAX_CHUNKS: constant(uint256) = 4096
+# Who calls at the start of a block on the embedded chain; nobody has its key (EIP-4788).
+SYSTEM: constant(address) = 0xffffFFFfFFffffffffffffffFfFFFfffFFFfFFfE
+
+# What a sender posts once per round; an iterate of step l has slot ITERATE + l.
+PLAN: constant(uint256) = 0
+GRADIENT: constant(uint256) = 1
+CLOSE: constant(uint256) = 2
+MODEL: constant(uint256) = 3
+ENDORSE: constant(uint256) = 4
+ITERATE: constant(uint256) = 16
+
+event Registered:
+    participant: indexed(address)
+    home: indexed(address)
+
+event Voted:
+    participant: indexed(address)
+    home: indexed(address)
+    server: indexed(address)
+
+event Founded:
+    founder: indexed(address)
+    parameters: bytes32
+    model: bytes32
+    chunks: uint256
+
+event Planned:
+    round: indexed(uint256)
+    leader: indexed(address)
+    digest: bytes32
+    chunks: uint256
+    rank: uint256
+
+event GradientPosted:
+    round: indexed(uint256)
+    sender: indexed(address)
+    digest: bytes32
+    chunks: uint256
+    samples: uint256
+    iterations: uint256
+
+event Closed:
+    round: indexed(uint256)
+    leader: indexed(address)
+    digest: bytes32
+    chunks: uint256
+    rank: uint256
+
+event IteratePosted:
+    round: indexed(uint256)
+    sender: indexed(address)
+    step: indexed(uint256)
+    digest: bytes32
+    chunks: uint256
+
+event Flagged:
+    round: indexed(uint256)
+    offender: indexed(address)
+    server: indexed(address)
+    slot: uint256
+    transaction_hash: bytes32
+    expected: bytes32
+
+event Excluded:
+    round: indexed(uint256)
+    participant: indexed(address)
+    last_round: uint256
+
+event ModelPublished:
+    round: indexed(uint256)
+    leader: indexed(address)
+    digest: bytes32
+    chunks: uint256
+    rank: uint256
+
+event ChunkPosted:
+    round: indexed(uint256)
+    sender: indexed(address)
+    slot: indexed(uint256)
+    index: uint256
+
+event Endorsed:
+    round: indexed(uint256)
+    server: indexed(address)
+    block_hash: bytes32
+
+event Sealed:
+    round: indexed(uint256)
+    winner: indexed(address)
+    seal_hash: bytes32
+
+FOUNDER: immutable(address)
+CONTRACT_SEAL: immutable(bool)
+TERM_CAP: immutable(uint256)
+TURN_S: immutable(uint256)
+FLAG_WINDOW: immutable(uint256)
+EXCLUSION_ROUNDS: immutable(uint256)
+SEAL_DIFFICULTY: immutable(uint256)
+
+founded: public(bool)
+round: public(uint256)
+# A server's home is itself, a device's its edge server, anybody else's nobody.
+home: public(HashMap[address, address])
+servers: DynArray[address, MAX_SERVERS]
+credit: public(HashMap[address, uint256])
+excluded_through: public(HashMap[address, uint256])
+
+model_digest: public(bytes32)
+plan_digest: public(bytes32)
+# Round of the last plan, close and model; the block of the last model.
+planned: public(uint256)
+closed: public(uint256)
+published: public(uint256)
+published_by: public(address)
+published_in: uint256
+
+# Where the turns of this round count from (P12): the parent block, or the last seal.
+parent_hash: public(bytes32)
+parent_time: public(uint256)
+winner_home: public(address)
+reign_leader: public(address)
+reign_terms: public(uint256)
+
+# round << 128 | bit per slot; digests of the current round. Both are overwritten every round: the state stays small.
+marks: HashMap[address, uint256]
+digest_in: HashMap[address, HashMap[uint256, bytes32]]
+# slot << 192 | round << 64 | chunks so far
+uploads: HashMap[address, uint256]
+
+# offender -> server -> round of its last flag
+flagged: HashMap[address, HashMap[address, uint256]]
+votes: HashMap[address, HashMap[address, HashMap[address, bool]]]
+final_block: public(uint256)
+
+
+@deploy
+def __init__(
+    contract_seal: bool,
+    term_cap: uint256,
+    turn_s: uint256,
+    flag_window: uint256,
+    exclusion_rounds: uint256,
+    seal_difficulty: uint256,
+):
+    assert term_cap > 0 and turn_s > 0 and seal_difficulty > 0, "term cap, turn and difficulty must be positive"
+    # Sums of these and a round or a time must not overflow: nobody could be flagged, or no turn would ever come.
+    assert max(turn_s, max(flag_window, exclusion_rounds)) < 2**64, "turn, flag window and exclusion have 64 bits"
+    FOUNDER = msg.sender
+    CONTRACT_SEAL = contract_seal
+    TERM_CAP = term_cap
+    TURN_S = turn_s
+    FLAG_WINDOW = flag_window
+    EXCLUSION_ROUNDS = exclusion_rounds
+    SEAL_DIFFICULTY = seal_difficulty
+
+
+# --- founding (P2) and later additions
+
+
+@external
+def register(participants: DynArray[address, MAX_BATCH], homes: DynArray[address, MAX_BATCH]):
+    """
+    @notice The founder names the participants; servers before their devices.
+    """
+    assert msg.sender == FOUNDER, "only the founder registers"
+    assert not self.founded, "already founded"
+    assert len(participants) == len(homes), "one home per participant"
+    for i: uint256 in range(len(participants), bound=MAX_BATCH):
+        self._register(participants[i], homes[i])
+
+
+@external
+def found(parameters: Bytes[MAX_PARAMETERS], digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
+    """
+    @notice Parameters and model 0. After this the network runs.
+    """
+    assert msg.sender == FOUNDER, "only the founder founds"
+    assert not self.founded, "already founded"
+    assert len(self.servers) > 0, "no edge server is registered"
+    self._check_payload(0, MODEL, digest, chunks, keccak256(payload), len(payload))
+    self.founded = True
+    self.model_digest = digest
+    self.published_by = msg.sender
+    if CONTRACT_SEAL:
+        self._begin(1, blockhash(block.number - 1), block.timestamp, empty(address))
+    log Founded(founder=msg.sender, parameters=keccak256(parameters), model=digest, chunks=chunks)
+
+
+@external
+def vote(participant: address, home: address):
+    """
+    @notice A strict majority of the servers that are not excluded adds a participant. A server takes part from the
+            next round on: whose turn it is must not change within one.
+    """
+    self._check_running()
+    self._check_server(msg.sender)
+    assert self.home[participant] == empty(address), "already registered"
+    self.votes[participant][home][msg.sender] = True
+    log Voted(participant=participant, home=home, server=msg.sender)
+    yes: uint256 = 0
+    active: uint256 = 0
+    for server: address in self.servers:
+        if not self._is_excluded(server):
+            active += 1
+            if self.votes[participant][home][server]:
+                yes += 1
+    if 2 * yes > active:
+        self._register(participant, home)
+        if participant == home:
+            self.excluded_through[participant] = self.round
+
+
+# --- one function per transaction of a round
+
+
+@external
+def begin_block(winner: address, leader: address, parent_hash: bytes32, parent_time: uint256):
+    """
+    @notice The system call at the start of a block (P12): who sealed and who led the parent.
+    """
+    assert msg.sender == SYSTEM, "only the chain itself begins a block"
+    assert not CONTRACT_SEAL, "this network has no blocks of its own"
+    if self.round > 0:
+        self._reign(leader)
+    self._begin(block.number - 1, parent_hash, parent_time, winner)
+
+
+@external
+def endorse(round: uint256, block_hash: bytes32):
+    """
+    @notice A server has checked the parent block; a strict majority makes it final (P17).
+    """
+    self._check_round(round)
+    self._check_server(msg.sender)
+    assert block_hash == self.parent_hash, "not the parent block"
+    self._mark(ENDORSE, block_hash)
+    log Endorsed(round=round, server=msg.sender, block_hash=block_hash)
+    endorsed: uint256 = 0
+    active: uint256 = 0
+    for server: address in self.servers:
+        if not self._is_excluded(server):
+            active += 1
+            if self._has_posted(server, ENDORSE):
+                endorsed += 1
+    if 2 * endorsed > active:
+        self.final_block = block.number - 1
+
+
+@external
+def plan(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
+    rank: uint256 = self._check_leader(round)
+    assert self.planned != round, "this round is planned"
+    self._check_payload(round, PLAN, digest, chunks, keccak256(payload), len(payload))
+    self._mark(PLAN, digest)
+    self.planned = round
+    self.plan_digest = digest
+    log Planned(round=round, leader=msg.sender, digest=digest, chunks=chunks, rank=rank)
+
+
+@external
+def gradient(
+    round: uint256,
+    base_model: bytes32,
+    plan_digest: bytes32,
+    samples: uint256,
+    iterations: uint256,
+    digest: bytes32,
+    chunks: uint256,
+    payload: Bytes[MAX_PAYLOAD],
+):
+    self._check_round(round)
+    self._check_member(msg.sender)
+    assert base_model == self.model_digest, "gradient for another base model"
+    assert self.planned == round and plan_digest == self.plan_digest, "gradient for another plan"
+    assert self.closed != round, "this round is closed"
+    assert samples > 0 and iterations > 0, "no samples or no iterations"
+    self._check_payload(round, GRADIENT, digest, chunks, keccak256(payload), len(payload))
+    self._mark(GRADIENT, digest)
+    log GradientPosted(
+        round=round, sender=msg.sender, digest=digest, chunks=chunks, samples=samples, iterations=iterations
+    )
+
+
+@external
+def close(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
+    rank: uint256 = self._check_leader(round)
+    assert self.planned == round, "this round is not planned"
+    assert self.closed != round, "this round is closed"
+    self._check_payload(round, CLOSE, digest, chunks, keccak256(payload), len(payload))
+    self._mark(CLOSE, digest)
+    self.closed = round
+    log Closed(round=round, leader=msg.sender, digest=digest, chunks=chunks, rank=rank)
+
+
+@external
+def iterate(round: uint256, step: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
+    self._check_round(round)
+    self._check_server(msg.sender)
+    assert self.closed == round, "this round is not closed"
+    assert step <= MAX_STEP, "no such step"
+    self._check_payload(round, ITERATE + step, digest, chunks, keccak256(payload), len(payload))
+    self._mark(ITERATE + step, digest)
+    log IteratePosted(round=round, sender=msg.sender, step=step, digest=digest, chunks=chunks)
+
+
+@external
+def flag(
+    round: uint256,
+    offender: address,
+    slot: uint256,
+    transaction_hash: bytes32,
+    expected: bytes32,
+    evidence: Bytes[MAX_EVIDENCE],
+):
+    """
+    @notice A server says that the offender's post in `slot` is wrong (expected digest), or was missing at the deadline
+            (no transaction), whatever came afterwards.
+    """
+    self._check_round(round)
+    self._check_server(msg.sender)
+    if transaction_hash != empty(bytes32) and self._has_posted(offender, slot):
+        assert expected != self.digest_in[offender][slot], "the digest is as expected"
+    log Flagged(
+        round=round,
+        offender=offender,
+        server=msg.sender,
+        slot=slot,
+        transaction_hash=transaction_hash,
+        expected=expected,
+    )
+    self._flag(offender)
+
+
+@external
+def flag_equivocation(
+    round: uint256,
+    offender: address,
+    first: Bytes[MAX_SIGNED],
+    first_signature: Bytes[65],
+    second: Bytes[MAX_SIGNED],
+    second_signature: Bytes[65],
+):
+    """
+    @notice Two different posts for one slot of one round, both signed by the offender: unsigned transactions and
+            signatures (r, s, parity), recovered here. The same post signed twice (a higher fee, another nonce) is none.
+    """
+    self._check_round(round)
+    self._check_server(msg.sender)
+    hash_1: bytes32 = keccak256(first)
+    hash_2: bytes32 = keccak256(second)
+    assert hash_1 != hash_2, "the same transaction twice"
+    assert self._signer(hash_1, first_signature) == offender, "the first is not signed by the offender"
+    assert self._signer(hash_2, second_signature) == offender, "the second is not signed by the offender"
+    head_1: Bytes[MAX_HEAD] = slice(first, 0, MAX_HEAD) if len(first) > MAX_HEAD else convert(first, Bytes[MAX_HEAD])
+    head_2: Bytes[MAX_HEAD] = slice(second, 0, MAX_HEAD) if len(second) > MAX_HEAD else convert(second, Bytes[MAX_HEAD])
+    slot_1: bytes32 = empty(bytes32)
+    slot_2: bytes32 = empty(bytes32)
+    said_1: bytes32 = empty(bytes32)
+    said_2: bytes32 = empty(bytes32)
+    slot_1, said_1 = self._signed_post(head_1, len(first))
+    slot_2, said_2 = self._signed_post(head_2, len(second))
+    assert slot_1 == slot_2, "not for the same slot"
+    assert said_1 != said_2, "the same post twice"
+    log Flagged(
+        round=round,
+        offender=offender,
+        server=msg.sender,
+        slot=max_value(uint256),
+        transaction_hash=hash_1,
+        expected=hash_2,
+    )
+    self._flag(offender)
+
+
+@external
+def model(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
+    rank: uint256 = self._check_leader(round)
+    assert self.closed == round, "this round is not closed"
+    assert self.published != round, "this round has a model"
+    self._check_payload(round, MODEL, digest, chunks, keccak256(payload), len(payload))
+    self._mark(MODEL, digest)
+    self.published = round
+    self.published_by = msg.sender
+    self.model_digest = digest
+    if CONTRACT_SEAL:
+        self.published_in = block.number
+    log ModelPublished(round=round, leader=msg.sender, digest=digest, chunks=chunks, rank=rank)
+
+
+@external
+def chunk(round: uint256, slot: uint256, index: uint256, data: Bytes[MAX_CHUNK]):
+    """
+    @notice A part of a payload that is too big for one transaction (C8); the post that follows names their number and
+            the digest of the whole, which whoever reads them checks.
+    """
+    if self.founded:
+        self._check_round(round)
+        self._check_member(msg.sender)
+        assert slot == GRADIENT or not self._is_device(msg.sender), "not an edge server"
+        assert not self._has_posted(msg.sender, slot), "already posted"
+    else:
+        assert msg.sender == FOUNDER and round == 0, "not founded yet"
+    assert slot <= MODEL or (slot >= ITERATE and slot <= ITERATE + MAX_STEP), "no such slot"
+    assert index < MAX_CHUNKS, "too many chunks"
+    assert len(data) > 0, "an empty chunk"
+    key: uint256 = (slot << 192) | (round << 64)
+    assert index == 0 or self.uploads[msg.sender] == key | index, "chunks out of order"
+    self.uploads[msg.sender] = key | (index + 1)
+    log ChunkPosted(round=round, sender=msg.sender, slot=slot, index=index)
+
+
+@external
+def seal(round: uint256, nonce: bytes8):
+    """
+    @notice The proof of work where nobody mines blocks (C7): the first valid nonce ends the round.
+    """
+    assert CONTRACT_SEAL, "here blocks are sealed, not rounds"
+    self._check_round(round)
+    assert self._is_device(msg.sender), "only a registered device seals"
+    assert self.published == round, "this round has no model"
+    assert block.number > self.published_in, "the publishing block is not there yet"
+    found_hash: bytes32 = sha256(concat(self._puzzle(msg.sender), nonce))
+    assert convert(found_hash, uint256) <= self._target(), "the nonce does not solve the puzzle"
+    log Sealed(round=round, winner=msg.sender, seal_hash=found_hash)
+    self._reign(self.published_by)
+    self._begin(round + 1, found_hash, block.timestamp, msg.sender)
+
+
+# --- views
+
+
+@external
+@view
+def server_list() -> DynArray[address, MAX_SERVERS]:
+    return self.servers
+
+
+@external
+@view
+def rank(server: address) -> uint256:
+    """
+    @notice When `server` may lead this round: 0 at once, r after r turns; max if never.
+    """
+    return self._rank(server)
+
+
+@external
+@view
+def is_lawful(leader: address, at_time: uint256) -> bool:
+    return self._is_turn(self._rank(leader), at_time)
+
+
+@external
+@view
+def is_device(participant: address) -> bool:
+    return self._is_device(participant)
+
+
+@external
+@view
+def is_excluded(participant: address) -> bool:
+    return self._is_excluded(participant)
+
+
+@external
+@view
+def posted(participant: address, slot: uint256) -> bytes32:
+    """
+    @notice Digest of what the participant posted in this round; empty if nothing.
+    """
+    if not self._has_posted(participant, slot):
+        return empty(bytes32)
+    return self.digest_in[participant][slot]
+
+
+@external
+@view
+def anchor() -> uint256:
+    """
+    @notice Number of the block whose hash the next seal must be made over (chain/wire/seal.py, contract_puzzle).
+    """
+    return self._anchor(block.number + 1)
+
+
+@external
+@view
+def settings() -> (address, bool, uint256, uint256, uint256, uint256, uint256, uint256):
+    """
+    @notice Founder, sealed by calls, term cap, turn in seconds, flag window, exclusion rounds, difficulty, payload
+            bytes.
+    """
+    return FOUNDER, CONTRACT_SEAL, TERM_CAP, TURN_S, FLAG_WINDOW, EXCLUSION_ROUNDS, SEAL_DIFFICULTY, MAX_PAYLOAD
+
+
+# --- rules
+
+
+@internal
+def _register(participant: address, home: address):
+    assert participant != empty(address), "no address"
+    assert self.home[participant] == empty(address), "already registered"
+    if participant == home:
+        assert len(self.servers) < MAX_SERVERS, "no room for another edge server"
+        self.servers.append(participant)
+    else:
+        assert self.home[home] == home and home != empty(address), "the home is no edge server"
+    self.home[participant] = home
+    log Registered(participant=participant, home=home)
+
+
+@internal
+def _begin(round: uint256, parent_hash: bytes32, parent_time: uint256, winner: address):
+    """Credit the winner and start the turns of `round`."""
+    self.round = round
+    self.parent_hash = parent_hash
+    self.parent_time = parent_time
+    if self._is_device(winner):
+        self.credit[winner] += 1
+        self.winner_home = self.home[winner]
+    else:
+        self.winner_home = empty(address)
+
+
+@internal
+def _reign(leader: address):
+    if leader == self.reign_leader:
+        self.reign_terms += 1
+    else:
+        self.reign_leader = leader
+        self.reign_terms = 1
+
+
+@internal
+@view
+def _check_running():
+    """The founding block is no round: where blocks are rounds, the first begins with the block after it."""
+    assert self.founded and self.round > 0, "not founded yet"
+
+
+@internal
+@view
+def _check_round(round: uint256):
+    current: uint256 = self.round
+    assert self.founded and current > 0, "not founded yet"
+    assert round == current, "wrong round"
+
+
+@internal
+@view
+def _check_member(who: address):
+    assert self.home[who] != empty(address), "not registered"
+    assert not self._is_excluded(who), "excluded"
+
+
+@internal
+@view
+def _check_server(who: address):
+    self._check_member(who)
+    assert self.home[who] == who, "not an edge server"
+
+
+@internal
+@view
+def _check_leader(round: uint256) -> uint256:
+    """The sender's rank, if it is its turn (P12)."""
+    self._check_round(round)
+    self._check_server(msg.sender)
+    rank: uint256 = self._rank(msg.sender)
+    if rank > 0:
+        assert self._is_turn(rank, block.timestamp), "a successor before its turn"
+    return rank
+
+
+@internal
+@view
+def _check_payload(round: uint256, slot: uint256, digest: bytes32, chunks: uint256, found: bytes32, length: uint256):
+    """Digest and length of the payload instead of itself: each argument that holds it costs a whole frame."""
+    if chunks == 0:
+        assert found == digest, "the payload does not have this digest"
+    else:
+        assert length == 0, "a payload beside its chunks"
+        assert chunks <= MAX_CHUNKS, "too many chunks"
+        assert self.uploads[msg.sender] == (slot << 192) | (round << 64) | chunks, "chunks are missing"
+
+
+@internal
+def _mark(slot: uint256, digest: bytes32):
+    """One submission per (round, slot, sender)."""
+    marks: uint256 = self.marks[msg.sender]
+    round: uint256 = self.round
+    if marks >> 128 != round:
+        marks = round << 128
+    assert marks & (1 << slot) == 0, "already posted"
+    self.marks[msg.sender] = marks | (1 << slot)
+    self.digest_in[msg.sender][slot] = digest
+
+
+@internal
+@view
+def _has_posted(who: address, slot: uint256) -> bool:
+    marks: uint256 = self.marks[who]
+    return slot < 128 and marks >> 128 == self.round and marks & (1 << slot) != 0
+
+
+@internal
+@view
+def _is_device(who: address) -> bool:
+    home: address = self.home[who]
+    return home != empty(address) and home != who
+
+
+@internal
+@view
+def _is_excluded(who: address) -> bool:
+    last_round: uint256 = self.excluded_through[who]
+    return last_round != 0 and last_round >= self.round
+
+
+@internal
+@view
+def _is_turn(rank: uint256, at_time: uint256) -> bool:
+    if rank == 0:
+        return True
+    if rank >= MAX_SERVERS:
+        return False
+    return at_time >= self.parent_time + rank * TURN_S
+
+
+@internal
+@view
+def _rank(who: address) -> uint256:
+    """P12: the winner's home first, then by sha256(block hash || address), the leader whose term is spent last."""
+    if self.home[who] != who or who == empty(address) or self._is_excluded(who):
+        return max_value(uint256)
+    spent: address = empty(address)
+    if self.reign_terms >= TERM_CAP:
+        spent = self.reign_leader
+    first: address = self.winner_home
+    if first == spent or self._is_excluded(first):
+        first = empty(address)
+    if who == first:
+        return 0
+    mine: uint256 = self._order(who, spent)
+    before: uint256 = 0
+    for server: address in self.servers:
+        if server != who and not self._is_excluded(server):
+            if server == first or self._order(server, spent) < mine:
+                before += 1
+    return before
+
+
+@internal
+@view
+def _order(server: address, spent: address) -> uint256:
+    if server == spent:
+        return max_value(uint256)
+    return convert(sha256(concat(self.parent_hash, convert(server, bytes20))), uint256)
+
+
+@internal
+def _flag(offender: address):
+    """A strict majority of valid flags by servers that are not excluded excludes (P15)."""
+    assert self.home[offender] != empty(address), "the offender is not registered"
+    assert offender != msg.sender, "nobody flags itself"
+    assert not self._is_excluded(offender), "already excluded"
+    assert self.flagged[offender][msg.sender] != self.round, "already flagged"
+    self.flagged[offender][msg.sender] = self.round
+    served: uint256 = self.excluded_through[offender]  # flags up to here have had their effect
+    valid: uint256 = 0
+    active: uint256 = 0
+    for server: address in self.servers:
+        if not self._is_excluded(server):
+            active += 1
+            flag_round: uint256 = self.flagged[offender][server]
+            if flag_round > served and flag_round + FLAG_WINDOW >= self.round:
+                valid += 1
+    if 2 * valid > active:
+        self.excluded_through[offender] = self.round + EXCLUSION_ROUNDS
+        log Excluded(round=self.round, participant=offender, last_round=self.round + EXCLUSION_ROUNDS)
+
+
+@internal
+@view
+def _puzzle(device: address) -> bytes32:
+    return sha256(
+        concat(
+            convert(chain.id, bytes32),
+            convert(self, bytes32),
+            convert(self.round, bytes32),
+            blockhash(self._anchor(block.number)),
+            self.model_digest,
+            convert(device, bytes32),
+        )
+    )
+
+
+@internal
+@view
+def _anchor(sealing_block: uint256) -> uint256:
+    """The publishing block, or a later one once the EVM has forgotten its hash (256 blocks)."""
+    if sealing_block <= self.published_in + 200:
+        return self.published_in
+    return self.published_in + (sealing_block - 1 - self.published_in) // 200 * 200
+
+
+@internal
+@view
+def _target() -> uint256:
+    if SEAL_DIFFICULTY == 1:
+        return max_value(uint256)
+    # 2**256 // difficulty without a 257-bit number.
+    return (max_value(uint256) - SEAL_DIFFICULTY + 1) // SEAL_DIFFICULTY + 1
+
+
+@internal
+@pure
+def _signer(unsigned_hash: bytes32, signature: Bytes[65]) -> address:
+    assert len(signature) == 65, "a signature has 65 bytes"
+    r: uint256 = convert(extract32(signature, 0), uint256)
+    s: uint256 = convert(extract32(signature, 32), uint256)
+    parity: uint256 = convert(slice(signature, 64, 1), uint256)
+    signer: address = ecrecover(unsigned_hash, parity + 27, r, s)
+    assert signer != empty(address), "signed by nobody"
+    return signer
+
+
+@internal
+@pure
+def _number(data: Bytes[MAX_HEAD], at: uint256, length: uint256) -> uint256:
+    """The number in `length` bytes, at most 32."""
+    if length == 0:
+        return 0
+    return convert(extract32(data, at), uint256) >> (8 * (32 - length))
+
+
+@internal
+@view
+def _signed_post(unsigned: Bytes[MAX_HEAD], size: uint256) -> (bytes32, bytes32):
+    """
+    Which slot of which round an unsigned EIP-1559 transaction posts to, and what it says: digests, numbers, not gas and
+    nonce. Its RLP is walked up to the payload, which the digest stands for; `size` is that of the whole transaction.
+    """
+    assert convert(slice(unsigned, 0, 1), uint256) == 2, "not an EIP-1559 transaction"
+    list_prefix: uint256 = convert(slice(unsigned, 1, 1), uint256)
+    assert list_prefix > 247, "not a call"
+    at: uint256 = 2 + list_prefix - 247
+    assert at + self._number(unsigned, 2, list_prefix - 247) == size, "not a call"
+    # chain id, nonce, priority fee, fee, gas, to, value
+    for i: uint256 in range(7):
+        prefix: uint256 = convert(slice(unsigned, at, 1), uint256)
+        assert prefix <= 160, "not a call"
+        length: uint256 = 0
+        field: uint256 = prefix
+        if prefix >= 128:
+            length = prefix - 128
+            field = self._number(unsigned, at + 1, length)
+        at += 1 + length
+        assert i != 0 or field == chain.id, "for another chain"
+        assert i != 5 or field == convert(self, uint256), "for another contract"
+    data_prefix: uint256 = convert(slice(unsigned, at, 1), uint256)
+    assert data_prefix > 183 and data_prefix <= 191, "not a call"
+    data_size: uint256 = self._number(unsigned, at + 1, data_prefix - 183)
+    at += 1 + data_prefix - 183
+    # One byte is left for the empty access list.
+    assert at + data_size + 1 == size, "not a call"
+    selector: bytes4 = convert(slice(unsigned, at, 4), bytes4)
+    step: bytes32 = empty(bytes32)
+    words: uint256 = 3
+    if selector == method_id("iterate(uint256,uint256,bytes32,uint256,bytes)", output_type=bytes4):
+        step = extract32(unsigned, at + 36)
+        words = 4
+    elif selector == method_id(
+        "gradient(uint256,bytes32,bytes32,uint256,uint256,bytes32,uint256,bytes)", output_type=bytes4
+    ):
+        words = 7
+    else:
+        assert (
+            selector == method_id("plan(uint256,bytes32,uint256,bytes)", output_type=bytes4)
+            or selector == method_id("close(uint256,bytes32,uint256,bytes)", output_type=bytes4)
+            or selector == method_id("model(uint256,bytes32,uint256,bytes)", output_type=bytes4)
+        ), "not a post"
+    slot: bytes32 = keccak256(concat(selector, extract32(unsigned, at + 4), step))
+    return slot, keccak256(slice(unsigned, at, 4 + 32 * words))

@@ -1,0 +1,113 @@
+"""Nodes that know each other: what one accepts it passes on, and what it missed it fetches. Over JSON-RPC."""
+
+import logging
+import queue
+import threading
+from collections.abc import Sequence
+
+import requests
+from web3 import Web3
+
+from chain.client.connection import read_bytes, request, web3_over_http
+from chain.errors import ChainError, UnknownParentError
+from chain.node.node import Node
+from chain.wire.headers import Header
+
+_log = logging.getLogger(__name__)
+_QUEUE = 1024
+_PULL_S = 2.0
+_TIMEOUT_S = 10.0
+
+
+class Peers:
+    """Keeps a node in step with others: one thread passes on, one asks. A slow or dead peer holds nobody up."""
+
+    def __init__(self, node: Node, urls: Sequence[str], token: str = "", pull_s: float = _PULL_S) -> None:
+        self._node, self._pull_s = node, pull_s
+        self._peers = [(url, web3_over_http(url, token, _TIMEOUT_S)) for url in urls]
+        self._queues: dict[str, queue.Queue[tuple[str, bytes]]] = {url: queue.Queue(_QUEUE) for url in urls}
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=target, args=(url, web3), name=f"peer {url}", daemon=True)
+            for url, web3 in self._peers
+            for target in (self._push, self._pull)
+        ]
+
+    def __enter__(self) -> "Peers":
+        self._node.listeners.append(self._hear)
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._node.listeners.remove(self._hear)
+        for thread in self._threads:
+            thread.join(_TIMEOUT_S)
+
+    def _hear(self, kind: str, raw: bytes) -> None:
+        for url, waiting in self._queues.items():
+            try:
+                waiting.put_nowait((kind, raw))
+            except queue.Full:
+                _log.warning("peer %s is slow: a %s is not passed on; it will fetch the block", url, kind)
+
+    def _push(self, url: str, web3: Web3) -> None:
+        waiting = self._queues[url]
+        while not self._stop.is_set():
+            try:
+                kind, raw = waiting.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            method = "eth_sendRawTransaction" if kind == "transaction" else "bfl_importBlock"
+            try:
+                request(web3, method, "0x" + raw.hex())
+            except ChainError as error:  # it knows it already, misses the parent (and pulls it), or is away
+                _log.debug("peer %s: %s", url, error)
+
+    def _pull(self, url: str, web3: Web3) -> None:
+        trouble: type[Exception] | None = None
+        while not self._stop.is_set():
+            try:
+                self.fetch_from(web3)
+            except ChainError as error:
+                if not self._stop.is_set():
+                    trouble = _tell_trouble(url, error, trouble)
+            else:
+                if trouble is not None:
+                    _log.info("peer %s answers again", url)
+                trouble = None
+            self._stop.wait(self._pull_s)
+
+    def fetch_from(self, web3: Web3) -> int:
+        """Take a peer's blocks that this node does not have, from a common ancestor on; returns how many."""
+        header = _header(web3, "latest")
+        missing: list[bytes] = []
+        while self._node.header(header.hash) is None:
+            if header.block_number == 0:
+                raise UnknownParentError(
+                    f"the peer is of another network: found genesis 0x{header.hash.hex()}, "
+                    f"expected 0x{self._node.genesis.header.hash.hex()}; leave it out, or start from its genesis"
+                )
+            missing.append(header.hash)
+            header = _header(web3, "0x" + header.parent_hash.hex(), header.block_number - 1)
+        for count, block_hash in enumerate(reversed(missing)):
+            if self._stop.is_set():
+                return count
+            self._node.import_block(read_bytes(request(web3, "bfl_getRawBlock", "0x" + block_hash.hex())))
+        return len(missing)
+
+
+def _tell_trouble(url: str, error: ChainError, before: type[Exception] | None) -> type[Exception]:
+    """Warn of a peer's trouble when it begins, not at every poll; returns its kind. A refusal is not an absence."""
+    kind = requests.HTTPError if isinstance(error.__cause__, requests.HTTPError) else type(error)
+    _log.log(logging.DEBUG if kind is before else logging.WARNING, "peer %s: %s", url, error)
+    return kind
+
+
+def _header(web3: Web3, which: str, number: int | None = None) -> Header:
+    """A peer's header; its parent's must have the number before, or a liar could send us around for ever."""
+    header = Header.from_bytes(read_bytes(request(web3, "bfl_getRawHeader", which)))
+    if number is not None and (header.block_number != number or "0x" + header.hash.hex() != which):
+        raise UnknownParentError(f"the peer answers with another header than {which}")
+    return header

@@ -1,0 +1,139 @@
+"""The node's JSON-RPC over HTTP: bounded requests, bounded rate, an optional token, 127.0.0.1 unless told otherwise."""
+
+import logging
+import socket
+import threading
+import time
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from chain.errors import ChainError, LedgerError
+from chain.node.node import Node
+from chain.rpc.dispatcher import Dispatcher
+from chain.rpc.limits import Door, ServerParams
+
+__all__ = ["RpcServer", "ServerParams"]
+_FINISH_S = 5
+_STOP_S = 10.0
+_log = logging.getLogger(__name__)
+
+
+def _application(node: Node, door: Door) -> Starlette:
+    """The HTTP application: POST / is JSON-RPC, GET /health says whether the node is alive."""
+    dispatcher = Dispatcher(node)
+
+    async def answer(request: Request) -> Response:
+        body = await door.body(request)
+        if isinstance(body, Response):
+            return body
+        reply = await run_in_threadpool(dispatcher.respond_to_bytes, body)
+        return Response(reply, media_type="application/json") if reply else Response(status_code=204)
+
+    async def health(request: Request) -> Response:
+        if (refusal := door.refusal(request)) is not None:
+            return refusal
+        try:
+            head = await run_in_threadpool(lambda: node.head)
+        except ChainError as error:
+            return JSONResponse({"error": str(error)}, status_code=503)
+        return JSONResponse({"block": head.block_number, "hash": "0x" + head.hash.hex()})
+
+    return Starlette(routes=[Route("/", answer, methods=["POST"]), Route("/health", health, methods=["GET"])])
+
+
+class _Server(uvicorn.Server):
+    """uvicorn, except that a client that stalls does not delay its end."""
+
+    def __init__(self, node: Node, params: ServerParams) -> None:
+        self._door = Door(params)
+        super().__init__(_config(_application(node, self._door)))
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._door.hurry()
+        await super().shutdown(sockets)
+
+
+class RpcServer:
+    """A node's HTTP server in a thread of its own."""
+
+    def __init__(self, node: Node, params: ServerParams) -> None:
+        self._node, self._params = node, params
+        self._server: _Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, deadline_s: float = 10.0) -> str:
+        """Answer from now on; returns the URL. After `stop` it may be started again."""
+        if self._thread is not None:
+            raise LedgerError("this JSON-RPC server runs already; stop it first")
+        listening = _listening(self._params.host, self._params.port)
+        server = self._server = _Server(self._node, self._params)
+        self._thread = threading.Thread(target=server.run, args=([listening],), name="json-rpc", daemon=True)
+        port = listening.getsockname()[1]
+        self._thread.start()
+        end = time.monotonic() + deadline_s
+        while not server.started:
+            if not self._thread.is_alive() or time.monotonic() > end:
+                self.stop()
+                listening.close()
+                raise LedgerError(f"the JSON-RPC server has not started within {deadline_s:g} s; the log says why")
+            time.sleep(0.01)
+        return f"http://{_in_url(self._params.host)}:{port}"
+
+    def stop(self) -> None:
+        """Take no more requests, finish those that are being answered, then close. Idempotent."""
+        server, thread, self._server, self._thread = self._server, self._thread, None, None
+        if server is None or thread is None:
+            return
+        server.should_exit = True
+        thread.join(_STOP_S)
+        if thread.is_alive():
+            _log.warning("the JSON-RPC server still answers a request %g s after it was stopped", _STOP_S)
+
+    def __enter__(self) -> str:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _config(app: Starlette) -> uvicorn.Config:
+    """No logging set-up of its own (it would close the handlers of whoever runs us), no access log, no proxy's word."""
+    return uvicorn.Config(
+        app,
+        http="h11",
+        loop="asyncio",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=_FINISH_S,
+    )
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A socket that says it is TCP: asyncio switches Nagle's delay (40 ms per answer) off for such ones only."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen()
+    except (OSError, UnicodeError) as error:
+        listening.close()
+        raise LedgerError(
+            f"the JSON-RPC server cannot listen on {_in_url(host)}:{port}: {error}; "
+            "is the port taken? choose another one, or 0 for any that is free"
+        ) from error
+    return listening
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,1 @@
+"""What a chain remembers, in one SQLite file."""

@@ -1,0 +1,171 @@
+"""Receipts and the tries a header commits to: roots and Merkle proofs of transactions and receipts."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import rlp
+from eth_bloom import BloomFilter
+from eth_hash.auto import keccak
+from rlp.exceptions import RLPException
+from trie import HexaryTrie
+from trie.exceptions import BadTrieProof, InvalidNibbles, InvalidNode, ValidationError
+from trie.utils.nibbles import bytes_to_nibbles
+
+from chain.errors import ProofError
+from chain.wire.transactions import TYPE
+
+EMPTY_TRIE_ROOT = keccak(rlp.encode(b""))
+_MALFORMED = (RLPException, RecursionError, ValueError, TypeError, KeyError, IndexError)
+_NO_PATH = (BadTrieProof, InvalidNibbles, InvalidNode, ValidationError)
+_NAMED_BY_HASH = 32
+_SHOWN_CHARACTERS = 200  # of an error that may quote a whole node
+
+
+@dataclass(frozen=True)
+class Log:
+    """What the registry said while it executed a call."""
+
+    address: bytes
+    topics: tuple[bytes, ...]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What came of a transaction. `gas_used` is cumulative over the block, as Ethereum has it."""
+
+    status: int
+    gas_used: int
+    logs: tuple[Log, ...]
+
+    @functools.cached_property
+    def bloom(self) -> int:
+        """Bloom filter of addresses and topics."""
+        bloom = BloomFilter()
+        for log in self.logs:
+            bloom.add(log.address)
+            for topic in log.topics:
+                bloom.add(topic)
+        return int(bloom)
+
+    @functools.cached_property
+    def encoded(self) -> bytes:
+        """Canonical bytes of a type-2 receipt."""
+        logs = [[log.address, list(log.topics), log.data] for log in self.logs]
+        status = b"\x01" if self.status else b""
+        gas = self.gas_used.to_bytes((self.gas_used.bit_length() + 7) // 8, "big")
+        fields = [status, gas, self.bloom.to_bytes(256, "big"), logs]
+        return TYPE + bytes(rlp.encode(fields, infer_serializer=False))
+
+
+def decode_receipt(encoded: bytes) -> Receipt:
+    """A receipt from its canonical bytes; `ProofError` if they are none."""
+    try:
+        status, gas, _, logs = rlp.decode(encoded[1:])
+        receipt = Receipt(
+            status=1 if status == b"\x01" else 0,
+            gas_used=int.from_bytes(gas, "big"),
+            logs=tuple(Log(address, tuple(topics), data) for address, topics, data in logs),
+        )
+        if receipt.encoded == encoded:
+            return receipt
+    except _MALFORMED as error:
+        raise ProofError(f"the receipt does not decode: {str(error)[:_SHOWN_CHARACTERS]}") from error
+    raise ProofError("the receipt is not in canonical form")
+
+
+def block_bloom(receipts: Sequence[Receipt]) -> int:
+    """Bloom filter of a whole block."""
+    bloom = 0
+    for receipt in receipts:
+        bloom |= receipt.bloom
+    return bloom
+
+
+def trie_root(items: Sequence[bytes]) -> bytes:
+    """Root of the trie index -> item, from the leaves up: each item is hashed once, which `trie` does not promise."""
+    if not items:
+        return EMPTY_TRIE_ROOT
+    leaves = [(bytes_to_nibbles(rlp.encode(index)), item) for index, item in enumerate(items)]
+    return bytes(keccak(rlp.encode(_node(leaves, 0), infer_serializer=False)))
+
+
+def _node(leaves: list[tuple[tuple[int, ...], bytes]], depth: int) -> list[Any]:
+    """The node over leaves whose keys are equal up to `depth`; no index is a prefix of another: branches hold none."""
+    first = leaves[0][0]
+    if len(leaves) == 1:
+        return [_compact(first[depth:], is_leaf=True), leaves[0][1]]
+    shared = depth
+    while all(key[shared] == first[shared] for key, _ in leaves):
+        shared += 1
+    if shared > depth:
+        return [_compact(first[depth:shared], is_leaf=False), _reference(_node(leaves, shared))]
+    branch: list[Any] = [b""] * 17
+    for nibble in range(16):
+        below = [(key, item) for key, item in leaves if key[depth] == nibble]
+        if len(below) == 1:
+            branch[nibble] = _leaf_reference(below[0][0][depth + 1 :], below[0][1])
+        elif below:
+            branch[nibble] = _reference(_node(below, depth + 1))
+    return branch
+
+
+@functools.lru_cache(maxsize=512)
+def _leaf_reference(path: tuple[int, ...], item: bytes) -> Any:
+    """As `_reference`; whoever builds a block proves its model next, and leaves are what costs time to hash."""
+    return _reference([_compact(path, is_leaf=True), item])
+
+
+def _reference(node: list[Any]) -> Any:
+    """How a node names another: by hash, or whole if that is shorter."""
+    encoded = rlp.encode(node, infer_serializer=False)
+    return keccak(encoded) if len(encoded) >= _NAMED_BY_HASH else node
+
+
+def _compact(nibbles: tuple[int, ...], is_leaf: bool) -> bytes:
+    """Hex-prefix encoding of a path."""
+    odd = len(nibbles) % 2
+    flagged = (2 * is_leaf + odd, *nibbles) if odd else (2 * is_leaf, 0, *nibbles)
+    return bytes(16 * high + low for high, low in zip(flagged[::2], flagged[1::2], strict=True))
+
+
+def inclusion_proof(items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
+    """The trie nodes on the way to item `index`, as bytes."""
+    if any(len(item) < _NAMED_BY_HASH for item in items):  # small nodes are part of their parents
+        return tuple(rlp.encode(node) for node in _trie(items).get_proof(rlp.encode(index)))
+    leaves = [(bytes_to_nibbles(rlp.encode(i)), item) for i, item in enumerate(items)]
+    key, depth, nodes = leaves[index][0], 0, []
+    while True:
+        node = _node(leaves, depth)
+        nodes.append(rlp.encode(node, infer_serializer=False))
+        if len(leaves) == 1:
+            return tuple(nodes)
+        if len(node) == 17:
+            leaves = [(path, item) for path, item in leaves if path[depth] == key[depth]]
+            depth += 1
+        else:
+            while all(path[depth] == key[depth] for path, _ in leaves):
+                depth += 1
+
+
+def proven_item(root: bytes, index: int, proof: Sequence[bytes]) -> bytes:
+    """The item at `index` of a trie with this root; `ProofError` unless the nodes lead there."""
+    try:
+        nodes = [rlp.decode(node) for node in proof]
+        item = HexaryTrie.get_from_proof(root, rlp.encode(index), nodes)
+    except (*_NO_PATH, *_MALFORMED) as error:
+        reason = str(error)[:_SHOWN_CHARACTERS]
+        raise ProofError(f"the nodes do not lead from root 0x{root.hex()} to item {index}: {reason}") from error
+    if not item or not isinstance(item, bytes):
+        raise ProofError(f"root 0x{root.hex()} has no item {index}")
+    return item
+
+
+def _trie(items: Sequence[bytes]) -> HexaryTrie:
+    trie = HexaryTrie({})
+    with trie.squash_changes() as changes:
+        for index, item in enumerate(items):
+            changes[rlp.encode(index)] = item
+    return trie

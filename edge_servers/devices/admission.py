@@ -1,0 +1,128 @@
+"""Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from flwr.app import Message
+
+from clients.errors import ReplyError
+from clients.orders import DataReply, GradientReply, SignedReply, read_reply
+from edge_servers.errors import GradientRefusedError
+from edge_servers.founding.network import DeviceRecord, Task
+from edge_servers.learning.bounds import check_gradient
+from edge_servers.learning.gradients import Gradient
+from edge_servers.parameters import RoundParams
+from edge_servers.planning.plan import Plan
+from edge_servers.planning.proposal import LOCAL
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a device's reply is measured against."""
+
+    plan: Plan
+    device: DeviceRecord
+    model_digest: str
+    task: Task
+    bounds: RoundParams
+    open_signed: Callable[[bytes, str], Gradient] | None = None
+    """On a chain: reads the transaction that carries a gradient of this sender, and checks it as P6 says"""
+
+    @property
+    def samples(self) -> int:
+        """D_n of the plan."""
+        return self.plan.samples[self.device.index]
+
+    @property
+    def iterations(self) -> int:
+        """e_n of the plan."""
+        return self.plan.iterations[self.device.index]
+
+
+def admitted_reply(message: Message | None, expected: Expected) -> Gradient | DataReply:
+    """A device's reply as a gradient or as data, or a `GradientRefusedError` with the reason it is not in the list."""
+    device, plan = expected.device, expected.plan
+    if message is None:
+        raise GradientRefusedError("late", f"no answer within {plan.deadline_s:g} s")
+    if message.has_error():
+        raise GradientRefusedError("failed", message.error.reason or f"error code {message.error.code}")
+    try:
+        reply = read_reply(message)
+    except ReplyError as error:
+        raise GradientRefusedError("malformed", str(error)) from error
+    if (reply.device, reply.round) != (device.index, plan.round):
+        raise GradientRefusedError(
+            "stale",
+            f"found an answer of device {reply.device} for round {reply.round}, "
+            f"expected device {device.index}, round {plan.round}",
+        )
+    if isinstance(reply, SignedReply):
+        return _admitted_signed(reply, expected)
+    if isinstance(reply, GradientReply):
+        return _admitted_gradient(reply, expected)
+    if plan.assignment[device.index] == LOCAL:
+        raise GradientRefusedError("malformed", "found data, expected a gradient: the plan says train")
+    check_data(reply, expected.task, expected.samples)
+    return reply
+
+
+def _admitted_signed(reply: SignedReply, expected: Expected) -> Gradient:
+    if expected.open_signed is None:
+        raise GradientRefusedError("malformed", "found a transaction, but this network has no chain")
+    return expected.open_signed(reply.transaction, expected.device.address)
+
+
+def _admitted_gradient(reply: GradientReply, expected: Expected) -> Gradient:
+    if expected.open_signed is not None:
+        raise GradientRefusedError("unsigned", "found a gradient without a signature; this network has a chain")
+    check_origin(reply, expected)
+    device = expected.device
+    gradient = Gradient(
+        sender=device.address,
+        node=f"device {device.index}",
+        server=device.home,
+        samples=reply.samples,
+        iterations=reply.iterations,
+        model_digest=reply.model_digest,
+        plan_digest=reply.plan_digest,
+        values=reply.values,
+    )
+    size = sum(p.numel() for p in expected.task.architecture.parameters())
+    check_gradient(gradient, size, expected.bounds)
+    return gradient
+
+
+def check_origin(reply: GradientReply, expected: Expected) -> None:
+    """Raise `GradientRefusedError` unless it was made from this round's model and plan, with the planned weight."""
+    wanted = (expected.model_digest, expected.plan.digest)
+    for what, found, right in zip(("base model", "plan"), (reply.model_digest, reply.plan_digest), wanted, strict=True):
+        if found != right:
+            raise GradientRefusedError("stale", f"found {what} {found[:12]}, expected {right[:12]}")
+    if (reply.samples, reply.iterations) != (expected.samples, expected.iterations):
+        raise GradientRefusedError(
+            "wrong-weight",
+            f"found {reply.samples} samples and {reply.iterations} iterations, "
+            f"expected {expected.samples} and {expected.iterations}",
+        )
+
+
+def check_data(reply: DataReply, task: Task, samples: int) -> None:
+    """Raise `GradientRefusedError` unless handed-over data is what the plan and the task say."""
+    images, labels = reply.images, reply.labels
+    like = task.like.images.numpy()
+    shape = (samples, *like.shape[1:])
+    if images.shape != shape or images.dtype != like.dtype:
+        raise GradientRefusedError(
+            "malformed", f"found images {images.dtype} of shape {images.shape}, expected {like.dtype} of {shape}"
+        )
+    if labels.shape != (samples,) or labels.dtype != np.int64:
+        raise GradientRefusedError(
+            "malformed", f"found labels {labels.dtype} of shape {labels.shape}, expected int64 of ({samples},)"
+        )
+    if labels.min() < 0 or labels.max() >= task.classes:
+        raise GradientRefusedError(
+            "malformed", f"found labels {labels.min()} to {labels.max()}, expected 0 to {task.classes - 1}"
+        )
+    if images.dtype.kind == "f" and not np.isfinite(images).all():
+        raise GradientRefusedError("not-finite", "found NaN or infinity in the images, expected finite numbers")

@@ -1,0 +1,107 @@
+"""What the founding block says of a network (P2): enough for an auditor to replay every round from the chain alone."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from torch import nn
+
+from chain.errors import CodecError
+from chain.wire.documents import canonical_json, read_canonical_json
+from clients.consent import Consent
+from clients.errors import ClientError
+from edge_servers.errors import EdgeError, FederationError
+from edge_servers.founding.network import DeviceRecord, Network
+from edge_servers.learning.gossip import WEIGHT_BITS
+from edge_servers.learning.graph import Graph, components
+from edge_servers.parameters import Settings
+
+# What a run may change without becoming another network: how long it is, where its data lies, how it computes.
+_NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "attack")
+_KEYS = ("settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
+_ADDRESS = re.compile(r"0x[0-9a-f]{40}")
+Tensors = tuple[tuple[str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Articles:
+    """The settings, the participants and the form of the model."""
+
+    settings: Settings
+    network: Network
+    tensors: Tensors
+    sample_bytes: int
+    """Of one sample, as the latency model counts data: with it anybody knows D_n of any round (P22)."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Values of each tensor, as the codec wants them."""
+        return tuple(prod(shape) for _, shape in self.tensors)
+
+    def encode(self) -> bytes:
+        """The founding parameters: canonical JSON."""
+        network = self.network
+        return canonical_json(
+            {
+                "settings": written(self.settings),
+                "servers": list(network.servers),
+                "devices": [[d.address, d.home, d.samples, d.consent.text] for d in network.devices],
+                "graph": sorted([i, j] for i, j in network.graph.edges),
+                "sample-bytes": self.sample_bytes,
+                "weight": network.weight,
+                "tensors": [[name, list(shape)] for name, shape in self.tensors],
+            }
+        )
+
+
+def written(settings: Settings) -> dict[str, Any]:
+    """The settings that make a network what it is."""
+    return {key: value for key, value in settings.flat().items() if key not in _NOT_WRITTEN}
+
+
+def tensors_of(architecture: nn.Module) -> Tensors:
+    """Names and shapes of the model's tensors, in the order of its vector."""
+    return tuple((name, tuple(parameter.shape)) for name, parameter in architecture.named_parameters())
+
+
+def read_articles(parameters: bytes) -> Articles:
+    """The reverse of `Articles.encode`; `FederationError` says what is wrong."""
+    try:
+        content: Mapping[str, Any] = read_canonical_json(parameters)
+        missing = [key for key in _KEYS if key not in content]
+        if missing:
+            raise ValueError(f"found no {', '.join(missing)}")
+        servers: Sequence[str] = content["servers"]
+        devices = tuple(
+            DeviceRecord(n, str(address), int(home), int(samples), Consent(consent))
+            for n, (address, home, samples, consent) in enumerate(content["devices"])
+        )
+        graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
+        network = Network(tuple(map(str, servers)), devices, graph, int(content["weight"]))
+        tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
+        articles = Articles(Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]))
+        _check_network(network)
+        if articles.encode() != parameters:
+            raise ValueError("they would be written otherwise")
+        return articles
+    except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
+
+
+def _check_network(network: Network) -> None:
+    """Raise `FederationError` for participants that cannot be."""
+    addresses = [*network.servers, *(device.address for device in network.devices)]
+    servers = len(network.servers)
+    checks = {
+        "addresses": all(_ADDRESS.fullmatch(address) for address in addresses)
+        and len(set(addresses)) == len(addresses),
+        "homes": all(0 <= device.home < servers for device in network.devices),
+        "samples": all(device.samples > 0 for device in network.devices),
+        "graph": all(0 <= i < j < servers for i, j in network.graph.edges) and len(components(network.graph)) == 1,
+        "weight": 0 < network.weight < 1 << WEIGHT_BITS or (servers == 1 and network.weight == 0),
+    }
+    for name, holds in checks.items():
+        if not holds:
+            raise FederationError(f"found impossible {name}")

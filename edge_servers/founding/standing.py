@@ -1,0 +1,32 @@
+"""Where a network stands after a round: what everybody goes on from."""
+
+from dataclasses import dataclass
+
+from clients.models import Vector
+
+
+@dataclass(frozen=True)
+class Reign:
+    """Who led last, and for how many rounds in a row."""
+
+    leader: str = ""
+    terms: int = 0
+
+    def after(self, leader: str) -> "Reign":
+        """The reign once `leader` has led one more round."""
+        return Reign(leader, self.terms + 1 if leader == self.leader else 1)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What a server carries from one round to the next; saved in a checkpoint, or read back from the chain."""
+
+    round: int
+    model: Vector
+    block_hash: bytes
+    winner: int | None = None
+    """Device that sealed the last block."""
+    reign: Reign = Reign()
+    divergence: float = 0.0
+    excluded: tuple[str, ...] = ()
+    """Servers that may not post in the next round (P14)."""

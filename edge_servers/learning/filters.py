@@ -1,0 +1,258 @@
+"""Filters of the closed list (P7): run once over all gradients, recomputed bit for bit by any auditor.
+
+What decides or scales here is made of elementwise IEEE operations and comparisons alone. These give the same bits on
+any CPU; BLAS and numpy's own sums do not, because the order in which they add depends on the instruction set. Long
+sums are therefore folded (`folded_sum`), short ones exact (`math.fsum`). No result depends on the order of the list.
+"""
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from clients.errors import ParameterError
+from clients.parameters import nearest
+from edge_servers.learning.aggregation import Exact
+from edge_servers.learning.gradients import Gradient
+
+FEWEST = 3
+"""Fewer gradients pass untouched: of two that differ, nothing says which one is wrong."""
+NORM_FACTOR = 3.0
+TRIMMED_SHARE = 0.1
+VERDICTS = ("loss",)
+"""Filters that need private data: the leader's signed statement, an input of the replay (P7)."""
+_KRUM_SHARE = 5  # one in five: 20 %
+
+
+@dataclass(frozen=True)
+class Filtered:
+    """What a filter made of the closed list."""
+
+    kept: tuple[Gradient, ...]
+    """In the given order; the same object where unchanged, else with new float64 values. D_y and e_y never change."""
+    removed: Mapping[str, str] = field(default_factory=dict)
+    """Sender -> found and expected, of those taken out."""
+    touched: int = 0
+    """How many of the kept had values changed."""
+
+
+class Filter(Protocol):
+    """One step over the whole closed list."""
+
+    @property
+    def name(self) -> str:
+        """The text it was made from."""
+
+    @property
+    def reason(self) -> str:
+        """Reason code of those it takes out; empty where it only changes values."""
+
+    def __call__(self, closed: Sequence[Gradient]) -> Filtered:
+        """The list after the filter."""
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A rule under the name it was asked for by."""
+
+    name: str
+    reason: str
+    rule: Callable[[Sequence[Gradient]], Filtered]
+
+    def __call__(self, closed: Sequence[Gradient]) -> Filtered:
+        return Filtered(tuple(closed)) if len(closed) < FEWEST else self.rule(closed)
+
+
+def folded_sum(x: Exact) -> float:
+    """Sum of a vector, the second half added onto the first until one value is left. Overwrites `x`.
+
+    Elementwise additions in an order that the length alone fixes: the same bits on any CPU, and some 50 times as
+    quick as `math.fsum`.
+    """
+    while (size := len(x)) > 1:
+        half = (size + 1) // 2  # of an odd number the middle one waits for the next fold
+        x[: size - half] += x[half:]
+        x = x[:half]
+    return float(x[0]) if size else 0.0
+
+
+def norm_per_iteration(gradient: Gradient) -> float:
+    """|C_y| / e_y, in portable bits."""
+    return math.sqrt(folded_sum(np.square(gradient.values, dtype=np.float64))) / gradient.iterations
+
+
+def per_iteration(gradient: Gradient) -> Exact:
+    """C_y / e_y, in which nodes with many and with few iterations compare."""
+    # Adding 0 turns -0.0 into 0.0: a sort takes the two for equal, and which comes first differs between CPUs.
+    return gradient.values.astype(np.float64) / gradient.iterations + 0.0
+
+
+def no_filter(closed: Sequence[Gradient]) -> Filtered:
+    """The list as it is."""
+    return Filtered(tuple(closed))
+
+
+def norm_clip(closed: Sequence[Gradient], factor: float = NORM_FACTOR) -> Filtered:
+    """Scale gradients whose norm per iteration exceeds `factor` times the median of the list down to just that."""
+    norms = [norm_per_iteration(gradient) for gradient in closed]
+    limit = factor * statistics.median(norms)
+    return _with_values(
+        closed,
+        [
+            g.values.astype(np.float64) * (limit / length) if length > limit else None
+            for g, length in zip(closed, norms, strict=True)
+        ],
+    )
+
+
+def trimmed_mean(closed: Sequence[Gradient], share: float = TRIMMED_SHARE) -> Filtered:
+    """Per coordinate of C_y / e_y, replace what lies outside the middle by the unweighted mean of the middle.
+
+    The middle is what is left without the floor(share * n) smallest and as many largest values, at least one each.
+    It is summed in ascending order of value, which like P8's order of address does not depend on the order of arrival.
+    """
+    cut = max(1, math.floor(share * len(closed)))
+    rows = [per_iteration(gradient) for gradient in closed]
+    middle = np.sort(np.stack(rows), axis=0)[cut : len(closed) - cut]  # (middle, parameters)
+    mean = np.zeros_like(middle[0])
+    for row in middle:
+        mean += row
+    low, high = middle[0], middle[-1]
+    mean = np.clip(mean / len(middle), low, high)  # rounding must not carry it out of the middle
+    values = []
+    for gradient, row in zip(closed, rows, strict=True):
+        outside = (row < low) | (row > high)
+        values.append(np.where(outside, mean * gradient.iterations, gradient.values) if outside.any() else None)
+    return _with_values(closed, values)
+
+
+def coordinate_median(closed: Sequence[Gradient]) -> Filtered:
+    """Replace every gradient by the coordinate-wise median of C_y / e_y, times its own e_y."""
+    ordered = np.sort(np.stack([per_iteration(gradient) for gradient in closed]), axis=0)
+    median = (ordered[(len(closed) - 1) // 2] + ordered[len(closed) // 2]) / 2
+    return _with_values(closed, [median * gradient.iterations for gradient in closed])
+
+
+def krum(closed: Sequence[Gradient], outliers: int | None = None) -> Filtered:
+    """Multi-Krum: keep the n - f gradients with the lowest `krum_scores`, f = `outliers`; ties by address.
+
+    Without f: one in five, at least one. Krum promises nothing with n < 2 f + 3 gradients: then all are kept.
+    """
+    n = len(closed)
+    f = max(1, n // _KRUM_SHARE) if outliers is None else outliers
+    if n < 2 * f + 3:
+        return Filtered(tuple(closed))
+    ranked = sorted(zip(krum_scores(closed, n - f - 2), (g.sender for g in closed), strict=True))
+    highest = ranked[n - f - 1][0]
+    removed = {
+        sender: f"found {score:g} as sum of squared distances to its {n - f - 2} nearest, expected at most {highest:g}"
+        for score, sender in ranked[n - f :]
+    }
+    return Filtered(tuple(g for g in closed if g.sender not in removed), removed)
+
+
+def krum_scores(closed: Sequence[Gradient], neighbours: int) -> list[float]:
+    """Of each gradient, the sum of squared distances of C_y / e_y to that many nearest others."""
+    rows = [per_iteration(gradient) for gradient in closed]
+    difference = np.empty_like(rows[0])
+    distances = np.zeros((len(rows), len(rows)))
+    for i, a in enumerate(rows):
+        for j, b in enumerate(rows[:i]):
+            np.subtract(a, b, out=difference)
+            distances[i, j] = distances[j, i] = folded_sum(np.square(difference, out=difference))
+    others = [sorted(row[:i] + row[i + 1 :]) for i, row in enumerate(distances.tolist())]
+    return [math.fsum(nearest_first[:neighbours]) for nearest_first in others]
+
+
+def _with_values(closed: Sequence[Gradient], values: Sequence[Exact | None]) -> Filtered:
+    """The gradients with their new values; the same object where there are none or they are equal."""
+    kept = tuple(
+        g if new is None or np.array_equal(new, g.values) else replace(g, values=new)
+        for g, new in zip(closed, values, strict=True)
+    )
+    return Filtered(kept, touched=_touched(closed, kept))
+
+
+def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
+    originals = {gradient.sender: gradient for gradient in before}
+    return sum(originals[gradient.sender] is not gradient for gradient in after)
+
+
+def _in_turn(stages: Sequence[Filter], closed: Sequence[Gradient]) -> Filtered:
+    """One filter after the other, each over what the one before kept."""
+    kept, removed = tuple(closed), dict[str, str]()
+    for stage in stages:
+        result = stage(kept)
+        kept, removed = result.kept, removed | dict(result.removed)
+    return Filtered(kept, removed, _touched(closed, kept))
+
+
+def make_filter(text: str) -> Filter:
+    """The filter of a text such as `none`, `norm-clip:3`, `krum`, or `norm-clip+median` (left to right)."""
+    stages = [_make_stage(part, text) for part in text.split("+")]
+    if len(stages) == 1:
+        return stages[0]
+    # Krum alone takes gradients out, so a combination has at most one reason.
+    return _Named(text, max(stage.reason for stage in stages), partial(_in_turn, stages))
+
+
+def _make_stage(part: str, text: str) -> Filter:
+    name, colon, option = part.partition(":")
+    if name in _PLAIN:
+        if colon:
+            raise ParameterError(f'filter: found "{text}", expected {name} without a number')
+        return _Named(part, "", _PLAIN[name])
+    if name not in _WITH_NUMBER:
+        known = [*_PLAIN, *_WITH_NUMBER, "loss"]  # the last is the leader's: edge_servers/learning/validation.py
+        expected = f"{', '.join(known)}, or some joined by +{nearest(name, known)}"
+        raise ParameterError(f'filter: found "{text}", expected {expected}')
+    make = _WITH_NUMBER[name]
+    return _Named(part, "krum" if name == "krum" else "", make(option, text) if colon else make(None, text))
+
+
+def _make_norm_clip(option: str | None, text: str) -> Callable[[Sequence[Gradient]], Filtered]:
+    factor = NORM_FACTOR if option is None else _number(option)
+    if not 1 <= factor < math.inf:
+        raise ParameterError(f'filter: found "{text}", expected norm-clip:FACTOR with a finite factor of at least 1')
+    return partial(norm_clip, factor=factor)
+
+
+def _make_trimmed_mean(option: str | None, text: str) -> Callable[[Sequence[Gradient]], Filtered]:
+    share = TRIMMED_SHARE if option is None else _number(option)
+    if not 0 < share < 0.5:
+        raise ParameterError(f'filter: found "{text}", expected trimmed-mean:SHARE with 0 < share < 0.5')
+    return partial(trimmed_mean, share=share)
+
+
+def _make_krum(option: str | None, text: str) -> Callable[[Sequence[Gradient]], Filtered]:
+    if option is None:
+        return krum
+    if not option.isdecimal() or int(option) < 1:
+        raise ParameterError(f'filter: found "{text}", expected krum:F with F gradients to take out, at least 1')
+    return partial(krum, outliers=int(option))
+
+
+def _number(option: str) -> float:
+    """The number, or NaN, which is inside no range."""
+    try:
+        return float(option)
+    except ValueError:
+        return math.nan
+
+
+_PLAIN = {"none": no_filter, "median": coordinate_median}
+_WITH_NUMBER = {"norm-clip": _make_norm_clip, "krum": _make_krum, "trimmed-mean": _make_trimmed_mean}
+
+
+def verdicts_of(text: str) -> list[str]:
+    """The filters of a run that are the leader's verdict."""
+    return [part for part in text.split("+") if part in VERDICTS]
+
+
+def deterministic_filter(text: str) -> Filter:
+    """The filters that anybody can recompute, of those a run names."""
+    return make_filter("+".join(part for part in text.split("+") if part not in VERDICTS) or "none")

@@ -1,0 +1,44 @@
+"""The gradients of a round and the closed list that says which of them count (P4)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """A training node's cumulative gradient C_y; the weight D_y, e_y never leaves it."""
+
+    sender: str
+    """Address of the training node."""
+    node: str
+    """Its name for people: "device 3" or "server 0"."""
+    server: int
+    """The server m in whose Y_m it counts: a device's home, or the server itself."""
+    samples: int
+    iterations: int
+    model_digest: str
+    plan_digest: str
+    values: NDArray[np.floating]
+    signed: bytes = b""
+    """The transaction that carries it, signed by a device and not yet posted."""
+    transaction_hash: bytes = b""
+    """Its name on the ledger."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A training node that is not in the closed list, and why (P4)."""
+
+    node: str
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Close:
+    """The leader's closed list: whose gradients count, in order, and whose do not (P4)."""
+
+    accepted: tuple[str, ...]
+    refused: tuple[Refusal, ...]

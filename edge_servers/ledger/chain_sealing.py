@@ -1,0 +1,113 @@
+"""Ends rounds on a node: what a leader proposes, devices mine, and everybody reads back from the block."""
+
+import logging
+from collections.abc import Mapping
+from math import ceil
+
+from chain.errors import ChainError
+from chain.node.node import Node
+from chain.wire.headers import Header
+from clients.models import Vector
+from edge_servers.errors import ReplayError
+from edge_servers.founding.parameters import Articles
+from edge_servers.founding.standing import Reign, Standing
+from edge_servers.learning.aggregation import divergence
+from edge_servers.ledger.block_check import RoundChecker, body_of
+from edge_servers.ledger.board import Clock
+from edge_servers.ledger.sealing import Seal
+from edge_servers.planning.plan import Plan
+from edge_servers.replay.block_record import FOUNDING_BLOCK, model_in
+from edge_servers.replay.record import text
+
+_LOG = logging.getLogger(__name__)
+_POLL_S = 0.5
+
+
+class ChainSealer:
+    """Ends a round with a block: the leader proposes, a device drawn by its hash rate mines it for real (C6).
+
+    Simulated time passes as the plan says it should: a block's time is that of its parent plus the round's T_wall.
+    """
+
+    def __init__(self, node: Node, articles: Articles, clock: Clock) -> None:
+        self._node, self._articles, self._clock = node, articles, clock
+        self._last: Seal | None = None
+
+    def seal(self, parent: bytes, leader: str, plan: Plan, models: Mapping[str, Vector]) -> None:
+        """Propose what is pending as `leader`'s block, and have it mined."""
+        head = self._node.head
+        now = self._clock.now()
+        due = max(head.timestamp + max(1, ceil(plan.latency_s.get("T_wall", 1.0))), ceil(now))
+        self._clock.sleep(due - now)  # to a whole second: whoever resumes starts from the block's time
+        try:
+            self._node.propose(bytes.fromhex(leader[2:]))
+        except ChainError as error:  # without a block the leader has failed, and the next in rank tries
+            _LOG.warning("%s cannot propose a block: %s", self._articles.network.name(leader), error)
+            return
+        shares = {
+            bytes.fromhex(device.address[2:]): rate
+            for device, rate in zip(self._articles.network.devices, plan.hash_rate, strict=True)
+        }
+        self._node.seal_by_draw(shares, head.hash)
+
+    def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
+        """The block of a round, waited for at most so long."""
+        end = self._clock.now() + deadline_s
+        while (seal := self.find(round_)) is None and self._clock.now() < end:
+            self._clock.sleep(_POLL_S)
+        return seal
+
+    def find(self, round_: int) -> Seal | None:
+        """The block of a round, if it is sealed."""
+        head = self._node.head
+        if head.block_number != round_ + FOUNDING_BLOCK:
+            return None
+        if self._last is None or self._last.block_hash != head.hash:
+            self._last = seal_of(self._node, head, self._articles)
+        return self._last
+
+
+def seal_of(node: Node, header: Header, articles: Articles) -> Seal:
+    """A block as the end of its round."""
+    network = articles.network
+    winner = network.find_device(text(header.winner or b""))
+    if winner is None:
+        raise ReplayError(f"block {header.block_number} is sealed by nobody of the founding")
+    then = None if header.hash == node.head.hash else header  # the state of now is at hand
+    asked = {server: node.ask("excluded_through", bytes.fromhex(server[2:]), header=then) for server in network.servers}
+    excluded = {server: int(last) for server, last in asked.items() if last}
+    return Seal(
+        round=header.block_number - FOUNDING_BLOCK,
+        block_hash=header.hash,
+        leader=text(header.coinbase),
+        winner=winner.index,
+        time_s=header.timestamp,
+        excluded=excluded,
+        block_bytes=node.block_bytes(header.hash),
+    )
+
+
+def standing_of(node: Node, articles: Articles, checker: RoundChecker) -> Standing:
+    """Where a chain stands after its head: what a server that starts or starts again goes on from."""
+    head = node.head
+    block = node.block(head.hash)
+    if block is None:
+        raise ReplayError(f"the node has no block {head.block_number}")
+    model = model_in(block, articles)
+    if head.block_number == FOUNDING_BLOCK:
+        return Standing(0, model, head.hash)
+    seal = seal_of(node, head, articles)
+    measured = divergence(checker.replayed(body_of(block, node)).iterates[0])
+    return Standing(seal.round, model, head.hash, seal.winner, reign_at(node, head), measured, seal.excluded_next)
+
+
+def reign_at(node: Node, head: Header) -> Reign:
+    """Who led last when `head` was the last block, and for how many rounds in a row."""
+    terms, header = 0, head
+    while header.block_number > FOUNDING_BLOCK and header.coinbase == head.coinbase:
+        terms += 1
+        parent = node.header(header.parent_hash)
+        if parent is None:
+            break
+        header = parent
+    return Reign(text(head.coinbase), terms) if terms else Reign()

@@ -1,0 +1,124 @@
+"""Who checks what servers and devices post: nobody (`Trusting`, the schemes without a chain), or a referee."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from clients.models import Vector
+from edge_servers.errors import BoardError
+from edge_servers.founding.network import Network
+from edge_servers.founding.standing import Standing
+from edge_servers.learning.aggregation import FixedPoint
+from edge_servers.learning.filters import VERDICTS, deterministic_filter
+from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.ledger.board import Board, Slot
+from edge_servers.planning.plan import Plan
+
+
+@dataclass(frozen=True)
+class Accused:
+    """An offence as metrics and people see it."""
+
+    offender: str
+    kind: str
+    step: int | None
+    detail: str
+
+
+class Oversight(Protocol):
+    """What a server asks of whoever checks the others, in the order of a round."""
+
+    def begin(self, standing: Standing) -> None:
+        """A new round starts from where everybody stands; the excluded post nothing (P14)."""
+
+    def check_plan(self, plan: Plan, leader: str) -> None:
+        """Raise `LeaderFailedError` for a plan the network does not allow."""
+
+    def gradients(self) -> tuple[dict[str, Gradient], list[Refusal]]:
+        """The gradients that may count, by sender, and those that may not."""
+
+    def counted(self, close: Close, leader: str) -> list[Gradient]:
+        """What the closed list makes count, filtered; `LeaderFailedError` for a list no honest leader posts."""
+
+    def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
+        """A server's iterate, repaired where it is wrong or missing."""
+
+    def iterates(self, step: int) -> list[FixedPoint]:
+        """All servers' iterates of a step, repaired."""
+
+    def check_all_iterates(self, deadline_s: float) -> None:
+        """Look at every iterate of everybody, also those no neighbour asked for."""
+
+    def check_model(self, model: Vector, leader: str) -> None:
+        """Raise `LeaderFailedError` for a model that does not follow."""
+
+    def note_missing(self, leader: str, kind: str) -> None:
+        """A leader posted nothing in its time."""
+
+    def accuse(self, server: str) -> None:
+        """Post `server`'s flags for whatever has been found (P15)."""
+
+    def excluded(self) -> set[str]:
+        """Servers that may not post any more in this round."""
+
+    @property
+    def offences(self) -> Sequence[Accused]:
+        """What was found in this round."""
+
+
+class Trusting:
+    """Believes whatever is on the board; a server that posts no iterate stops the round."""
+
+    offences: Sequence[Accused] = ()
+
+    def __init__(self, board: Board, network: Network, filter_text: str) -> None:
+        self._board, self._network = board, network
+        self._filter = deterministic_filter(filter_text)
+        self._round = 0
+
+    def begin(self, standing: Standing) -> None:
+        """A new round starts."""
+        self._round = standing.round + 1
+
+    def check_plan(self, plan: Plan, leader: str) -> None:
+        """Any plan is believed."""
+
+    def gradients(self) -> tuple[dict[str, Gradient], list[Refusal]]:
+        """Everything on the board; it was checked on admission."""
+        return self._board.read(Slot(self._round, "gradient")), []
+
+    def counted(self, close: Close, leader: str) -> list[Gradient]:
+        """The accepted gradients, filtered: over the list that the leader filtered, so that Krum runs once (P7)."""
+        judged = {refusal.node for refusal in close.refused if refusal.reason in VERDICTS}
+        gradients = self._board.read(Slot(self._round, "gradient")).values()
+        kept = self._filter([gradient for gradient in gradients if gradient.node not in judged]).kept
+        return [gradient for gradient in kept if gradient.sender in close.accepted]
+
+    def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
+        """What the server posted."""
+        slot, sender = Slot(self._round, "iterate", step), self._network.servers[server]
+        posts = self._board.wait_for(slot, [sender], deadline_s)
+        if sender not in posts:
+            raise BoardError(f"server {server} did not post {slot} within {deadline_s:g} s")
+        x: FixedPoint = posts[sender]
+        return x
+
+    def iterates(self, step: int) -> list[FixedPoint]:
+        """What all servers posted."""
+        return list(self._board.read(Slot(self._round, "iterate", step)).values())
+
+    def check_all_iterates(self, deadline_s: float) -> None:
+        """Nobody looks."""
+
+    def check_model(self, model: Vector, leader: str) -> None:
+        """Any model is believed."""
+
+    def note_missing(self, leader: str, kind: str) -> None:
+        """Nobody keeps books."""
+
+    def accuse(self, server: str) -> None:
+        """Nobody accuses."""
+
+    def excluded(self) -> set[str]:
+        """Nobody is excluded."""
+        return set()

@@ -1,0 +1,33 @@
+"""What a server holds of the round it is in."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from clients.models import Vector
+from clients.orders import DataReply
+from edge_servers.learning.aggregation import FixedPoint
+from edge_servers.learning.gradients import Gradient, Refusal
+from edge_servers.planning.plan import Plan
+
+
+@dataclass
+class Work:
+    """What a server holds of the round it is in."""
+
+    plan: Plan
+    model_digest: str
+    model: Vector = field(default_factory=lambda: np.zeros(0, np.float32))
+    """The round's model, once it is published."""
+    data: dict[int, DataReply] = field(default_factory=dict)
+    """Offloaded to this server, by device."""
+    outgoing: dict[int, DataReply] = field(default_factory=dict)
+    """Collected from its own devices, by device, for the server that the plan names."""
+    collected: dict[str, Gradient] = field(default_factory=dict)
+    """Gradients of this server's cluster, its own among them, by sender, before they are posted."""
+    refusals: list[Refusal] = field(default_factory=list)
+    """Of this server's own cluster."""
+    refused: tuple[Refusal, ...] = ()
+    """Of all clusters, as the leader closed the list."""
+    closed: list[Gradient] = field(default_factory=list)
+    iterates: list[FixedPoint] = field(default_factory=list)

@@ -1,0 +1,89 @@
+"""The end of a round: who sealed it, and the hash that the next leader follows from (L14).
+
+On the chain devices mine a block (`chain_sealing.py`). Without one the winner is drawn from the seed, bound to the
+models by a hash.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from clients.models import Vector
+from clients.orders import vector_digest
+from edge_servers.founding.network import Network
+from edge_servers.planning.plan import Plan
+from policy.streams import Purpose, stream
+
+
+@dataclass(frozen=True)
+class Seal:
+    """A sealed round."""
+
+    round: int
+    block_hash: bytes
+    leader: str
+    winner: int
+    """Device that sealed it."""
+    time_s: int = 0
+    excluded: Mapping[str, int] | None = None
+    """Servers that may not post, and their last round of it."""
+    block_bytes: int = 0
+
+    @property
+    def excluded_next(self) -> tuple[str, ...]:
+        """Servers that may not post in the next round, by address."""
+        return tuple(sorted(who for who, last in (self.excluded or {}).items() if last > self.round))
+
+
+class Sealer(Protocol):
+    """Ends rounds."""
+
+    def seal(self, parent: bytes, leader: str, plan: Plan, models: Mapping[str, Vector]) -> None:
+        """Seal the round as its leader."""
+
+    def find(self, round_: int) -> Seal | None:
+        """The seal of a round, once it has one."""
+
+    def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
+        """The seal of a round, waited for at most so long."""
+
+
+class DrawnSealer:
+    """Who would have mined a round's block: drawn from the seed, each device with the same chance."""
+
+    def __init__(self, seed: int, network: Network) -> None:
+        self._seed, self._network = seed, network
+        self._last: Seal | None = None
+
+    def seal(self, parent: bytes, leader: str, plan: Plan, models: Mapping[str, Vector]) -> None:
+        """Draw the winner and bind it to the models."""
+        winner = drawn_winner(self._seed, plan.round, len(self._network.devices))
+        block = round_hash(parent, models, self._network.devices[winner].address)
+        self._last = Seal(plan.round, block, leader, winner)
+
+    def find(self, round_: int) -> Seal | None:
+        """The last one, if it is of this round."""
+        return self._last if self._last is not None and self._last.round == round_ else None
+
+    def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
+        """Nobody mines: it is there or will never be."""
+        return self.find(round_)
+
+
+def drawn_winner(seed: int, round_: int, devices: int) -> int:
+    """The device that wins the round, each with the same chance."""
+    return int(stream(seed, Purpose.WINNER, round_).integers(devices))
+
+
+def founding_hash(seed: int) -> bytes:
+    """The hash that stands before round 1."""
+    return hashlib.sha256(f"bfl founding {seed}".encode()).digest()
+
+
+def round_hash(parent: bytes, models: Mapping[str, Vector], winner: str) -> bytes:
+    """sha256 over the parent, the published models and the winner: what a block hash is on the chain (L14)."""
+    content = parent
+    for sender, model in sorted(models.items()):
+        content += bytes.fromhex(sender.removeprefix("0x")) + bytes.fromhex(vector_digest(model))
+    return hashlib.sha256(content + bytes.fromhex(winner.removeprefix("0x"))).digest()

@@ -1,0 +1,1 @@
+"""Who offloads where: the plan of a round, from state and planner."""

@@ -1,0 +1,1 @@
+"""What follows from a ledger, computed again by whoever wants to know; no server needed."""

@@ -1,0 +1,193 @@
+"""A round as the ledger has it: its posts, read into what they say. From a running round or from a sealed block."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import inf, isclose
+from typing import Any
+
+import numpy as np
+
+from chain.client.posts import Post
+from chain.errors import CodecError
+from chain.protocol import contract
+from chain.wire.codec import decode_floats
+from chain.wire.documents import ClosedList
+from clients.models import Vector
+from edge_servers.errors import GradientRefusedError, PlanError
+from edge_servers.founding.parameters import Articles
+from edge_servers.learning.bounds import check_gradient
+from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.schemes import SCHEMES
+from edge_servers.planning.plan import Plan, read_plan
+from edge_servers.planning.state import LOCAL, round_samples
+
+_LONGEST_S = 1_000_000
+"""Longest that a plan may say its round takes: the time of the chain follows from it"""
+
+_DIVERGENCE_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """A server's flag: the offender, what it posted and what was expected."""
+
+    server: str
+    offender: str
+    slot: int
+    transaction_hash: bytes
+    expected: bytes
+
+
+@dataclass(frozen=True)
+class RoundRecord:
+    """The posts of one round by slot and sender; whatever the registry accepted, also what nobody can read."""
+
+    round: int
+    posts: dict[int, dict[str, Post]] = field(default_factory=dict)
+    accusations: tuple[Accusation, ...] = ()
+
+    @classmethod
+    def of(cls, round_: int, posts: Iterable[Post], accusations: Iterable[Accusation] = ()) -> "RoundRecord":
+        """From the posts in any order."""
+        by_slot: dict[int, dict[str, Post]] = {}
+        for post in sorted(posts, key=lambda post: post.sender):
+            by_slot.setdefault(post.slot, {})[text(post.sender)] = post
+        return cls(round_, by_slot, tuple(accusations))
+
+    def only(self, slot: int) -> Post | None:
+        """The one post of a slot that a leader fills."""
+        return next(iter(self.posts.get(slot, {}).values()), None)
+
+    @cached_property
+    def plan(self) -> Plan:
+        """The round's plan; `PlanError` where there is none that can be read."""
+        post = self.only(contract.PLAN)
+        if post is None or not post.is_intact:
+            raise PlanError(f"round {self.round} has no plan")
+        return read_plan(post.payload)
+
+    @cached_property
+    def closed_list(self) -> ClosedList:
+        """The leader's closed list; `CodecError` where there is none that can be read."""
+        post = self.only(contract.CLOSE)
+        if post is None or not post.is_intact:
+            raise CodecError(f"round {self.round} is not closed")
+        return ClosedList.decode(post.payload)
+
+    def iterate(self, server: str, step: int) -> Post | None:
+        """What a server posted as its iterate of a step."""
+        post = self.posts.get(contract.ITERATE + step, {}).get(server)
+        return post if post is not None and post.is_intact else None
+
+    def gradient_posts(self) -> dict[str, Post]:
+        """All gradients that were posted, by sender."""
+        return self.posts.get(contract.GRADIENT, {})
+
+
+def text(address: bytes) -> str:
+    """An address as networks and metrics write it."""
+    return "0x" + address.hex()
+
+
+def read_gradient(post: Post, plan: Plan, articles: Articles) -> Gradient:
+    """A posted gradient, checked as P6 says; `GradientRefusedError` with the reason it cannot count."""
+    if not post.is_intact:
+        raise GradientRefusedError("malformed", "its chunks do not have the digest it names")
+    sender = text(post.sender)
+    name, server, samples, iterations = _weight(sender, plan, articles)
+    call = post.arguments
+    found = int(call["samples"]), int(call["iterations"])
+    is_server = sender in articles.network.servers
+    if found != (samples, iterations) and not (is_server and _is_part(found, samples, iterations)):
+        raise GradientRefusedError(
+            "wrong-weight",
+            f"found {found[0]} samples and {found[1]} iterations, expected {samples} and {iterations}",
+        )
+    gradient = Gradient(
+        sender, name, server, *found, bytes(call["base_model"]).hex(), bytes(call["plan_digest"]).hex(),
+        _values(post, articles), transaction_hash=post.transaction_hash,
+    )  # fmt: skip
+    check_gradient(gradient, sum(articles.sizes), articles.settings.rounds, np.dtype(np.float64))
+    return gradient
+
+
+def _is_part(found: tuple[int, int], samples: int, iterations: int) -> bool:
+    """A server's data are those of its offloaders that came: at most what the plan gives it."""
+    return 0 < found[0] <= samples and found[1] == iterations
+
+
+def _weight(sender: str, plan: Plan, articles: Articles) -> tuple[str, int, int, int]:
+    """Name, cluster, D_y and e_y of a training node by the plan."""
+    network = articles.network
+    if sender in network.servers:
+        m = network.server_index(sender)
+        samples = sum(d for d, target in zip(plan.samples, plan.assignment, strict=True) if target == m)
+        return f"server {m}", m, samples, plan.server_iterations[m]
+    device = network.find_device(sender)
+    if device is None:
+        raise GradientRefusedError("malformed", f"{sender} is no participant of the founding")
+    n = device.index
+    return f"device {n}", device.home, plan.samples[n], plan.iterations[n]
+
+
+def _values(post: Post, articles: Articles) -> Any:
+    try:
+        return decode_floats(post.payload, articles.sizes)
+    except CodecError as error:
+        raise GradientRefusedError("malformed", str(error)) from error
+
+
+def model_of(payload: bytes, articles: Articles) -> Vector:
+    """The model in a post; `CodecError` if it is none of this network."""
+    return decode_floats(payload, articles.sizes).astype(np.float32)
+
+
+def check_divergence(plan: Plan, expected: float) -> None:
+    """Raise `PlanError` unless the plan names the divergence of the round before; another CPU may round otherwise."""
+    if not isclose(plan.divergence, expected, rel_tol=_DIVERGENCE_TOLERANCE):
+        raise PlanError(f"plan: found divergence {plan.divergence!r} of the round before, expected {expected!r}")
+
+
+def check_plan(plan: Plan, articles: Articles, round_: int, excluded: Iterable[int] = ()) -> None:
+    """Raise `PlanError` for a plan that the founding parameters do not allow (P3, P25)."""
+    network, settings = articles.network, articles.settings
+    n, m = len(network.devices), len(network.servers)
+    if plan.round != round_ or len(plan.assignment) != n or len(plan.samples) != n:
+        raise PlanError(f"found a plan of round {plan.round} for {len(plan.assignment)} devices")
+    samples = round_samples(round_, network, settings.data, articles.sample_bytes)
+    if plan.samples != samples:
+        wrong = next(i for i in range(n) if plan.samples[i] != samples[i])
+        raise PlanError(f"plan: found {plan.samples[wrong]} samples of device {wrong}, expected {samples[wrong]}")
+    expected = ((settings.training.iterations,) * n, (settings.training.iterations,) * m)
+    if (plan.iterations, plan.server_iterations) != expected:
+        raise PlanError(f"plan: expected {settings.training.iterations} iterations for everybody")
+    if plan.deadline_s != settings.rounds.deadline_s:
+        raise PlanError(f"plan: found a deadline of {plan.deadline_s:g} s, expected {settings.rounds.deadline_s:g}")
+    for name in ("power_w", "bandwidth_hz", "cpu_hz", "hash_rate"):
+        given = getattr(plan, name)
+        if len(given) != n or min(given) < 0:
+            raise PlanError(f"plan: found {name} for {len(given)} devices, expected {n} numbers of at least 0")
+    if not 0 < sum(plan.hash_rate) < inf:
+        raise PlanError(f"plan: found hash rates that sum to {sum(plan.hash_rate):g}, expected a number above 0")
+    wall_s = plan.latency_s.get("T_wall", 0.0)
+    if not 0 <= wall_s <= _LONGEST_S:
+        raise PlanError(f"plan: found a round of {wall_s:g} s, expected 0 to {_LONGEST_S}")
+    barred = set(excluded)
+    for device, target in zip(network.devices, plan.assignment, strict=True):
+        if target != LOCAL and not (0 <= target < m and target not in barred and device.consent.allows(target)):
+            raise PlanError(f"plan: device {device.index} may not offload to server {target}")
+
+
+def check_phi(plan: Plan, articles: Articles) -> None:
+    """Raise `PlanError` for a number of consensus steps that the founding parameters do not allow.
+
+    Under phi auto it is the leader's word: K of Corollary 1 is the run's length, which may change.
+    """
+    rounds = articles.settings.rounds
+    gossips = SCHEMES[rounds.scheme].gossips
+    is_open = gossips and rounds.is_auto_phi and plan.round > 1
+    fixed = rounds.first_phi if gossips else 0
+    least, most = (1, min(rounds.max_phi, contract.MAX_STEP)) if is_open else (fixed, fixed)
+    if not least <= plan.phi <= most:
+        raise PlanError(f"plan: found phi {plan.phi}, expected {f'{least} to {most}' if is_open else fixed}")

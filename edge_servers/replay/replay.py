@@ -1,0 +1,281 @@
+"""Eqs. 8-12 from the ledger (P13): what every server must have computed, by whoever wants to know.
+
+A round follows from the model before it, its plan, its gradients and its closed list. Pure functions: edge servers
+call them while the round runs, nodes before they take a block, auditors years later; all get the same bits (P8-P10).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from eth_hash.auto import keccak
+
+from chain.client.posts import Post
+from chain.errors import CodecError
+from chain.protocol import contract
+from chain.wire.codec import encode_floats, encode_iterate
+from chain.wire.documents import ClosedList
+from clients.models import Vector
+from edge_servers.errors import GradientRefusedError, ReplayError
+from edge_servers.founding.parameters import Articles
+from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
+from edge_servers.learning.filters import deterministic_filter, verdicts_of
+from edge_servers.learning.gossip import next_iterate
+from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.schemes import SCHEMES, ClosedRound
+from edge_servers.planning.plan import Plan
+from edge_servers.replay.record import RoundRecord, check_divergence, check_phi, check_plan, read_gradient
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """The gradients of a round, sorted out by rule."""
+
+    good: Mapping[str, Gradient]
+    """By sender: what an honest leader accepts."""
+    refused: Mapping[str, GradientRefusedError]
+    """By sender: what it must not accept."""
+    twice: Mapping[str, Gradient] = field(default_factory=dict)
+    """By sender, refused as well: good but for data that a server counts. A list without that server's may have them,
+    or a server whose gradient comes late could make an honest list a wrong one."""
+
+
+@dataclass(frozen=True)
+class ClosedGradients:
+    """A closed list, checked."""
+
+    counted: tuple[Gradient, ...]
+    """What eqs. 8 and 11 are computed from, after the filters that change values."""
+    omitted: tuple[Gradient, ...]
+    """Good ones that the leader left out without a word: evidence against it (P4)."""
+    touched: int
+    """How many of them a filter changed."""
+
+
+def admitted_gradients(record: RoundRecord, articles: Articles) -> Admitted:
+    """Every posted gradient through P6 (bounds, weight, form)."""
+    good: dict[str, Gradient] = {}
+    refused: dict[str, GradientRefusedError] = {}
+    for sender, post in record.gradient_posts().items():
+        try:
+            good[sender] = read_gradient(post, record.plan, articles)
+        except GradientRefusedError as error:
+            refused[sender] = error
+    twice = {sender: good.pop(sender) for sender in _counted_twice(good, record.plan, articles)}
+    for sender in twice:
+        detail = "found data that count at the server they were planned for already"
+        refused[sender] = GradientRefusedError("wrong-weight", detail)
+    return Admitted(good, refused, twice)
+
+
+def _counted_twice(good: Mapping[str, Gradient], plan: Plan, articles: Articles) -> list[str]:
+    """Devices that were to offload and posted a gradient, though their server counts all that the plan gives it."""
+    network, found = articles.network, []
+    for m, server in enumerate(network.servers):
+        if server not in good:
+            continue
+        planned = [n for n, target in enumerate(plan.assignment) if target == m]
+        free = sum(plan.samples[n] for n in planned) - good[server].samples
+        for sender in sorted(network.devices[n].address for n in planned):
+            if sender in good:
+                free -= good[sender].samples
+                if free < 0:
+                    found.append(sender)
+                    free += good[sender].samples
+    return found
+
+
+def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted) -> ClosedGradients:
+    """What the closed list makes count; `ReplayError` for one that no honest leader posts."""
+    try:
+        closed = record.closed_list
+    except CodecError as error:
+        raise ReplayError(f"round {record.round}: {error}") from error
+    listed = {**admitted.good, **admitted.twice}
+    by_hash = {gradient.transaction_hash: gradient for gradient in listed.values()}
+    unknown = [accepted for accepted in closed.accepted if accepted not in by_hash]
+    if unknown:
+        raise ReplayError(
+            f"round {record.round}: the closed list accepts 0x{unknown[0].hex()}, which is no gradient that may count"
+        )
+    accepted = [by_hash[each] for each in closed.accepted]
+    if [g.sender for g in accepted] != sorted(g.sender for g in accepted):
+        raise ReplayError(f"round {record.round}: the closed list is not in ascending order of address")
+    filters = deterministic_filter(articles.settings.rounds.filter)
+    taken_out = _named(closed, listed, [filters.reason] if filters.reason else [])
+    judged = _named(closed, listed, verdicts_of(articles.settings.rounds.filter))
+    if 2 * len(judged) >= max(1, len(admitted.good)):
+        raise ReplayError(
+            f"round {record.round}: the leader's verdict takes out {len(judged)} of {len(admitted.good)} gradients, "
+            "expected less than half of them"
+        )
+    input_ = sorted([*accepted, *taken_out], key=lambda gradient: gradient.sender)
+    if _counted_twice({gradient.sender: gradient for gradient in input_}, record.plan, articles):
+        raise ReplayError(
+            f"round {record.round}: the closed list counts data of a device and at the server that has them"
+        )
+    result = filters(input_)
+    if set(result.removed) != {gradient.sender for gradient in taken_out}:
+        raise ReplayError(
+            f"round {record.round}: the filters take out {len(result.removed)} gradients of the closed list, "
+            f"the leader named {len(taken_out)}, or others"
+        )
+    explained = {gradient.sender for gradient in [*input_, *judged]}
+    omitted = tuple(g for g in admitted.good.values() if g.sender not in explained)
+    return ClosedGradients(result.kept, omitted, result.touched)
+
+
+def _named(closed: ClosedList, listed: Mapping[str, Gradient], reasons: Sequence[str]) -> list[Gradient]:
+    """The gradients that the closed list refuses for one of these reasons."""
+    who = {node for node, reason in closed.refused if reason in reasons}
+    hashes = set(closed.accepted)
+    return [g for g in listed.values() if g.node in who and g.transaction_hash not in hashes]
+
+
+def replayed_iterates(counted: Sequence[Gradient], size: int, phi: int, articles: Articles) -> list[list[FixedPoint]]:
+    """Eqs. 8 and 9 for all servers: x_m(l) as [step][server]."""
+    network = articles.network
+    total = total_samples(counted)
+    steps = [
+        [
+            to_fixed_point(partial_aggregate([g for g in counted if g.server == m], total, size), f"server {m}")
+            for m in range(len(network.servers))
+        ]
+    ]
+    for _ in range(phi):
+        last = dict(enumerate(steps[-1]))
+        steps.append([next_iterate(m, last, network.graph.neighbours(m), network.weight) for m in last])
+    return steps
+
+
+def replayed_model(
+    counted: Sequence[Gradient], x: FixedPoint, leader: int, model: Vector, articles: Articles
+) -> Vector:
+    """Eqs. 10-12: the model that a leader must publish."""
+    eta, servers = articles.settings.training.learning_rate, len(articles.network.servers)
+    scheme = SCHEMES[articles.settings.rounds.scheme]
+    return scheme.model_after(ClosedRound(leader, servers, model, counted, x, eta))
+
+
+def iterate_payload(x: FixedPoint, articles: Articles) -> bytes:
+    """An iterate as it is posted."""
+    return encode_iterate(x, articles.sizes)
+
+
+def model_payload(model: Vector, articles: Articles) -> bytes:
+    """A model as it is posted."""
+    return encode_floats(model, articles.sizes, "fp32")
+
+
+@dataclass(frozen=True)
+class Offence:
+    """What somebody did wrong, with the evidence that a flag carries (P15)."""
+
+    offender: str
+    kind: str
+    """iterate, missing, close, plan, model, equivocation."""
+    slot: int
+    transaction_hash: bytes
+    expected: bytes
+    detail: str
+
+    @property
+    def step(self) -> int | None:
+        """The consensus step, for an iterate."""
+        is_step = contract.ITERATE <= self.slot <= contract.ITERATE + contract.MAX_STEP
+        return self.slot - contract.ITERATE if is_step else None
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A whole round, derived again."""
+
+    counted: tuple[Gradient, ...]
+    iterates: list[list[FixedPoint]]
+    model: Vector
+    offences: tuple[Offence, ...]
+    refused: tuple[tuple[str, str], ...]
+    """(who, reason) as the leader closed the list."""
+    touched: int
+
+
+def iterate_offence(
+    posted: Post | None, expected: FixedPoint, server: str, step: int, articles: Articles
+) -> Offence | None:
+    """Whether a server's iterate is wrong or missing; None if it is right."""
+    payload = iterate_payload(expected, articles)
+    if posted is not None and posted.payload == payload:
+        return None
+    name = articles.network.name(server)
+    slot, digest = contract.ITERATE + step, bytes(keccak(payload))
+    if posted is None:
+        return Offence(server, "missing", slot, bytes(32), digest, f"{name} posted no iterate of step {step}")
+    detail = f"{name}: iterate of step {step} is not what eq. {9 if step else 8} gives"
+    return Offence(server, "iterate", slot, posted.transaction_hash, digest, detail)
+
+
+def close_offence(record: RoundRecord, omitted: Sequence[Gradient], articles: Articles) -> Offence | None:
+    """Whether the leader left out gradients that were there (P4)."""
+    post = record.only(contract.CLOSE)
+    if not omitted or post is None:
+        return None
+    leader = "0x" + post.sender.hex()
+    names = ", ".join(gradient.node for gradient in omitted)
+    detail = f"{articles.network.name(leader)} left {names} out of the closed list without a reason"
+    return Offence(leader, "close", contract.CLOSE, post.transaction_hash, omitted[0].transaction_hash, detail)
+
+
+@dataclass(frozen=True)
+class Before:
+    """What a round starts from."""
+
+    model: Vector
+    divergence: float | None = None
+    """Of the round before; None where nobody can say."""
+    excluded: tuple[str, ...] = ()
+    """Servers that may not post (P14)."""
+
+
+def aggregates(record: RoundRecord, articles: Articles) -> list[FixedPoint]:
+    """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on."""
+    closed = closed_gradients(record, articles, admitted_gradients(record, articles))
+    return replayed_iterates(closed.counted, sum(articles.sizes), 0, articles)[0]
+
+
+def replay_round(record: RoundRecord, before: Before, articles: Articles) -> Replayed:
+    """A sealed round from what was before it; `EdgeError` where its plan may not be or its posts make another model.
+
+    Nobody misses the iterates of excluded servers. A plan is checked before it is followed: a block may come from
+    anybody.
+    """
+    check_plan(record.plan, articles, record.round, map(articles.network.server_index, before.excluded))
+    check_phi(record.plan, articles)
+    if before.divergence is not None:
+        check_divergence(record.plan, before.divergence)
+    model = before.model
+    admitted = admitted_gradients(record, articles)
+    closed = closed_gradients(record, articles, admitted)
+    iterates = replayed_iterates(closed.counted, len(model), record.plan.phi, articles)
+    offences = [close_offence(record, closed.omitted, articles)]
+    silent = set(before.excluded)
+    for step, expected in enumerate(iterates):
+        for m, server in enumerate(articles.network.servers):
+            posted = record.iterate(server, step)
+            if posted is not None or server not in silent:
+                offences.append(iterate_offence(posted, expected[m], server, step, articles))
+    published = record.only(contract.MODEL)
+    if published is None:
+        raise ReplayError(f"round {record.round} was sealed without a model")
+    leader = articles.network.server_index("0x" + published.sender.hex())
+    derived = replayed_model(closed.counted, iterates[-1][leader], leader, model, articles)
+    _check_published(published, derived, record, articles)
+    found = tuple(offence for offence in offences if offence is not None)
+    return Replayed(closed.counted, iterates, derived, found, record.closed_list.refused, closed.touched)
+
+
+def _check_published(published: Post, derived: Vector, record: RoundRecord, articles: Articles) -> None:
+    expected = model_payload(derived, articles)
+    if published.payload != expected:
+        raise ReplayError(
+            f"round {record.round}: the model of {articles.network.name('0x' + published.sender.hex())} has digest "
+            f"0x{published.digest.hex()}, its own gradients and closed list give 0x{keccak(expected).hex()}"
+        )

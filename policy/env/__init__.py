@@ -1,0 +1,1 @@
+"""The offloading problem as gymnasium environments."""

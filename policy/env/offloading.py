@@ -1,0 +1,238 @@
+"""The offloading problem as gymnasium environments: one (`EdgeOffloadEnv`), many at once, and flattened to a Box."""
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from policy.env.observation import BOUND, Echo, observation, observation_size
+from policy.errors import ActionError, PolicyError
+from policy.parameters import LatencyParams
+from policy.world.latency import Latency, latency_of, reward, wall_clock_s
+from policy.world.projection import Decision
+from policy.world.state import State, new_state, next_state
+
+ENV_ID = "bfl/EdgeOffload-v0"
+Observation = NDArray[np.float32]
+Action = dict[str, NDArray[Any]]
+
+
+def observation_space(params: LatencyParams) -> spaces.Box:
+    """S30: Box(-4, 4, (N (4 + 2 G + M G) + M,))."""
+    return spaces.Box(-BOUND, BOUND, (observation_size(params),), np.float32)
+
+
+def action_space(params: LatencyParams) -> spaces.Dict:
+    """S30: a choice per device, and four shares."""
+    return spaces.Dict(
+        choice=spaces.MultiDiscrete(np.full(params.devices, params.slots + 1)),
+        params=spaces.Box(0.0, 1.0, (params.devices, 4), np.float32),
+    )
+
+
+def read_action(action: Any, batch: int | None, params: LatencyParams) -> Decision:
+    """An action as a decision for B states; `ActionError` says what is wrong with it."""
+    if not isinstance(action, dict) or action.keys() != {"choice", "params"}:
+        raise ActionError("found no action: expected a dict with choice and params")
+    try:
+        choice, shares = np.asarray(action["choice"]), np.asarray(action["params"], np.float64)
+    except (TypeError, ValueError) as error:
+        raise ActionError(f"found an action that is no array of numbers: {error}") from error
+    if batch is None:
+        choice, shares = choice[None], shares[None]
+    expected = (batch or 1, params.devices)
+    if choice.shape != expected or shares.shape != (*expected, 4):
+        raise ActionError(
+            f"found choice of shape {choice.shape} and params of shape {shares.shape}, "
+            f"expected {expected} and {(*expected, 4)}: is it for {params.devices} devices?"
+        )
+    if not np.issubdtype(choice.dtype, np.integer):
+        raise ActionError(f"found choices of type {choice.dtype}, expected whole numbers")
+    return Decision(choice.astype(np.int64), shares)
+
+
+def round_info(latency: Latency, params: LatencyParams) -> dict[str, NDArray[Any]]:
+    """S30: what a round took, by term.  # (B,) each"""
+    batch = latency.offload_s.shape[0]
+    return {
+        "T": latency.total_s,
+        "T_learn": latency.learning_s,
+        "T_cons": np.full(batch, latency.consensus_s),
+        "T_mine": latency.mining_s,
+        "T_wall": wall_clock_s(latency, params),
+        "n_off": (latency.allocation.slot >= 0).sum(axis=1),
+        "n_demoted": latency.allocation.is_demoted.sum(axis=1),
+        "n_timeout": latency.is_timeout.sum(axis=1),
+    }
+
+
+def _params(params: LatencyParams | None, fields: dict[str, Any]) -> LatencyParams:
+    if params is not None and fields:
+        raise PolicyError(f"found params and {', '.join(fields)} beside it, expected one or the other")
+    return params or LatencyParams(**fields)
+
+
+def _begun(state: State | None) -> State:
+    if state is None:
+        raise ActionError("the environment has no state yet: call reset() first")
+    return state
+
+
+class EdgeOffloadEnv(gym.Env[Observation, Action]):
+    """Who offloads where, and with how much power, bandwidth, CPU and hash power, round by round.
+
+    ## Description
+    N devices hold data for a round of federated learning. Each trains on it, or sends it over one of G sub-channels to
+    one of M edge servers; then all mine a block. One step is one round. The paper's problem (P), read as S1-S31 say.
+
+    ## Observation space
+    `Box(-4, 4, (N (4 + 2 G + M G) + M,))`. Per device: data, workload, available CPU, tradeable hash rate (each scaled
+    to [0, 1]); sub-channel of the round before (one-hot, zeros if local); its bandwidth there / W; gain to each
+    (server, sub-channel), (10 log10 h + 110) / 15. Then one number per server: its workload.
+
+    ## Action space
+    `Dict(choice=MultiDiscrete([M G + 1] * N), params=Box(0, 1, (N, 4)))`. Choice 0 trains locally, 1 + m G + g offloads
+    to sub-channel g of server m. Params: power (0..30 dBm), bandwidth (0.1..20 MHz), CPU (0.2 GHz..available), hash
+    rate (100 GH/s..tradeable). What cannot be is projected: of several devices on a slot the strongest wins and the
+    others train (S9), a cell's bandwidth is scaled to W (S10), CPU is bounded by 10 J (S14), hash rates by their sum
+    (S19).
+
+    ## Reward
+    exp(1 - T / (3 N)) - 1 in [-1, e - 1], T the paper's sum of learning, consensus and mining latencies in seconds
+    (S23, S25).
+
+    ## Transition, start, end
+    Channels and data are new every step; CPU and hash rates stay with probability 0.9; positions and workloads are
+    fixed in an episode. The action only echoes in the observation: a contextual bandit (S28). 100 steps, then
+    truncation.
+
+    ## Info
+    T, T_learn, T_cons, T_mine, T_wall (seconds), n_off, n_demoted, n_timeout (devices).
+
+    ## Arguments
+    `params`: a `LatencyParams`; any of its fields may be given instead, as in `gymnasium.make(ENV_ID, devices=10)`.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium's own attribute
+
+    def __init__(self, params: LatencyParams | None = None, **fields: Any) -> None:
+        self.params = _params(params, fields)
+        self.observation_space = observation_space(self.params)  # type: ignore[assignment]
+        self.action_space = action_space(self.params)  # type: ignore[assignment]
+        self._state: State | None = None
+
+    @property
+    def state(self) -> State:
+        """The state behind the observation."""
+        return _begun(self._state)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """A new episode."""
+        super().reset(seed=seed)
+        self._state, self._echo, self._step = new_state(self.params, 1, self.np_random), Echo.silence(1, self.params), 0
+        return observation(self._state, self._echo, self.params)[0], {}
+
+    def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """One round."""
+        state, decision = self.state, read_action(action, None, self.params)
+        decision.check(state)
+        latency = latency_of(decision, state, self.params)
+        earned = float(reward(latency.total_s, self.params.devices, self.params)[0])
+        info = {name: values[0].item() for name, values in round_info(latency, self.params).items()}
+        self._state, self._echo = (
+            next_state(state, self.params, self.np_random),
+            Echo.of(latency.allocation, self.params),
+        )
+        self._step += 1
+        seen = observation(self._state, self._echo, self.params)[0]
+        return seen, earned, False, self._step >= self.params.steps, info
+
+
+class EdgeOffloadVectorEnv(VectorEnv):
+    """B `EdgeOffloadEnv` computed as one: all episodes begin and end together, the next begins in the same step."""
+
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - gymnasium's own attribute
+
+    def __init__(self, num_envs: int = 1, params: LatencyParams | None = None, **fields: Any) -> None:
+        if not isinstance(num_envs, int) or num_envs < 1:
+            raise PolicyError(f"num_envs: found {num_envs!r}, expected a whole number from 1 on")
+        self.params, self.num_envs = _params(params, fields), num_envs
+        self.single_observation_space = observation_space(self.params)
+        self.single_action_space = action_space(self.params)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self._state: State | None = None
+
+    @property
+    def state(self) -> State:
+        """The states behind the observations."""
+        return _begun(self._state)
+
+    def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
+        """New episodes."""
+        super().reset(seed=seed)
+        return self._begin(), {}
+
+    def _begin(self) -> Observation:
+        self._state = new_state(self.params, self.num_envs, self.np_random)
+        self._echo, self._step = Echo.silence(self.num_envs, self.params), 0
+        return observation(self._state, self._echo, self.params)
+
+    def step(self, actions: Any) -> tuple[Observation, Any, Any, Any, dict[str, Any]]:
+        """One round of each."""
+        state, decision = self.state, read_action(actions, self.num_envs, self.params)
+        decision.check(state)
+        latency = latency_of(decision, state, self.params)
+        earned = reward(latency.total_s, self.params.devices, self.params)
+        info: dict[str, Any] = round_info(latency, self.params)
+        self._state, self._echo = (
+            next_state(state, self.params, self.np_random),
+            Echo.of(latency.allocation, self.params),
+        )
+        self._step += 1
+        ended = self._step >= self.params.steps
+        seen = observation(self._state, self._echo, self.params)
+        if ended:
+            info["final_obs"], seen = seen, self._begin()
+        never = np.zeros(self.num_envs, bool)
+        return seen, earned, never, np.full(self.num_envs, ended), info
+
+
+class FlatAction(gym.ActionWrapper[Observation, NDArray[np.float32], Action]):
+    """The action as one Box in [-1, 1]^(N (M G + 5)), for libraries that know nothing else (stable-baselines3).
+
+    Per device M G + 1 scores, of which the largest is the choice, then four shares.
+    """
+
+    def __init__(self, env: gym.Env[Observation, Action]) -> None:
+        super().__init__(env)
+        self._params: LatencyParams = env.unwrapped.params  # type: ignore[attr-defined]
+        self.action_space = spaces.Box(-1.0, 1.0, (self._params.devices * (self._params.slots + 5),), np.float32)
+
+    def action(self, action: NDArray[np.float32]) -> Action:
+        """A Box as the dict the environment takes."""
+        try:
+            values = np.asarray(action, np.float64)
+        except (TypeError, ValueError) as error:
+            raise ActionError(f"found an action that is no array of numbers: {error}") from error
+        if values.shape != self.action_space.shape or not np.isfinite(values).all():
+            raise ActionError(f"found an action of shape {values.shape}, expected finite {self.action_space.shape}")
+        rows = values.reshape(self._params.devices, -1)
+        scores, shares = rows[:, : self._params.slots + 1], rows[:, self._params.slots + 1 :]
+        return {"choice": scores.argmax(axis=1), "params": (np.clip(shares, -1, 1) + 1) / 2}
+
+
+def register() -> None:
+    """Make `gymnasium.make("bfl/EdgeOffload-v0")` and `make_vec` know the environment. Idempotent."""
+    if ENV_ID not in gym.registry:
+        gym.register(
+            ENV_ID,
+            "policy.env.offloading:EdgeOffloadEnv",
+            vector_entry_point="policy.env.offloading:EdgeOffloadVectorEnv",
+        )

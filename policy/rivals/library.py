@@ -1,0 +1,236 @@
+"""Learned baselines from a library: DDPG, DQN and A2C of stable-baselines3, each for one device and shared by all.
+
+A round's reward depends on that round only (S28), so all learn with gamma = 0. Both layers have the paper's sizes, 200
+and 100. The module can be imported without stable-baselines3; only training, deciding and loading need it.
+"""
+
+import json
+import zipfile
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from pickle import UnpicklingError
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from policy.env.observation import Echo
+from policy.errors import PolicyError
+from policy.parameters import LatencyParams
+from policy.world.projection import Decision
+from policy.world.state import State
+
+if TYPE_CHECKING:
+    from stable_baselines3.common.base_class import BaseAlgorithm
+
+    from policy.rivals.device_env import DeviceVecEnv
+
+LAYERS = [200, 100]
+BATCH = 16
+"""Environments in one vector step"""
+WINDOW = 500
+"""Rounds in the moving mean that is told"""
+TELLS = 100
+"""How often a training tells of its progress"""
+MEMBER = "agent.json"
+"""What is added to the library's zip: name, servers, channels"""
+Told = Callable[[int, float], None]
+
+
+def _replayed(env: "DeviceVecEnv", steps: int, seed: int) -> dict[str, Any]:
+    """What the agents that learn from a replay buffer have in common."""
+    return {
+        "gamma": 0.0,
+        "buffer_size": 400 * env.num_envs,
+        "learning_starts": steps // 20 * env.num_envs,
+        "batch_size": 512,
+        "train_freq": 1,
+        "policy_kwargs": {"net_arch": LAYERS},
+        "seed": seed,
+        "device": "cpu",
+    }
+
+
+def _ddpg(env: "DeviceVecEnv", steps: int, seed: int) -> "BaseAlgorithm":
+    from stable_baselines3 import DDPG
+    from stable_baselines3.common.noise import NormalActionNoise
+    from stable_baselines3.common.utils import LinearSchedule
+
+    size = (env.params.slots + 5,)
+    return DDPG(
+        "MlpPolicy",
+        env,
+        learning_rate=LinearSchedule(1e-3, 1e-5, 1.0),
+        gradient_steps=2,
+        action_noise=NormalActionNoise(np.zeros(size), np.full(size, 0.3)),
+        **_replayed(env, steps, seed),
+    )
+
+
+def _dqn(env: "DeviceVecEnv", steps: int, seed: int) -> "BaseAlgorithm":
+    from stable_baselines3 import DQN
+    from stable_baselines3.common.utils import LinearSchedule
+
+    return DQN(
+        "MlpPolicy",
+        env,
+        learning_rate=LinearSchedule(1e-3, 1e-4, 1.0),
+        gradient_steps=4,
+        exploration_fraction=0.5,
+        exploration_final_eps=0.03,
+        **_replayed(env, steps, seed),
+    )
+
+
+def _a2c(env: "DeviceVecEnv", seed: int, learning_rate: float, entropy: float, **policy: Any) -> "BaseAlgorithm":
+    from stable_baselines3.common.utils import LinearSchedule
+    from torch.nn import ReLU
+
+    from policy.rivals.device_env import AnnealedA2C
+
+    return AnnealedA2C(
+        "MlpPolicy",
+        env,
+        learning_rate=LinearSchedule(learning_rate, learning_rate / 20, 1.0),
+        gamma=0.0,
+        n_steps=1,
+        ent_coef=entropy,
+        normalize_advantage=True,
+        use_rms_prop=False,
+        policy_kwargs={"net_arch": LAYERS, "activation_fn": ReLU, **policy},
+        seed=seed,
+        device="cpu",
+    )
+
+
+def _a2c_relaxed(env: "DeviceVecEnv", _steps: int, seed: int) -> "BaseAlgorithm":
+    return _a2c(env, seed, learning_rate=1e-3, entropy=0.0, log_std_init=-1.5)
+
+
+def _a2c_discretised(env: "DeviceVecEnv", _steps: int, seed: int) -> "BaseAlgorithm":
+    return _a2c(env, seed, learning_rate=2e-3, entropy=0.5)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an agent of the library is trained."""
+
+    actions: str  # of `device_env.ACTIONS`
+    rounds: int  # unless told otherwise; three to six minutes of one core at N = 30
+    new: Callable[["DeviceVecEnv", int, int], "BaseAlgorithm"]  # from environment, vector steps and seed
+
+
+LIBRARY_AGENTS: dict[str, Recipe] = {
+    "ddpg": Recipe("relaxed", 120_000, _ddpg),
+    "dqn": Recipe("discrete", 240_000, _dqn),
+    "a2c-relaxed": Recipe("relaxed", 240_000, _a2c_relaxed),
+    "a2c-discretised": Recipe("multi", 240_000, _a2c_discretised),
+}
+
+
+@dataclass(frozen=True)
+class LibraryAgent:
+    """A trained agent: decides for any number of devices and states, of the servers and sub-channels it knows."""
+
+    name: str
+    servers: int
+    channels: int
+    model: "BaseAlgorithm" = field(repr=False, compare=False)
+
+    def decide(self, state: State, params: LatencyParams, rng: np.random.Generator) -> Decision:
+        """What each device does, without exploring (`rng` is not used) and without an echo of the round before."""
+        from policy.rivals.device_env import ACTIONS, device_observation
+
+        batch, devices, *found = state.shape
+        if found != [self.servers, self.channels] or found != [params.servers, params.channels]:
+            raise PolicyError(
+                f"{self.name}: found a state of {found[0]} servers x {found[1]} sub-channels and parameters of "
+                f"{params.servers} x {params.channels}, expected {self.servers} x {self.channels} as in training"
+            )
+        here = replace(params, devices=devices)
+        state.check(here)
+        seen = device_observation(state, Echo.silence(batch, here), here)
+        actions, _ = self.model.predict(seen, deterministic=True)
+        return ACTIONS[LIBRARY_AGENTS[self.name].actions].decision(actions, here)
+
+    def save(self, path: Path) -> None:
+        """Write the library's zip, with the name and sizes added."""
+        with path.open("wb") as file:
+            self.model.save(file)
+        with zipfile.ZipFile(path, "a") as archive:
+            facts = {"name": self.name, "servers": self.servers, "channels": self.channels}
+            archive.writestr(MEMBER, json.dumps(facts))
+
+
+def check_library() -> None:
+    """Raise `PolicyError` unless stable-baselines3 can be imported."""
+    try:
+        import stable_baselines3  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise PolicyError("stable-baselines3 is not installed; get it with: pip install 'bfl[baselines]'") from error
+
+
+def recipe_of(name: str) -> Recipe:
+    """The recipe with this name; `PolicyError` if there is none."""
+    if name not in LIBRARY_AGENTS:
+        raise PolicyError(f"found agent {name!r}, expected one of {', '.join(LIBRARY_AGENTS)}")
+    return LIBRARY_AGENTS[name]
+
+
+def _teller(env: "DeviceVecEnv", steps: int, told: Told | None) -> Callable[..., bool]:
+    """The library calls it after each vector step."""
+    recent: deque[float] = deque(maxlen=max(1, WINDOW // BATCH))
+    done = 0
+
+    def tell(*_: Any) -> bool:
+        nonlocal done
+        done += 1
+        recent.append(float(env.per_device_s.mean()))
+        if told is not None and (done % max(1, steps // TELLS) == 0 or done == steps):
+            told(done * BATCH, float(np.mean(recent)))
+        return True
+
+    return tell
+
+
+def trained(
+    name: str, params: LatencyParams, rounds: int | None = None, seed: int = 0, told: Told | None = None
+) -> LibraryAgent:
+    """An agent after `rounds` rounds (the recipe's if None), rounded up to whole vector steps of 16.
+
+    `told(done_rounds, latency_per_device_s)` is called about a hundred times, with T / N as exploring devices had it,
+    a mean over the last 500 rounds. The same seed gives the same weights; the library seeds the global generators of
+    numpy and torch with it.
+    """
+    recipe = recipe_of(name)
+    wanted = recipe.rounds if rounds is None else rounds
+    if wanted < 1 or not 0 <= seed < 2**32:
+        raise PolicyError(f"found {wanted} rounds and seed {seed}, expected at least 1 and a seed from 0 to 2^32 - 1")
+    check_library()
+    from policy.rivals.device_env import DeviceVecEnv
+
+    env, steps = DeviceVecEnv(params, BATCH, recipe.actions), -(-wanted // BATCH)
+    model = recipe.new(env, steps, seed)
+    model.learn(steps * env.num_envs, callback=_teller(env, steps, told))
+    return LibraryAgent(name, params.servers, params.channels, model)
+
+
+def loaded(path: Path) -> LibraryAgent:
+    """The agent that was saved. Only its weights are read, nothing in the file is executed."""
+    check_library()
+    from policy.rivals.device_env import DeviceVecEnv
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            facts = json.loads(archive.read(MEMBER))
+        name, servers, channels = (facts[key] for key in ("name", "servers", "channels"))
+    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        raise PolicyError(f"{path}: found no saved agent, expected a zip with {MEMBER}: {error}") from error
+    recipe, params = recipe_of(str(name)), LatencyParams(devices=1, servers=servers, channels=channels)
+    model = recipe.new(DeviceVecEnv(params, 1, recipe.actions), 0, 0)
+    try:
+        model.set_parameters(str(path), device="cpu")
+    except (ValueError, RuntimeError, UnpicklingError) as error:
+        raise PolicyError(f"{path}: found no weights of {name} for {servers} x {channels} slots: {error}") from error
+    return LibraryAgent(str(name), servers, channels, model)

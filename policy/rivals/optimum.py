@@ -1,0 +1,225 @@
+"""The near-optimal decision, the yardstick of every policy: local search for slots and powers, the rest exactly.
+
+For fixed slots and powers the least T is known: all of the CPU, hash rates by water-filling, bandwidth in proportion
+to a_n = sqrt(D_n / log2(1 + SINR_n)). What is left, who offloads where and how loud, is searched by `assignment`.
+"""
+
+import numpy as np
+
+from policy.parameters import LatencyParams, dbm_to_w
+from policy.rivals.assignment import (
+    GAIN_S,
+    NOBODY,
+    Plan,
+    Update,
+    best_of,
+    chained,
+    climbed,
+    new_plan,
+    offloading,
+    placed,
+    placements_s,
+    powers_w,
+    removed,
+    swapped,
+    updated,
+    uploads_s,
+    weights,
+)
+from policy.rivals.bound import Task, matched, quiet_learning_s, quiet_weights, task_of
+from policy.world.latency import latency_of
+from policy.world.projection import LOCAL, Allocation, Decision, cpu_hz, projected, water_filled
+from policy.world.state import Array, State
+
+POWER_STEP_DB = 1.0
+"""Grid on which the power of a slot is refined"""
+DETOURS = 10
+"""Steps uphill from which a way down is looked for, the cheapest first"""
+LOADS = (1.0, 2.0, 4.0)
+"""Hungarian starts: slots priced at these multiples of the loads of the lower bound"""
+MOVES = (placed, removed, swapped, chained)
+
+
+def near_optimum(state: State, params: LatencyParams) -> Decision:
+    """The best decision found for each of the B states."""
+    state.check(params)
+    return decision_of(best_allocation(state, params), state, params)
+
+
+def searched(decision: Decision, state: State, params: LatencyParams) -> Decision:
+    """Local search that starts from the slots and powers of `decision`; where nothing better is found it stays."""
+    state.check(params)
+    began = projected(decision, state, params)
+    plans = []
+    for row in range(state.shape[0]):
+        occupant = began.occupant[row].T
+        power = np.where(occupant >= 0, began.power_w[row][np.maximum(occupant, 0)], dbm_to_w(params.power_max_dbm))
+        task = task_of(state, row, params)
+        plans.append(climbed(task, without_timeouts(task, new_plan(task, occupant, power)), (*MOVES, repowered)))
+    found = decision_of(allocation_of(plans, state, params), state, params)
+    before, after = (latency_of(each, state, params).total_s for each in (decision, found))
+    better = after < before
+    return Decision(
+        np.where(better[:, None], found.choice, decision.choice),
+        np.where(better[:, None, None], found.shares, decision.shares),
+    )
+
+
+def best_allocation(state: State, params: LatencyParams) -> Allocation:
+    """What `near_optimum` asks for, carried out."""
+    return allocation_of([best_plan(task_of(state, row, params)) for row in range(state.shape[0])], state, params)
+
+
+def allocation_of(plans: list[Plan], state: State, params: LatencyParams) -> Allocation:
+    """The plans of B states with the best of everything else."""
+    batch, devices, _, channels = state.shape
+    occupant = np.stack([plan.occupant.T for plan in plans])  # (B, M, G)
+    slot = np.full((batch, devices), NOBODY)
+    power = np.full((batch, devices), dbm_to_w(params.power_max_dbm))
+    bandwidth = np.zeros((batch, devices))
+    for row, plan in enumerate(plans):
+        _, g, m, device = offloading(plan)
+        slot[row, device] = m * channels + g
+        power[row, device] = plan.power_w[g, m]
+        bandwidth[row, device] = split_hz(plan.weight, params)[g, m]
+    return Allocation(
+        slot=slot,
+        occupant=occupant,
+        is_demoted=np.zeros(slot.shape, bool),
+        power_w=power,
+        bandwidth_hz=bandwidth,
+        cpu_hz=cpu_hz(np.ones_like(state.cpu_hz), state, params),
+        hash_rate=water_filled(state.hash_rate, params.hash_budget_hashes_per_s),
+    )
+
+
+def split_hz(weight: Array, params: LatencyParams) -> Array:
+    """b_n = W a_n / sum a in each cell. S10 can ask for shares as unequal as b_min : W, not more.  # (G, M)"""
+    least = weight.max(axis=0) * params.bandwidth_min_hz / params.bandwidth_hz
+    reached = np.where(weight > 0, np.maximum(weight, least), 0.0)
+    return np.asarray(params.bandwidth_hz * reached / np.maximum(reached.sum(axis=0), np.finfo(float).tiny))
+
+
+def best_plan(task: Task) -> Plan:
+    """Local search from an empty and from Hungarian starts; the best is rebuilt part by part, then powers refined."""
+    found = [climbed(task, start, MOVES) for start in starts(task)]
+    plan = rebuilt(task, min(found, key=lambda plan: plan.learning_s))
+    return climbed(task, plan, (*MOVES, repowered, detoured))
+
+
+def starts(task: Task) -> list[Plan]:
+    """The empty plan, and assignments that are best without interference, less those it makes time out."""
+    channels, servers, _ = task.gain.shape
+    loudest = np.full((channels, servers), dbm_to_w(task.params.power_max_dbm))
+    found = [new_plan(task, np.full((channels, servers), NOBODY), loudest)]
+    quiet, (_, loads) = quiet_weights(task), quiet_learning_s(task)
+    for multiple in LOADS:
+        plan = new_plan(task, matched(task, quiet, multiple * loads)[0], loudest)
+        found.append(without_timeouts(task, plan))
+    return found
+
+
+def without_timeouts(task: Task, plan: Plan) -> Plan:
+    """The plan less those who would time out, the heaviest first."""
+    while np.isinf(plan.learning_s):
+        g, m = np.unravel_index(plan.weight.argmax(), plan.weight.shape)
+        plan = updated(task, plan, [(int(g), int(m), NOBODY, float(plan.power_w[g, m]))])
+    return plan
+
+
+def rebuilt(task: Task, plan: Plan) -> Plan:
+    """Empty a sub-channel or a cell and search again, until that helps for none of them."""
+    channels, servers = plan.occupant.shape
+    ruins = [[(g, m) for m in range(servers)] for g in range(channels)]
+    ruins += [[(g, m) for g in range(channels)] for m in range(servers)]
+    failed, turn = 0, 0
+    while failed < len(ruins):
+        emptied = [(g, m, NOBODY, plan.power_w[g, m]) for g, m in ruins[turn % len(ruins)]]
+        found = climbed(task, updated(task, plan, emptied), MOVES)
+        better = found.learning_s < plan.learning_s - GAIN_S
+        plan, failed, turn = (found, 0, turn + 1) if better else (plan, failed + 1, turn + 1)
+    return plan
+
+
+def repowered(task: Task, plan: Plan) -> Plan | None:
+    """The best power of the fine grid for one slot of each sub-channel; if that is too much at once, for one slot."""
+    _, g, m, device = offloading(plan)
+    grid = power_grid_w(task.params)
+    change = _powers_s(task, plan, grid)  # (I, F)
+
+    def update(i: int, level: int) -> Update:
+        return int(g[i]), int(m[i]), int(device[i]), float(grid[level])
+
+    rows = [np.flatnonzero(g == each) for each in np.unique(g)]
+    best = [row[change[row].min(axis=1).argmin()] for row in rows]
+    updates = [update(i, int(change[i].argmin())) for i in best if change[i].min() < -GAIN_S]
+    together = updated(task, plan, updates)
+    if together.learning_s < plan.learning_s - GAIN_S:
+        return together
+    return best_of(task, plan, change, lambda index: [update(*index)])
+
+
+def detoured(task: Task, plan: Plan) -> Plan | None:
+    """A placement that alone costs time and pays with those after it: a softer neighbour makes room for a device."""
+    change, powers = placements_s(task, plan), powers_w(task)
+    for step in np.argsort(change, axis=None)[:DETOURS]:
+        g, m, k, n = (int(i) for i in np.unravel_index(step, change.shape))
+        found = climbed(task, updated(task, plan, [(g, m, n, powers[k])]), (placed, repowered))
+        if found.learning_s < plan.learning_s - GAIN_S:
+            return found
+    return None
+
+
+def power_grid_w(params: LatencyParams) -> Array:
+    """S8: P_min to P_max in steps of about 1 dB.  # (F,)"""
+    steps = max(1, round((params.power_max_dbm - params.power_min_dbm) / POWER_STEP_DB))
+    return np.array([dbm_to_w(dbm) for dbm in np.linspace(params.power_min_dbm, params.power_max_dbm, steps + 1)])
+
+
+def _powers_s(task: Task, plan: Plan, grid_w: Array) -> Array:
+    """Change of T when the device of a taken slot sends at another power.  # (I, F)"""
+    _, g, m, _ = offloading(plan)
+    everybody, taken, each = np.maximum(plan.occupant, 0), plan.occupant >= 0, np.arange(g.size)
+    gain = task.gain[np.arange(taken.shape[0])[:, None], :, everybody]  # (G, M, M')
+    heard = np.where(taken[:, :, None], plan.power_w[:, :, None] * gain, 0.0)
+    signal = np.einsum("gmm->gm", heard)
+    others = heard.sum(axis=1) - signal + task.params.noise_w
+    own = grid_w[:, None] * gain[g, m][:, None]  # (I, F, M')
+    noise = others[g][:, None] + own - heard[g, m][:, None]
+    signals = np.broadcast_to(signal[g][:, None], noise.shape).copy()
+    noise[each, :, m], signals[each, :, m] = others[g, m][:, None], own[each, :, m]
+    data = np.where(taken, task.data_bits[everybody], 0.0)[g][:, None]
+    after = weights(data, signals, np.maximum(noise, task.params.noise_w))
+    return uploads_s(task, plan, after - plan.weight[g][:, None])
+
+
+def decision_of(allocation: Allocation, state: State, params: LatencyParams) -> Decision:
+    """The decision that `projected` turns into this allocation (one that obeys the limits, without demotions)."""
+    decibels = 10 * np.log10(allocation.power_w * 1e3) - params.power_min_dbm
+    lowest = np.minimum(params.cpu_min_hz, state.cpu_hz)
+    least = params.hash_min_hashes_per_s
+    width = params.bandwidth_hz - params.bandwidth_min_hz
+    shares = [
+        share(decibels, np.full_like(decibels, params.power_max_dbm - params.power_min_dbm)),
+        share(asked_hz(allocation, params) - params.bandwidth_min_hz, np.full_like(decibels, width)),
+        share(allocation.cpu_hz - lowest, state.cpu_hz - lowest),
+        share(allocation.hash_rate - least, state.hash_rate - least),
+    ]
+    return Decision(np.where(allocation.slot >= 0, allocation.slot + 1, LOCAL), np.stack(shares, axis=-1))
+
+
+def share(part: Array, whole: Array) -> Array:
+    """part / whole within [0, 1]; 1 of nothing."""
+    return np.clip(np.divide(part, whole, out=np.ones_like(part), where=whole != 0), 0.0, 1.0)
+
+
+def asked_hz(allocation: Allocation, params: LatencyParams) -> Array:
+    """S10 backwards: a cell that uses all of W asked for more, its widest device for W.  # (B, N)"""
+    servers = np.where(allocation.slot >= 0, allocation.slot // params.channels, NOBODY)
+    asked = allocation.bandwidth_hz.copy()
+    for m in range(params.servers):
+        cell = np.where(servers == m, asked, 0.0)
+        full = cell.sum(axis=1, keepdims=True) >= params.bandwidth_hz * (1 - 1e-9)
+        widest = np.maximum(cell.max(axis=1, keepdims=True), params.bandwidth_min_hz)
+        asked = np.where(full & (servers == m), asked * params.bandwidth_hz / widest, asked)
+    return asked

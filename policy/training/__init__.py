@@ -1,0 +1,1 @@
+"""Algorithm 2: credit, advantages, trust region, learners."""

@@ -1,0 +1,237 @@
+"""`bfl audit check`: exit code 0 and what was checked, or 1 and the first place that does not fit."""
+
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chain.audit.archive import FileArchive
+from chain.audit.inspection import inspect_chain
+from chain.client.keys import address_of
+from chain.errors import InspectionError
+from chain.node.node import Node
+from chain.rpc.server import RpcServer, ServerParams
+from chain.store.store import Store
+from chain.wire.blocks import Block
+from edge_servers.replay import audit
+from tests.bfl.conftest import Command
+from tests.bfl.runs import bfl, environment
+from tests.chain.network import Clock, Network, genesis
+from tests.chain.small_chain import NETWORK, forged, story
+
+TOKEN = "a-token"  # noqa: S105
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    story().write(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def url(run: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A running node of the small chain; it wants the token that is set."""
+    node = Node.open(run / "chain.db", now=Clock())
+    monkeypatch.setenv("BFL_RPC_TOKEN", TOKEN)
+    with RpcServer(node, ServerParams(port=0, token=TOKEN)) as url:
+        yield url
+    node.close()
+
+
+def verdict(shown: str) -> dict[str, str]:
+    """The rows of the verdict."""
+    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    return dict(cells)
+
+
+def edited(run: Path, statement: str, *values: object) -> str:
+    """The run, after somebody has edited its database."""
+    connection = sqlite3.connect(run / "chain.db")
+    with connection:
+        connection.execute(statement, values)
+    connection.close()
+    return str(run)
+
+
+# --- a chain that fits
+
+
+def test_a_chain_that_fits_gives_exit_code_0_and_says_what_was_checked(command: Command, run: Path) -> None:
+    answer = command("audit", "check", str(run))
+    assert (answer.code, answer.err) == (0, "")
+    found = verdict(answer.out)
+    assert found["verdict"] == "what was checked fits, models could not be checked"
+    assert found["checked"] == "seals, links, signatures, roles, turns, digests"
+    assert found["models"].startswith("cannot be derived again: the founding parameters name no such network")
+    assert found["network"] == f"chain 4242, genesis 0x{story().headers[0].hash.hex()}"
+    assert found["head"] == f"0x{story().headers[-1].hash.hex()}"
+    assert found["blocks"] == "8 (5 models after model 0)"
+    assert found["transactions"].startswith("62 (1 creation, 1 register, 1 found, 6 plan, ")
+    assert found["reverted"] == "1"
+    assert found["broken"].startswith("1 (posts in chunks without their digest")
+
+
+def test_execute_checks_the_state_roots_too(command: Command, run: Path) -> None:
+    answer = command("audit", "check", str(run), "--execute")
+    assert answer.code == 0
+    found = verdict(answer.out)
+    assert found["verdict"] == "what was checked fits, models could not be checked, executed again too"
+    assert found["checked"].endswith(", state roots")
+
+
+def test_a_running_node_is_checked_over_rpc(command: Command, url: str) -> None:
+    for more in ([], ["--execute"]):
+        answer = command("audit", "check", "--rpc", url, *more)
+        assert answer.code == 0
+        assert verdict(answer.out)["head"] == f"0x{story().headers[-1].hash.hex()}"
+
+
+def test_a_chain_from_the_future_is_executed_all_the_same(command: Command, tmp_path: Path) -> None:
+    """A simulation has a clock of its own."""
+    later = 2**40
+    node = Node.create(tmp_path / "chain.db", genesis(timestamp=later), now=Clock(later))
+    Network().found(node)
+    node.close()
+    assert command("audit", "check", str(tmp_path), "--execute").code == 0
+
+
+# --- a chain that does not
+
+
+@pytest.mark.parametrize(
+    ("statement", "place"),
+    [
+        ("UPDATE block SET body = (SELECT body FROM block WHERE number = 2) WHERE number = 3", "block 3: "),
+        ("UPDATE block SET receipts = (SELECT receipts FROM block WHERE number = 0) WHERE number = 4", "block 4: "),
+        ("UPDATE block SET number = 9 WHERE number = 5", "block 5: there is no block 5; the head is 7"),
+        ("DELETE FROM block WHERE number = 2", "block 2: there is no block 2; the head is 7"),
+    ],
+)
+def test_a_tampered_copy_gives_exit_code_1_and_the_first_place(
+    command: Command, run: Path, statement: str, place: str
+) -> None:
+    answer = command("audit", "check", edited(run, statement))
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out.startswith(f"does not fit: {place}")
+    assert answer.out.count("\n") == 1
+
+
+def test_the_transaction_that_does_not_fit_is_named(command: Command, run: Path) -> None:
+    """A block that repeats a transaction of round 1."""
+    block = _on_top(run)
+    raw = story().blocks[2].transactions[1]  # a gradient of round 1
+    _add(run, forged(block, [raw], [replace(story().blocks[2].receipts[1], gas_used=21_000)]))
+    answer = command("audit", "check", str(run))
+    assert answer.code == 1
+    assert re.match(
+        rf"does not fit: block 8: transaction 0 \(0x{raw.hash.hex()}\): found nonce 0, expected", answer.out
+    )
+
+
+def _on_top(run: Path) -> Block:
+    """An empty block after the last one, by a server that has waited long enough."""
+    head = story().headers[-1]
+    changes = {
+        "parent_hash": head.hash,
+        "block_number": 8,
+        "timestamp": head.timestamp + 1000,
+        "coinbase": address_of(NETWORK.servers[0]),
+    }
+    return forged(story().blocks[-1], (), (), **changes)
+
+
+def _add(run: Path, block: Block) -> None:
+    store = Store.open(run / "chain.db")
+    with store.transaction():
+        store.add_block(block)
+        store.make_canonical(block.header)
+    store.close()
+
+
+def test_a_made_up_state_fits_until_it_is_executed(command: Command, run: Path) -> None:
+    _add(run, forged(_on_top(run), state_root=b"\1" * 32))
+    assert command("audit", "check", str(run)).code == 0
+    answer = command("audit", "check", str(run), "--execute")
+    assert answer.code == 1
+    assert answer.out.startswith("does not fit: block 8, executed again: ")
+    assert "state root" in answer.out
+
+
+def test_what_does_not_fit_is_told_in_its_own_words(
+    command: Command, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brackets in a message are no markup."""
+
+    def refuse(*_: object) -> None:
+        raise InspectionError("expected [who, reason] [/red] [bold]")
+
+    monkeypatch.setattr(audit, "inspect_chain", refuse)
+    assert command("audit", "check", str(run)).out == "does not fit: expected [who, reason] [/red] [bold]\n"
+
+
+# --- no verdict
+
+
+def test_what_cannot_be_checked_gives_exit_code_2(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for arguments, message in (
+        ([], "no folder under runs/ has a chain.db: name a run folder (or its chain.db), or --rpc URL"),
+        ([str(tmp_path), "--rpc", "http://127.0.0.1:9"], "name either a run folder"),
+        (["nowhere"], "nowhere does not exist"),
+        ([str(tmp_path / "empty")], "has no chain.db: expected a run of scheme bfl or bfl-no-consensus"),
+        (["--rpc", "http://127.0.0.1:9"], "no node answers"),
+        (["--rpc", "nonsense"], "no node answers"),
+    ):
+        answer = command("audit", "check", *arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert message in answer.err
+        assert (answer.err[:7], answer.err.count("\n")) == ("error: ", 1)
+
+
+def test_as_a_process_it_is_the_same(run: Path) -> None:
+    done = bfl("audit", "check", ".", folder=run)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert verdict(done.stdout)["verdict"].startswith("what was checked fits")
+    edited(run, "DELETE FROM block WHERE number = 6")
+    done = bfl("audit", "check", ".", folder=run)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout == "does not fit: block 6: there is no block 6; the head is 7\n"
+
+
+@pytest.mark.parametrize(
+    ("missing", "arguments", "message"),
+    [
+        ("eth", ["audit", "check", ".", "--execute"], "get it with: pip install 'bfl[node]'"),
+        ("web3", ["chain", "show", "."], "get it with: pip install 'bfl[chain]'"),
+        ("rlp", ["audit", "model", "."], "get it with: pip install 'bfl[chain]'"),
+        ("uvicorn", ["network", "node", "--db", "chain.db"], "get it with: pip install 'bfl[node]'"),
+    ],
+)
+def test_a_part_that_is_not_installed_is_told_in_one_line(
+    run: Path, missing: str, arguments: list[str], message: str
+) -> None:
+    code = (
+        "import sys; from tests.chain.light_device import Missing;"
+        f"sys.meta_path.insert(0, Missing({missing!r})); sys.argv = ['bfl', *{arguments!r}];"
+        "from bfl.cli import main; main()"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, cwd=run, env=environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 2, done.stderr
+    assert re.fullmatch(rf"error: {missing}[\w.]* is not installed; {re.escape(message)}\n", done.stderr)
+
+
+def test_an_audit_leaves_the_copy_as_it_was(command: Command, run: Path) -> None:
+    command("audit", "check", str(run), "--execute")
+    assert (run / "chain.db").read_bytes() == story().database
+    archive = FileArchive(run)
+    assert inspect_chain(archive).blocks == 8
+    archive.close()

@@ -1,0 +1,80 @@
+"""Pictures of a run."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from bfl.show.plots import plot_curves, plot_latency, plot_partition
+from tests.bfl.runs import png_size
+
+
+def line(round_: int, accuracy: float | None, loss: float | None) -> dict[str, Any]:
+    """What a curve needs of a line of metrics."""
+    return {"round": round_, "accuracy": accuracy, "loss": loss}
+
+
+@pytest.mark.parametrize("devices", [1, 3, 200])
+def test_a_partition_of_few_or_many_devices_is_a_picture_that_fits_a_screen(tmp_path: Path, devices: int) -> None:
+    labels = np.arange(2_000) % 10
+    shares = np.array_split(np.arange(2_000), devices)
+    path = plot_partition(shares, labels, 10, tmp_path / "partition.png", "who holds what")
+    width, height = png_size(path)
+    assert 500 <= width <= 1_500
+    assert 150 <= height <= 12 * 130
+    assert imread(path).std() > 0.01
+
+
+def test_the_picture_of_a_partition_shows_who_holds_what(tmp_path: Path) -> None:
+    labels = np.repeat(np.arange(2), 50)
+    even = [np.arange(0, 100, 2), np.arange(1, 100, 2)]
+    uneven = [np.arange(50), np.arange(50, 100)]
+    pictures = [
+        imread(plot_partition(shares, labels, 2, tmp_path / f"{name}.png", "same title"))
+        for name, shares in (("even", even), ("uneven", uneven))
+    ]
+    assert not np.array_equal(pictures[0], pictures[1])
+
+
+def test_curves_are_two_pictures(tmp_path: Path) -> None:
+    paths = plot_curves([line(1, 0.5, 2.0), line(2, 0.75, 1.0)], tmp_path, "a run")
+    assert [path.name for path in paths] == ["accuracy.png", "loss.png"]
+    assert {png_size(path) for path in paths} == {(910, 546)}  # 7 x 4.2 inches of 130 dots
+
+
+def test_rounds_that_were_not_evaluated_leave_no_mark(tmp_path: Path) -> None:
+    some, all_ = tmp_path / "some", tmp_path / "all"
+    some.mkdir()
+    all_.mkdir()
+    evaluated = [line(2, 0.5, 2.0), line(4, 0.75, 1.0)]
+    plot_curves([line(1, None, None), evaluated[0], line(3, None, None), evaluated[1]], some, "a run")
+    plot_curves(evaluated, all_, "a run")
+    assert np.array_equal(imread(some / "accuracy.png"), imread(all_ / "accuracy.png"))
+
+
+def test_a_loss_that_was_no_number_leaves_a_gap_and_not_a_crash(tmp_path: Path) -> None:
+    paths = plot_curves([line(1, 0.5, 2.0), line(2, 0.1, None), line(3, 0.1, None)], tmp_path, "a run")
+    assert [png_size(path) for path in paths] == [(910, 546)] * 2
+
+
+def test_a_loss_of_zero_is_a_point_of_the_curve(tmp_path: Path) -> None:
+    falling, missing = tmp_path / "falling", tmp_path / "missing"
+    for folder, loss in ((falling, 0.0), (missing, None)):
+        folder.mkdir()
+        plot_curves([line(1, 0.5, 2.0), line(2, 1.0, loss)], folder, "a run")
+    assert not np.array_equal(imread(falling / "loss.png"), imread(missing / "loss.png"))
+
+
+def test_a_run_without_any_round_still_has_its_pictures(tmp_path: Path) -> None:
+    assert [png_size(path) for path in plot_curves([], tmp_path, "nothing yet")] == [(910, 546)] * 2
+
+
+def test_latency_has_a_line_for_each_kind_and_term_and_no_picture_without_plans(tmp_path: Path) -> None:
+    terms = {"paper": {"T": 9.0, "T_wall": 2.0}, "real": {"T": 7.0, "T_wall": 1.0}}
+    path = plot_latency([{"round": 1, "latency": terms}, {"round": 2, "latency": terms}], tmp_path, "a run")
+    assert path is not None
+    assert png_size(path) == (1040, 624)
+    assert plot_latency([{"round": 1, "latency": {}}], tmp_path, "a run") is None
+    assert plot_latency([], tmp_path, "a run") is None

@@ -1,0 +1,173 @@
+"""What an auditor checks without executing: an honest chain passes, and the first place that does not fit is named."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from chain.audit.inspection import Inspection, checked_block, inspect_chain
+from chain.client.keys import address_of
+from chain.errors import InspectionError, NodeUnreachableError
+from chain.protocol.contract import decode_call
+from chain.wire.blocks import Block
+from tests.chain.network import Network, account, founded_node, genesis, seal
+from tests.chain.small_chain import (
+    NETWORK,
+    NEW_DEVICE,
+    NEW_SERVER,
+    ROUNDS,
+    Shelf,
+    forged,
+    model_of,
+    story,
+)
+
+
+def inspected(blocks: Sequence[Block]) -> Inspection:
+    return inspect_chain(Shelf(blocks))
+
+
+# --- honest chains
+
+
+def test_an_honest_chain_passes_and_is_counted() -> None:
+    found = inspected(story().blocks)
+    assert (found.blocks, found.transactions, found.reverted, found.broken) == (8, 62, 1, 1)
+    assert found.by_kind == {
+        "creation": 1, "register": 1, "found": 1, "plan": 6, "endorse": 3, "vote": 4, "gradient": 15, "close": 5,
+        "iterate": 14, "flag": 3, "chunk": 3, "model": 5,
+    }  # fmt: skip
+    assert sum(found.by_kind.values()) + found.reverted == found.transactions
+    assert found.hashes == [header.hash for header in story().headers]
+
+
+def test_it_keeps_the_registrys_books() -> None:
+    found = inspected(story().blocks)
+    home = address_of(NETWORK.servers[0])
+    joined = {address_of(NEW_DEVICE): home, address_of(NEW_SERVER): address_of(NEW_SERVER)}
+    assert found.members == NETWORK.homes | joined
+    assert found.models == {round_: keccak(model_of(round_)) for round_ in range(ROUNDS)}
+    assert found.excluded_through[story().liar] == 5
+    assert found.sealed == {
+        address_of(NETWORK.devices[0]): 3,
+        address_of(NEW_DEVICE): 1,
+        address_of(NETWORK.devices[1]): 1,
+        address_of(NETWORK.devices[3]): 1,
+    }
+    assert sum(found.led.values()) == ROUNDS
+
+
+def test_payload_bytes_are_those_of_the_payloads() -> None:
+    plans, gradients, iterates = 6 * len(b"plan"), 14 * len(b"gradient"), 13 * len(b"iterate") + len(b"a lie")
+    chunks = len(b"not what the digest says")
+    models = 6 * len(model_of(0))
+    closed = sum(
+        len(decoded["payload"])
+        for block in story().blocks[2:]
+        for transaction in block.transactions
+        if (decoded := decode_call(transaction.data)).name == "close"
+    )
+    assert inspected(story().blocks).payload_bytes == plans + gradients + iterates + chunks + models + closed
+
+
+def test_progress_is_told_after_each_block() -> None:
+    told: list[tuple[int, int]] = []
+    inspect_chain(Shelf(story().blocks), lambda done, total: told.append((done, total)))
+    assert told == [(number, 8) for number in range(1, 9)]
+
+
+def test_a_chain_that_is_not_founded_yet_passes() -> None:
+    assert inspected(story().blocks[:1]).blocks == 1
+
+
+def test_every_prefix_of_a_chain_is_a_chain() -> None:
+    for length in range(1, 9):
+        assert inspected(story().blocks[:length]).blocks == length
+
+
+def test_a_server_that_joins_changes_no_turn_of_the_running_round() -> None:
+    """It would have ranked before the leader, who closes and publishes after the vote."""
+    network = Network()
+    node = founded_node(network)
+    leader = network.leader(node)
+
+    def place(server: LocalAccount) -> bytes:
+        return hashlib.sha256(node.head.hash + address_of(server)).digest()
+
+    candidates = (account(f"newcomer {i}") for i in range(1000))
+    newcomer = next(each for each in candidates if place(each) < place(leader))
+    network.post_plan(node, leader)
+    for server in network.servers:
+        if node.ask("is_excluded", address_of(newcomer)) is False:  # until it is in, for the next round
+            network.post(node, server, "vote", address_of(newcomer), address_of(newcomer))
+    network.post_close(node, leader)
+    network.post_model(node, leader)
+    node.propose(address_of(leader))
+    seal(node, address_of(network.devices[0]))
+    blocks = [block for number in range(3) if (block := node.block(number)) is not None]
+    assert inspect_chain(Shelf(blocks, node.genesis)).members[address_of(newcomer)] == address_of(newcomer)
+
+
+# --- blocks that are not where they belong
+
+
+def _without(number: int) -> tuple[Block, ...]:
+    return story().blocks[:number] + story().blocks[number + 1 :]
+
+
+def _with(number: int, block: Block) -> tuple[Block, ...]:
+    return (*story().blocks[:number], block, *story().blocks[number + 1 :])
+
+
+@pytest.mark.parametrize("number", range(7))
+def test_a_missing_block_is_named(number: int) -> None:
+    with pytest.raises(InspectionError, match=f"^block {number}: found block {number + 1} in its place$"):
+        inspected(_without(number))
+
+
+def test_swapped_blocks_are_named() -> None:
+    blocks = list(story().blocks)
+    blocks[3], blocks[4] = blocks[4], blocks[3]
+    with pytest.raises(InspectionError, match=r"^block 3: found block 4 in its place$"):
+        inspected(blocks)
+
+
+def test_the_genesis_is_a_genesis_once() -> None:
+    with pytest.raises(InspectionError, match=r"^block 3: found block 0 in its place$"):
+        inspected(_with(3, story().blocks[0]))
+
+
+def test_another_genesis_is_named() -> None:
+    with pytest.raises(InspectionError, match=r"^block 0: found genesis 0x[0-9a-f]{64}, expected 0x[0-9a-f]{64}$"):
+        inspect_chain(Shelf(story().blocks, genesis(chain_id=7)))
+
+
+def test_another_head_is_named() -> None:
+    other = forged(story().blocks[7], timestamp=story().headers[7].timestamp + 1).header
+    with pytest.raises(InspectionError, match=f"^block 7: 0x[0-9a-f]{{64}} is not the head 0x{other.hash.hex()}$"):
+        inspect_chain(Shelf(story().blocks, head=other))
+    with pytest.raises(InspectionError, match=r"^block 8: there is no block 8$"):
+        inspect_chain(Shelf(story().blocks, head=replace(other, block_number=8)))
+
+
+def test_a_block_that_changes_between_two_readings_is_named() -> None:
+    found = inspected(story().blocks)
+    assert checked_block(Shelf(story().blocks), 3, found) == story().blocks[3]
+    swapped = _with(3, forged(story().blocks[3], state_root=bytes(32)))
+    with pytest.raises(InspectionError, match=r"^block 3: now 0x[0-9a-f]{64}, 0x[0-9a-f]{64} before$"):
+        checked_block(Shelf(swapped), 3, found)
+    emptied = _with(3, replace(story().blocks[3], transactions=()))
+    with pytest.raises(InspectionError, match=r"^block 3: its transactions are not those the header commits to"):
+        checked_block(Shelf(emptied), 3, found)
+
+
+def test_a_node_that_does_not_answer_is_no_verdict() -> None:
+    class Silent(Shelf):
+        def block(self, number: int) -> Block:
+            raise NodeUnreachableError("no node answers")
+
+    with pytest.raises(NodeUnreachableError):
+        inspect_chain(Silent(story().blocks))

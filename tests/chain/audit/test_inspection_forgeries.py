@@ -1,0 +1,291 @@
+"""Chains of somebody who seals what he likes: headers link, work is done, roots fit, receipts say status 1."""
+
+import contextlib
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from chain.audit.inspection import Inspection, inspect_chain
+from chain.client.keys import address_of
+from chain.errors import InspectionError
+from chain.protocol.contract import GRADIENT, MODEL, RegistryTerms, deployment, encode_call
+from chain.wire.blocks import Block
+from chain.wire.receipts import Log, Receipt
+from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
+from tests.chain.network import account, genesis
+from tests.chain.small_chain import NETWORK, Shelf, forged, model_of, signed, story
+
+FOUNDER, DEVICE, OTHER = NETWORK.founder, NETWORK.devices[0], NETWORK.devices[1]
+STRANGER = account("stranger")
+NO_RANK = "not its turn"
+
+
+def _account(address: bytes) -> LocalAccount:
+    return next(each for each in (*NETWORK.servers, FOUNDER) if address_of(each) == address)
+
+
+def leader() -> LocalAccount:
+    """Who leads round 1."""
+    return _account(story().headers[2].coinbase)
+
+
+def follower() -> LocalAccount:
+    return next(server for server in NETWORK.servers if server is not leader())
+
+
+def plan(round_: int = 1) -> tuple[Any, ...]:
+    return "plan", round_, keccak(b"plan"), 0, b"plan"
+
+
+def close(round_: int = 1) -> tuple[Any, ...]:
+    return "close", round_, keccak(b"close"), 0, b"close"
+
+
+def iterate(step: int = 0) -> tuple[Any, ...]:
+    return "iterate", 1, step, keccak(b"x"), 0, b"x"
+
+
+def model(payload: bytes = b"model", digest: bytes | None = None) -> tuple[Any, ...]:
+    return "model", 1, keccak(payload) if digest is None else digest, 0, payload
+
+
+def gradient(base: bytes | None = None, planned: bytes | None = None, payload: bytes = b"g") -> tuple[Any, ...]:
+    base, planned = base or keccak(model_of(0)), planned or keccak(b"plan")
+    return "gradient", 1, base, planned, 1, 1, keccak(payload), 0, payload
+
+
+def receipts_for(count: int) -> list[Receipt]:
+    return [Receipt(1, 21_000 * (i + 1), ()) for i in range(count)]
+
+
+def block_2(*posts: tuple[Any, ...], receipts: list[Receipt] | None = None, **changes: Any) -> tuple[Block, ...]:
+    """The small chain with another round 1: (sender, name, arguments...) each, all of them accepted."""
+    nonces: Counter[str] = Counter({FOUNDER.address: len(story().blocks[1].transactions)})
+    transactions = []
+    for sender, *call in posts:
+        transactions.append(decode_transaction(signed(sender, nonces[sender.address], *call)))
+        nonces[sender.address] += 1
+    made = forged(story().blocks[2], transactions, receipts or receipts_for(len(posts)), **changes)
+    return (*story().blocks[:2], made)
+
+
+def inspected(blocks: tuple[Block, ...]) -> Inspection:
+    return inspect_chain(Shelf(blocks))
+
+
+def refused(blocks: tuple[Block, ...], message: str) -> None:
+    with pytest.raises(InspectionError, match=f"^{message}"):
+        inspected(blocks)
+
+
+def at(index: int) -> str:
+    return rf"block 2: transaction {index} \(0x[0-9a-f]{{64}}\): "
+
+
+def test_what_breaks_no_rule_passes() -> None:
+    posts = [(leader(), *plan()), (DEVICE, *gradient()), (leader(), *close()), (leader(), *iterate())]
+    found = inspected(block_2(*posts, (leader(), *model())))
+    assert found.models[1] == keccak(b"model")
+    assert inspected(block_2()).models == {0: keccak(model_of(0))}, "a round may be empty"
+
+
+# --- headers
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parent_hash": bytes(32)}, "block 2 names parent 0x0{64}"),
+        ({"timestamp": 1}, "block 2 is of 1, before its parent"),
+        ({"difficulty": 3}, "block 2 has difficulty 3, expected 1"),
+        ({"gas_limit": 10**7}, "block 2 has gas limit"),
+        ({"bloom": 1}, "its receipts are not those the header commits to"),
+        ({"gas_used": 1}, "its receipts are not those the header commits to"),
+        ({"receipt_root": bytes(32)}, "its receipts are not those the header commits to"),
+        ({"transaction_root": bytes(32)}, "its transactions are not those the header commits to"),
+        ({"extra_data": b""}, "sealed by 0x, expected a registered device"),
+        ({"extra_data": address_of(STRANGER)}, "sealed by 0x[0-9a-f]{40}, expected a registered device"),
+        ({"extra_data": address_of(NETWORK.servers[0])}, "sealed by 0x[0-9a-f]{40}, expected a registered device"),
+        ({"coinbase": address_of(DEVICE)}, rf"led by 0x[0-9a-f]{{40}} \(rank None\) 0 s after the parent: {NO_RANK}"),
+        ({"coinbase": address_of(STRANGER)}, rf"led by 0x[0-9a-f]{{40}} \(rank None\) .*{NO_RANK}"),
+    ],
+)
+def test_a_header_against_the_rules_is_named(changes: dict[str, Any], message: str) -> None:
+    refused(block_2(**changes), f"block 2: {message}")
+
+
+def test_a_header_without_work_is_named() -> None:
+    rules = genesis(difficulty=2**40)
+    first = Block(rules.header, (), (), 0)
+    lazy = replace(story().headers[1], parent_hash=rules.header.hash, difficulty=2**40)
+    with pytest.raises(InspectionError, match=r"^block 1: found seal 0x[0-9a-f]{64} of nonce"):
+        inspect_chain(Shelf((first, replace(story().blocks[1], header=lazy)), rules))
+
+
+def test_a_builder_before_its_turn_is_named() -> None:
+    early = rf"block 2: led by 0x[0-9a-f]{{40}} \(rank [12]\) 59 s after the parent: {NO_RANK}"
+    time = story().headers[1].timestamp
+    refused(block_2(coinbase=address_of(follower()), timestamp=time + 59), early)
+    inspected(block_2(coinbase=address_of(follower()), timestamp=time + 120))
+
+
+def test_more_receipts_than_transactions_are_named() -> None:
+    refused(block_2((leader(), *plan()), receipts=receipts_for(2)), "block 2: 1 transactions have 2 receipts")
+
+
+def test_transactions_in_the_genesis_are_named() -> None:
+    block = replace(story().blocks[0], transactions=story().blocks[1].transactions[:1])
+    refused((block,), "block 0: its transactions are not those the header commits to")
+    refused((replace(block, transactions=(), receipts=tuple(receipts_for(1))),), "block 0: its receipts are not those")
+
+
+# --- posts
+
+
+def test_a_transaction_of_another_network_is_named() -> None:
+    raw = signed(leader(), 1, *plan(), chain_id=1)
+    blocks = block_2((leader(), *plan()))
+    made = forged(blocks[2], [*blocks[2].transactions, decode_transaction(raw)], receipts_for(2))
+    refused((*blocks[:2], made), at(1) + "found chain id 1, expected 4242")
+
+
+def test_a_signature_of_nobody_is_named() -> None:
+    blocks = block_2((leader(), *plan()))
+    broken = replace(blocks[2].transactions[0], s=0)
+    refused((*blocks[:2], forged(blocks[2], [broken])), at(0) + "the signature's numbers are out of range")
+
+
+def test_a_gap_in_a_senders_nonces_is_named() -> None:
+    raw = signed(leader(), 1, *plan())
+    made = forged(story().blocks[2], [decode_transaction(raw)], receipts_for(1))
+    refused((*story().blocks[:2], made), at(0) + "found nonce 1, expected 0")
+
+
+def test_transactions_out_of_order_are_named() -> None:
+    refused(
+        block_2((leader(), *plan()), (leader(), *close()), (DEVICE, *gradient())),
+        r"block 2: transaction 2 \(train, step 0, 0x[0-9a-f]{40}\) stands after",
+    )
+
+
+def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
+    """What a sealer can make up, and at which transaction it is found out."""
+    one, other = leader(), follower()
+    planned, closed = [(one, *plan())], [(one, *plan()), (one, *close())]
+    flag = ("flag", 1, address_of(other), 0, bytes(32), bytes(32), b"")
+    return {
+        "a plan by a device": ([(DEVICE, *plan())], at(0) + "plan by the device 0x"),
+        "a plan by a stranger": ([(STRANGER, *plan())], at(0) + "plan by 0x[0-9a-f]{40}, who is not registered"),
+        "a plan by a follower": ([(other, *plan())], at(0) + f"led by 0x.*{NO_RANK}"),
+        "a flag by a device": ([(DEVICE, *flag)], at(0) + "flag by the device"),
+        "a vote by a device": ([(DEVICE, "vote", bytes(20), bytes(20))], at(0) + "vote by the device"),
+        "an endorsement by a device": ([(DEVICE, "endorse", 1, bytes(32))], at(0) + "endorse by the device"),
+        "a late registration": ([(FOUNDER, "register", [], [])], at(0) + "register by 0x"),
+        "a second founding": ([(FOUNDER, "found", b"", keccak(b""), 0, b"")], at(0) + "found by 0x"),
+        "another round": ([(one, *plan(2))], at(0) + "plan of round 2 in block 2"),
+        "a gradient without a plan": ([(DEVICE, *gradient())], at(0) + "gradient before the plan of its round"),
+        "another base": ([*planned, (DEVICE, *gradient(base=bytes(32)))], at(1) + "a gradient for another base model"),
+        "another plan": ([*planned, (DEVICE, *gradient(planned=bytes(32)))], at(1) + "a gradient for another plan"),
+        "two plans": ([*planned, (one, *plan())], at(1) + "a second plan"),
+        "two gradients": ([*planned, (DEVICE, *gradient()), (DEVICE, *gradient())], at(2) + "a second gradient"),
+        "a close without a plan": ([(one, *close())], at(0) + "close before the plan"),
+        "an iterate before the close": ([*planned, (one, *iterate())], at(1) + "iterate before the close"),
+        "two iterates": ([*closed, (one, *iterate()), (one, *iterate())], at(3) + "a second iterate"),
+        "a model before the close": ([*planned, (one, *model())], at(1) + "model before the close"),
+        "two models": ([*closed, (one, *model()), (one, *model())], at(3) + "a second model"),
+        "a follower's model": ([*closed, (other, *model())], at(2) + f"led by 0x.*{NO_RANK}"),
+        "a wrong digest": ([*closed, (one, *model(digest=bytes(32)))], at(2) + "the payload of model does not have"),
+        "a model in missing chunks": (
+            [*closed, (one, "chunk", 1, MODEL, 0, b"part"), (one, "model", 1, keccak(b"whole"), 1, b"")],
+            at(3) + "the payload of model does not have the digest it names",
+        ),
+    }
+
+
+@pytest.mark.parametrize("case", list(_cases()))
+def test_a_made_up_post_is_named(case: str) -> None:
+    posts, message = _cases()[case]
+    refused(block_2(*posts), message)
+
+
+def test_a_device_that_lies_about_its_chunks_spoils_only_its_own_post() -> None:
+    chunk = (DEVICE, "chunk", 1, GRADIENT, 0, b"part")
+    lie = (DEVICE, "gradient", 1, keccak(model_of(0)), keccak(b"plan"), 1, 1, keccak(b"whole"), 1, b"")
+    assert inspected(block_2((leader(), *plan()), chunk, lie)).broken == 1
+
+
+def test_an_excluded_server_that_goes_on_is_named() -> None:
+    liar = _account(story().liar)
+    nonce = sum(t.sender == story().liar for block in story().blocks[:5] for t in block.transactions)
+    raw = signed(liar, nonce, "endorse", 4, bytes(32))
+    made = forged(story().blocks[5], [decode_transaction(raw)], receipts_for(1))
+    with pytest.raises(InspectionError, match=r"^block 5: transaction 0 \(0x[0-9a-f]{64}\): endorse by .* is excluded"):
+        inspected((*story().blocks[:5], made))
+
+
+def test_a_log_of_another_contract_is_named() -> None:
+    log = Log(b"\1" * 20, (bytes(32),), b"")
+    refused(
+        block_2((leader(), *plan()), receipts=[Receipt(1, 21_000, (log,))]),
+        at(0) + "a log that is no event of the registry",
+    )
+
+
+# --- the founding
+
+
+def _founding(creation: bytes, keep: int = 99, **changes: Any) -> tuple[Block, ...]:
+    """The small chain with another founding block."""
+    block, envelope = story().blocks[1], Envelope(genesis().chain_id, 0, 20_000_000, b"")
+    created = decode_transaction(sign_transaction(FOUNDER, envelope, creation))
+    transactions = [created, *block.transactions[1:]][:keep]
+    return story().blocks[0], forged(block, transactions, block.receipts[:keep], **changes)
+
+
+def test_another_contract_in_the_registrys_place_is_named() -> None:
+    code = deployment(NETWORK.payload_bytes, NETWORK.terms)
+    inspected(_founding(code))
+    place = r"block 1: transaction 0 \(0x[0-9a-f]{64}\): the registry is none of this version's"
+    refused(_founding(code[:100] + b"\0" + code[101:]), place)
+    refused(_founding(b""), place)
+    refused(_founding(b"\0" + code), place)
+
+
+def _who_may_build(terms: RegistryTerms, waited_s: int) -> int:
+    """How many of the three servers may build block 2 so long after the founding."""
+    founded = _founding(deployment(NETWORK.payload_bytes, terms))
+    time, count = founded[1].header.timestamp + waited_s, 0
+    for server in NETWORK.servers:
+        changes = {"parent_hash": founded[1].header.hash, "coinbase": address_of(server), "timestamp": time}
+        with contextlib.suppress(InspectionError):
+            count += inspected((*founded, forged(story().blocks[2], (), (), **changes))).blocks == 3
+    return count
+
+
+def test_the_registrys_terms_are_those_of_its_creation() -> None:
+    assert [_who_may_build(RegistryTerms(turn_s=60), waited_s) for waited_s in (0, 59, 60, 119, 120)] == [1, 1, 2, 2, 3]
+    assert [_who_may_build(RegistryTerms(turn_s=1), waited_s) for waited_s in (0, 1, 2)] == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "message"),
+    [
+        (lambda code: _founding(code, keep=2), "block 1: the founding block does not found the network"),
+        (lambda code: _founding(code, keep=0), "block 1: the founding block does not found the network"),
+        (lambda code: _founding(code, coinbase=address_of(DEVICE)), "block 1: the founding block is not the founder's"),
+        (lambda code: _founding(code, extra_data=address_of(DEVICE)), "block 1: the founding block is not the founder"),
+    ],
+)
+def test_a_founding_block_that_founds_nothing_is_named(blocks: Any, message: str) -> None:
+    refused(blocks(deployment(NETWORK.payload_bytes, NETWORK.terms)), message)
+
+
+def test_somebody_elses_post_in_the_founding_block_is_named() -> None:
+    block = story().blocks[1]
+    raw = sign_transaction(STRANGER, Envelope(4242, 0, 10**6, genesis().registry), encode_call("register", [], []))
+    made = forged(block, [decode_transaction(raw)], receipts_for(1))
+    refused((story().blocks[0], made), r"block 1: transaction 0 \(0x[0-9a-f]{64}\): register by 0x")

@@ -1,0 +1,287 @@
+"""web3 behind one door: what a node refuses keeps its class, what is no answer is said so, nothing else leaks."""
+
+import http.server
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import eth_abi
+import pytest
+from eth_hash.auto import keccak
+from web3 import Web3
+from web3.exceptions import TimeExhausted
+
+from chain.client.connection import Connection, await_receipt, deploy, read_bytes, request, translated, web3_over_http
+from chain.client.keys import address_of
+from chain.errors import (
+    ChainError,
+    DeadlineError,
+    NodeUnreachableError,
+    NonceError,
+    NotRegistryCallError,
+    RevertedError,
+    RpcError,
+    UnregisteredSenderError,
+)
+from chain.node.node import Node
+from chain.protocol.contract import RegistryTerms, deployment, encode_call, functions
+from chain.rpc.in_process import web3_in_process
+from chain.rpc.server import RpcServer, ServerParams
+from chain.wire.transactions import decode_transaction
+from tests.chain.answers import saying
+from tests.chain.network import Clock, Network, account, founded_node, genesis
+
+NETWORK = Network()
+WAYS = ("in-process", "http")
+
+
+@pytest.fixture(params=WAYS)
+def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
+    node = founded_node(NETWORK)
+    if request.param == "http":
+        with RpcServer(node, ServerParams(port=0)) as url:
+            yield Connection(web3_over_http(url), node.genesis.registry)
+    else:
+        yield Connection(web3_in_process(node), node.genesis.registry)
+    node.close()
+
+
+def _plan(payload: bytes = b"plan", round_: int = 1) -> bytes:
+    return encode_call("plan", round_, keccak(payload), 0, payload)
+
+
+# --- our own node
+
+
+def test_it_knows_the_registrys_settings(connection: Connection) -> None:
+    assert (connection.chain_id, connection.is_embedded, connection.visible) == (4242, True, "pending")
+    assert (connection.term_cap, connection.turn_s, connection.payload_bytes) == (3, 60, 131_072)
+    assert connection.code()
+    assert connection.head() == 1
+    assert connection.block_hash(0) == genesis().header.hash
+
+
+def test_a_post_is_visible_at_once_and_found_by_its_hash(connection: Connection) -> None:
+    leader = next(s for s in NETWORK.servers if connection.ask("rank", address_of(s)) == 0)
+    sent = connection.send(leader, _plan(), 3_000_000, None)
+    assert connection.ask("plan_digest") == keccak(b"plan")
+    assert connection.ask("plan_digest", block=1) == bytes(32), "not in the block before"
+    assert bytes(connection.transaction(sent)["input"]) == _plan()
+    assert [bytes(log["transactionHash"]) for log in connection.logs([], "pending", "pending")] == [sent]
+    assert connection.transaction(b"\1" * 32) is None
+
+
+def test_a_refusal_keeps_its_class_and_a_revert_its_reason(connection: Connection) -> None:
+    leader = next(s for s in NETWORK.servers if connection.ask("rank", address_of(s)) == 0)
+    with pytest.raises(RevertedError, match=r"^wrong round$"):
+        connection.send(leader, _plan(round_=9), 3_000_000, None)
+    with pytest.raises(NotRegistryCallError, match="found selector 0x01020304"):
+        connection.send(leader, b"\1\2\3\4", 3_000_000, None)
+    with pytest.raises(UnregisteredSenderError):
+        connection.send(account("stranger"), _plan(), 3_000_000, None)
+    with pytest.raises(RpcError, match="no method"):
+        connection.request("bfl_unknown")
+    with pytest.raises(RpcError, match=r"expected a quantity"):
+        connection.request("bfl_getRawHeader", "seven")
+
+
+def test_a_view_that_reverts_raises_its_reason(connection: Connection) -> None:
+    call: Any = {"to": Web3.to_checksum_address(connection.registry), "data": _plan()}
+    with pytest.raises(RevertedError, match=r"^not registered$"), translated():
+        connection.web3.eth.call(call, "pending")
+
+
+def test_a_registry_is_created_where_its_creators_nonce_says() -> None:
+    node = Node.in_memory(genesis(), now=Clock())
+    web3, creation = web3_in_process(node), deployment(4096, RegistryTerms())
+    assert deploy(web3, NETWORK.founder, creation, 10_000_000, True, 1) == node.genesis.registry
+    with pytest.raises(NotRegistryCallError, match="only the founder creates, once"):
+        deploy(web3, NETWORK.founder, creation, 10_000_000, True, 1)
+
+
+# --- what is no answer
+
+
+@contextmanager
+def answering(status: int, body: bytes) -> Iterator[str]:
+    """A web server that says the same to everybody."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Silence."""
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def _result(content: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","id":0,"result":' + content + b"}"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"<html>", "the answer is no JSON-RPC"),
+        (b"", "the answer is no JSON-RPC"),
+        (b"\xff\xfe", "the answer is no JSON-RPC"),
+        (b"[]", "the answer is no JSON-RPC"),
+        (b"null", "the answer is no JSON-RPC"),
+        (b"{}", "the answer is no JSON-RPC"),
+        (b"[" * 100_000, "the answer is no JSON-RPC: RecursionError"),
+        (b'{"jsonrpc":"2.0","id":0,"error":"boo"}', "the answer is no JSON-RPC"),
+        (_result(b'"zz"'), "the answer is no JSON-RPC: ValueError"),
+        (_result(b"null"), "the answer is no JSON-RPC: TypeError"),
+        (_result(b"[]"), "the answer is no JSON-RPC: TypeError"),
+        (_result(b'{"a":1}'), "the answer is no JSON-RPC: TypeError"),
+    ],
+)
+def test_an_answer_of_something_else_is_no_node(body: bytes, message: str) -> None:
+    with answering(200, body) as url, pytest.raises(NodeUnreachableError, match=message):
+        Connection(web3_over_http(url), b"\1" * 20)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "message"),
+    [
+        (401, b'{"error":{"message":"found no valid token"}}', r"refuses \(HTTP 401\): found no valid token"),
+        (404, b"<html>", r"refuses \(HTTP 404\): Not Found"),
+        (429, b'{"error":"slow down"}', r"refuses \(HTTP 429\): Too Many Requests"),
+        (500, b"", r"refuses \(HTTP 500\): Internal Server Error"),
+    ],
+)
+def test_a_server_that_refuses_is_quoted(status: int, body: bytes, message: str) -> None:
+    with answering(status, body) as url, pytest.raises(NodeUnreachableError, match=message):
+        request(web3_over_http(url), "bfl_genesis")
+
+
+def test_nobody_at_the_address_is_said_so() -> None:
+    with pytest.raises(
+        NodeUnreachableError, match=r"no node answers at .* \(.*\); start the node, or correct the address"
+    ):
+        Connection(web3_over_http("http://127.0.0.1:9"), b"\1" * 20)
+    with pytest.raises(NodeUnreachableError, match="no node answers"):
+        request(web3_over_http("no address"), "bfl_genesis")
+
+
+def test_a_node_that_takes_too_long_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(NodeUnreachableError, match="timed out"):
+            request(web3_over_http(url, timeout_s=0.2), "bfl_genesis")
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        ({"code": -32000, "message": "m", "data": {"error": "NonceError", "message": "why"}}, NonceError, "^why$"),
+        ({"code": -32000, "message": "m", "data": {"error": "NonceError"}}, NonceError, "^m$"),
+        ({"code": -32000, "message": "m", "data": {"error": "SystemExit"}}, RpcError, "^m$"),
+        ({"code": -32000, "message": "m", "data": {"error": ["list"]}}, RpcError, "^m$"),
+        ({"code": -32000, "message": "m", "data": "text"}, RpcError, "^m$"),
+        ({"code": 3, "message": "execution reverted: why"}, RevertedError, "^why$"),
+        ({"code": -32601, "message": "no method"}, RpcError, "^no method$"),
+    ],
+)
+def test_an_error_answer_raises_what_it_names(error: Any, kind: type[ChainError], message: str) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 0, "error": error}).encode()
+    with answering(200, body) as url, pytest.raises(kind, match=message) as raised:
+        request(web3_over_http(url), "bfl_genesis")
+    assert type(raised.value) is kind
+
+
+@pytest.mark.parametrize("found", [None, 5, [], {}, "zz", "0xz", "0x1", b"\1"])
+def test_only_hexadecimal_text_is_bytes(found: Any) -> None:
+    with pytest.raises(NodeUnreachableError, match="where the node should answer with bytes"):
+        read_bytes(found)
+    assert read_bytes("0x00ff") == read_bytes("00ff") == b"\x00\xff"
+
+
+# --- a network that mines
+
+
+def _external(**answers: Any) -> Connection:
+    """A connection to a network that is not ours, whose registry is sealed by calls."""
+    settings = eth_abi.encode(functions()["settings"].outputs, (b"\1" * 20, True, 3, 60, 3, 10, 64, 131_072))
+    said = {
+        "eth_chainId": "0x1",
+        "eth_getCode": "0x01",
+        "eth_call": "0x" + settings.hex(),
+        "eth_getTransactionCount": "0x5",
+        "eth_maxPriorityFeePerGas": "0x2",
+        "eth_getBlockByNumber": {"baseFeePerGas": "0xa", "number": "0x1"},
+        "eth_sendRawTransaction": "0x" + "11" * 32,
+    }
+    return Connection(saying(**(said | answers)), b"\2" * 20)
+
+
+def _receipt(status: int) -> dict[str, Any]:
+    return {"status": hex(status), "blockNumber": "0x7", "transactionHash": "0x" + "11" * 32}
+
+
+def test_on_another_network_a_post_pays_and_waits_until_it_is_mined() -> None:
+    sent: list[bytes] = []
+    asked: list[str] = []
+
+    def take(raw: str) -> str:
+        sent.append(bytes.fromhex(raw[2:]))
+        return "0x" + "11" * 32
+
+    def mine(transaction_hash: str) -> Any:
+        asked.append(transaction_hash)
+        return _receipt(1) if len(asked) == 3 else None
+
+    connection = _external(eth_sendRawTransaction=take, eth_getTransactionReceipt=mine)
+    assert (connection.is_embedded, connection.visible, connection.seal_difficulty) == (False, "latest", 64)
+    assert connection.send(NETWORK.founder, b"data", 100_000, 5.0) == b"\x11" * 32
+    transaction = decode_transaction(sent[0])
+    assert (transaction.nonce, transaction.max_fee, transaction.max_priority_fee) == (5, 2 * 10 + 2, 2)
+    assert len(asked) == 3
+
+
+def test_without_a_deadline_nobody_waits() -> None:
+    assert _external().send(NETWORK.founder, b"data", 100_000, None) == b"\x11" * 32
+
+
+def test_a_post_that_is_not_mined_in_time_is_said_so() -> None:
+    connection = _external(eth_getTransactionReceipt=None)
+    with pytest.raises(DeadlineError, match=r"0x1111.* was not mined within 0.1 s"):
+        connection.send(NETWORK.founder, b"data", 100_000, 0.1)
+    with pytest.raises(DeadlineError), translated():
+        raise TimeExhausted("too late")
+
+
+def test_a_post_that_was_mined_and_failed_says_why() -> None:
+    """The reason is asked for once more, by a call."""
+    connection = _external(eth_getTransactionReceipt=_receipt(0))
+    with pytest.raises(RevertedError, match="was its gas enough"):
+        connection.send(NETWORK.founder, b"data", 100_000, 5.0)
+    reverting = founded_node(NETWORK)
+    reason = Connection(web3_in_process(reverting), reverting.genesis.registry)
+    assert reason._reason(NETWORK.founder, _plan(), 1) == "not founded yet"
+    assert reason._reason(NETWORK.founder, _plan(), 99) == "the reason is no longer known"
+
+
+def test_a_registry_that_is_not_created_is_said_so() -> None:
+    web3 = _external(eth_getTransactionReceipt=_receipt(0)).web3
+    with pytest.raises(RevertedError, match="the registry was not created; is the network's gas limit high enough"):
+        deploy(web3, NETWORK.founder, b"code", 10_000, False, 5.0)
+
+
+def test_a_receipt_is_asked_for_until_it_is_there() -> None:
+    answers = iter([None, None, _receipt(1)])
+    web3 = saying(eth_chainId="0x1", eth_getTransactionReceipt=lambda _: next(answers))
+    assert await_receipt(web3, b"\x11" * 32, 5.0)["status"] == 1

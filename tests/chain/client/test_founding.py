@@ -1,0 +1,155 @@
+"""Founding a network (P2) through web3: everything an auditor needs is in block 1, or nothing is founded."""
+
+import pytest
+from eth_hash.auto import keccak
+
+from chain.client.connection import Connection
+from chain.client.founding import Charter, found_network
+from chain.client.keys import address_of
+from chain.client.ledger import Ledger
+from chain.errors import ContractError, NotRegistryCallError, RevertedError, RpcError
+from chain.node.node import Node
+from chain.protocol.consensus import read_post
+from chain.protocol.contract import CHUNK_BYTES, RegistryTerms, size_class
+from chain.protocol.genesis import block_gas
+from chain.rpc.in_process import web3_in_process
+from chain.wire.seal import is_sealed
+from tests.chain.network import Clock, Network, account, genesis
+
+NETWORK = Network()
+PARAMETERS = b'{"eta":0.1,"scheme":"bfl"}'
+MODEL = b"model 0"
+
+
+def charter(homes: dict[bytes, bytes] | None = None, model: bytes = MODEL, parameters: bytes = PARAMETERS) -> Charter:
+    return Charter(NETWORK.homes if homes is None else homes, parameters, model, NETWORK.payload_bytes, NETWORK.terms)
+
+
+def empty_node(**changes: object) -> Node:
+    return Node.in_memory(genesis(**changes), now=Clock())
+
+
+def founded(node: Node, wanted: Charter) -> Ledger:
+    return Ledger(found_network(web3_in_process(node), NETWORK.founder, wanted))
+
+
+def test_the_founding_block_says_it_all() -> None:
+    node = empty_node()
+    ledger = founded(node, charter())
+    assert node.head.block_number == 1
+    assert ledger.participants() == NETWORK.homes
+    assert ledger.parameters() == PARAMETERS
+    model = ledger.model(0)
+    assert model is not None
+    assert (model.payload, model.digest, model.sender) == (MODEL, keccak(MODEL), address_of(NETWORK.founder))
+    assert (ledger.round(), ledger.model_digest()) == (1, keccak(MODEL))
+
+
+def test_the_founder_creates_registers_founds_and_seals_it_alone() -> None:
+    node = empty_node()
+    founded(node, charter())
+    block = node.block(1)
+    assert block is not None
+    posts = [read_post(transaction, node.genesis) for transaction in block.transactions]
+    assert [post.call.name if post.call else "creation" for post in posts] == ["creation", "register", "found"]
+    assert {post.sender for post in posts} == {address_of(NETWORK.founder)} == {block.header.coinbase}
+    assert block.header.winner is None
+    assert node.pending() == ()
+
+
+def test_the_founding_is_sealed_by_work() -> None:
+    node = empty_node(difficulty=500)
+    founded(node, charter())
+    assert is_sealed(node.head.mining_hash, node.head.nonce, 500)
+
+
+def test_the_registry_is_deployed_with_the_charters_terms_where_the_genesis_says() -> None:
+    node, terms = empty_node(), RegistryTerms(term_cap=2, turn_s=7, flag_window=4, exclusion_rounds=5)
+    connection = found_network(
+        web3_in_process(node), NETWORK.founder, Charter(NETWORK.homes, PARAMETERS, MODEL, 200_000, terms)
+    )
+    assert connection.registry == node.genesis.registry
+    assert (connection.term_cap, connection.turn_s, connection.payload_bytes) == (2, 7, size_class(200_000))
+    settings = connection.ask("settings")
+    assert settings[1:] == (False, 2, 7, 4, 5, 1, size_class(200_000))
+    assert settings[0].lower() == node.genesis.founder
+
+
+def test_servers_are_registered_before_their_devices_however_they_are_listed() -> None:
+    homes = dict(sorted(NETWORK.homes.items(), key=lambda item: item[0] == item[1]))
+    first = next(iter(homes))
+    assert homes[first] != first, "a device comes first"
+    assert founded(empty_node(), charter(homes)).participants() == NETWORK.homes
+
+
+def test_many_participants_are_registered_in_batches() -> None:
+    servers = {address_of(account(f"s{i}")): address_of(account(f"s{i}")) for i in range(5)}
+    devices = {i.to_bytes(20, "big"): list(servers)[i % 5] for i in range(1, 141)}
+    node = empty_node(gas_limit=block_gas(300, 4096, size_class(4096)))
+    assert founded(node, charter(servers | devices)).participants() == servers | devices
+    block = node.block(1)
+    assert block is not None
+    assert len(block.transactions) == 5, "creation, 64 + 64 + 17, found"
+
+
+@pytest.mark.parametrize("size", [131_072, 131_073, 2 * CHUNK_BYTES, 2 * CHUNK_BYTES + 1])
+def test_a_model_beyond_the_registrys_frame_travels_in_chunks(size: int) -> None:
+    model = bytes(i % 251 for i in range(size))
+    node = empty_node()
+    found = founded(node, charter(model=model)).model(0)
+    assert found is not None
+    assert (found.payload, found.is_intact) == (model, True)
+    assert found.arguments["chunks"] == (0 if size <= 131_072 else -(-size // CHUNK_BYTES))
+
+
+# --- refusals
+
+
+def test_only_the_founder_of_the_genesis_founds() -> None:
+    with pytest.raises(NotRegistryCallError, match="only the founder creates"):
+        found_network(web3_in_process(empty_node()), account("somebody"), charter())
+
+
+def test_a_network_is_founded_once() -> None:
+    node = empty_node()
+    founded(node, charter())
+    with pytest.raises(NotRegistryCallError, match="only the founder creates, once"):
+        founded(node, charter())
+    assert node.head.block_number == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "reason"),
+    [
+        (charter(homes={}), "no edge server is registered"),
+        (charter(homes={b"\1" * 20: b"\2" * 20}), "the home is no edge server"),
+        (charter(homes={bytes(20): bytes(20)}), "no address"),
+    ],
+)
+def test_what_the_registry_refuses_is_not_founded(wanted: Charter, reason: str) -> None:
+    node = empty_node()
+    with pytest.raises(RevertedError, match=f"^{reason}$"):
+        founded(node, wanted)
+    assert node.head.block_number == 0
+
+
+def test_parameters_beyond_the_registrys_frame_are_refused() -> None:
+    node = empty_node()
+    founded(empty_node(), charter(parameters=b" " * 262_144))
+    with pytest.raises(RevertedError):
+        founded(node, charter(parameters=b" " * 262_145))
+    assert node.head.block_number == 0
+
+
+def test_a_payload_that_no_registry_takes_is_refused_before_anything_is_posted() -> None:
+    node = empty_node()
+    wanted = Charter(NETWORK.homes, PARAMETERS, MODEL, 5 << 20, NETWORK.terms)
+    with pytest.raises(ContractError, match="a payload of 5242880 bytes; the largest registry takes 4194304"):
+        founded(node, wanted)
+    assert node.pending() == ()
+
+
+def test_before_the_founding_there_is_nothing_to_connect_to() -> None:
+    node = empty_node()
+    with pytest.raises(RpcError, match="is the network founded"):
+        Connection(web3_in_process(node), node.genesis.registry)

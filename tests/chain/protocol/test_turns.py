@@ -1,0 +1,201 @@
+"""Whose turn it is, three times over: from headers, in the contract, and in the edge servers."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from eth_hash.auto import keccak
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chain.client.keys import address_of
+from chain.protocol.contract import ITERATE
+from chain.protocol.ranking import ranked_servers
+from chain.protocol.turns import Membership, rank_of, spent_leader
+from chain.wire.headers import Header
+from edge_servers.founding.standing import Reign
+from edge_servers.ledger.ranking import ranked_leaders
+from tests.chain.network import START, TERMS, BareRegistry, Clock, Network, account, founded_node, genesis, seal
+
+A, B, C, D = (bytes([i]) * 20 for i in (0xA, 0xB, 0xC, 0xD))
+DEVICE, OTHER_DEVICE, STRANGER, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
+HASH = keccak(b"parent")
+NEVER = 2**256 - 1
+
+
+def by_hash(servers: Sequence[bytes], parent_hash: bytes = HASH) -> list[bytes]:
+    return sorted(servers, key=lambda server: hashlib.sha256(parent_hash + server).hexdigest())
+
+
+def headers(*blocks: tuple[bytes, bytes], founder: bytes = A) -> list[Header]:
+    """Genesis, the founding block, and a block for each (leader, winner)."""
+    chain = [genesis().header]
+    for coinbase, winner in ((founder, b""), *blocks):
+        parent = chain[-1]
+        number = parent.block_number + 1
+        chain.append(
+            replace(parent, parent_hash=parent.hash, coinbase=coinbase, extra_data=winner, block_number=number)
+        )
+    return chain
+
+
+def membership(homes: dict[bytes, bytes] | None = None, term_cap: int = 3) -> Membership:
+    return Membership(homes or {A: A, B: B, C: C, DEVICE: A, OTHER_DEVICE: B}, term_cap, turn_s=60)
+
+
+# --- by hand
+
+
+def test_servers_are_those_at_home_with_themselves() -> None:
+    members = membership({C: C, DEVICE: C, A: A})
+    assert members.servers == (A, C)
+    assert [members.is_device(who) for who in (A, C, DEVICE, STRANGER)] == [False, False, True, False]
+
+
+def test_without_a_winner_the_hash_decides() -> None:
+    assert ranked_servers([A, B, C], None, HASH, None) == by_hash([A, B, C])
+    assert ranked_servers([C, B, A], None, HASH, None) == by_hash([A, B, C])
+    orders = {tuple(ranked_servers([A, B, C], None, bytes([i]) * 32, None)) for i in range(40)}
+    assert len(orders) == 6
+
+
+@pytest.mark.parametrize("first", [A, B, C])
+def test_the_winners_home_comes_first_and_the_others_by_hash(first: bytes) -> None:
+    others = [server for server in by_hash([A, B, C]) if server != first]
+    assert ranked_servers([A, B, C], first, HASH, None) == [first, *others]
+
+
+@pytest.mark.parametrize("spent", [A, B, C])
+def test_a_spent_leader_comes_last_even_if_its_device_won(spent: bytes) -> None:
+    others = [server for server in by_hash([A, B, C]) if server != spent]
+    assert ranked_servers([A, B, C], spent, HASH, spent) == [*others, spent]
+    assert ranked_servers([A, B, C], None, HASH, spent) == [*others, spent]
+
+
+def test_who_is_not_among_the_servers_is_not_ranked() -> None:
+    assert ranked_servers([A, B], C, HASH, D) == by_hash([A, B])
+    assert ranked_servers([A], A, HASH, A) == [A]
+    assert ranked_servers([], A, HASH, A) == []
+
+
+def test_a_leader_is_spent_after_as_many_rounds_in_a_row_as_the_cap() -> None:
+    assert spent_leader(headers(), 1) is None
+    assert spent_leader(headers((A, DEVICE)), 1) == A
+    assert spent_leader(headers((A, DEVICE), (A, DEVICE)), 3) is None
+    assert spent_leader(headers((A, DEVICE), (A, DEVICE), (A, DEVICE)), 3) == A
+    assert spent_leader(headers((B, DEVICE), (A, DEVICE), (A, DEVICE)), 3) is None
+    assert spent_leader(headers((A, DEVICE), (A, DEVICE), (A, DEVICE), (B, DEVICE)), 3) is None
+    assert spent_leader(headers(*[(A, DEVICE)] * 5), 3) == A
+
+
+def test_founding_a_network_is_no_term() -> None:
+    """The founder may be a server as well."""
+    assert spent_leader(headers((A, DEVICE), (A, DEVICE), founder=A), 3) is None
+    registry = BareRegistry(TERMS)
+    registry.found({A: A, B: B})
+    registry.begin(NOBODY, A, HASH, START)
+    assert (registry.ask("reign_leader"), registry.ask("reign_terms")) == ("0x" + NOBODY.hex(), 0)
+
+
+def test_headers_before_the_term_cap_do_not_matter() -> None:
+    chain = headers((B, DEVICE), (C, DEVICE), (A, DEVICE), (A, DEVICE), (A, OTHER_DEVICE))
+    members = membership()
+    for server in (A, B, C):
+        assert rank_of(server, chain, members) == rank_of(server, chain[-3:], members)
+    assert [rank_of(server, chain, members) for server in (B, C, A)] == [0, 1, 2]
+
+
+def test_only_servers_that_are_not_excluded_have_a_rank() -> None:
+    chain, members = headers((B, DEVICE)), membership()
+    assert rank_of(A, chain, members) == 0
+    assert rank_of(DEVICE, chain, members) is None
+    assert rank_of(STRANGER, chain, members) is None
+    assert rank_of(A, chain, members, {A}) is None
+    assert {rank_of(B, chain, members, {A}), rank_of(C, chain, members, {A})} == {0, 1}
+    assert rank_of(C, chain, members, {A, B}) == 0
+
+
+@pytest.mark.parametrize("winner", [STRANGER, C, b""])
+def test_a_winner_that_is_no_device_makes_nobody_first(winner: bytes) -> None:
+    chain = headers((B, winner))
+    ranked = sorted((A, B, C), key=lambda server: rank_of(server, chain, membership()) or 0)
+    assert ranked == by_hash([A, B, C], chain[-1].hash)
+
+
+# --- against the contract and the edge servers
+
+
+# None of the devices below, which are one byte twenty times.
+SERVERS = st.binary(min_size=20, max_size=20).filter(lambda address: len(set(address)) > 1)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), st.integers(1, 6), st.integers(1, 4), st.booleans())
+def test_headers_contract_and_edge_servers_rank_alike(
+    data: st.DataObject, count: int, term_cap: int, some_are_excluded: bool
+) -> None:
+    servers = data.draw(st.lists(SERVERS, min_size=count, max_size=count, unique=True))
+    homes = {server: server for server in servers} | {bytes([i]) * 20: servers[i % count] for i in range(250, 254)}
+    members = membership(homes, term_cap)
+    registry = BareRegistry(replace(TERMS, term_cap=term_cap, exclusion_rounds=100))
+    registry.found(homes)
+    # Few leaders and devices: reigns must come to an end, and winners must be at home with the leader.
+    leaders = st.sampled_from(servers[:2])
+    winners = st.sampled_from([*homes, STRANGER])
+    blocks = data.draw(st.lists(st.tuples(leaders, winners), min_size=1, max_size=6))
+    reign = Reign()
+    for length in range(len(blocks) + 1):
+        chain = headers(*blocks[:length], founder=servers[0])
+        parent = chain[-1]
+        registry.number = parent.block_number + 1
+        registry.begin(parent.winner or NOBODY, parent.coinbase, parent.hash, parent.timestamp)
+        if length:
+            reign = reign.after("0x" + parent.coinbase.hex())
+        if some_are_excluded and length == len(blocks):
+            flag_all(registry, servers, servers[data.draw(st.integers(0, count - 1))])
+        excluded = {server for server in servers if registry.ask("is_excluded", server)}
+        ranks = {server: rank_of(server, chain, members, excluded) for server in servers}
+        assert {server: registry.ask("rank", server) for server in servers} == {
+            server: NEVER if rank is None else rank for server, rank in ranks.items()
+        }
+        if not excluded:
+            winner = parent.winner
+            home = "0x" + homes[winner].hex() if winner and members.is_device(winner) else None
+            texts = ["0x" + server.hex() for server in servers]
+            ranked = ranked_leaders(texts, home, parent.hash, reign, term_cap)
+            assert ranked == sorted(texts, key=lambda text: ranks[bytes.fromhex(text[2:])] or 0)
+
+
+def flag_all(registry: BareRegistry, servers: Sequence[bytes], offender: bytes) -> None:
+    """Have the others flag one, as far as they get."""
+    for server in servers:
+        if server != offender and not registry.ask("is_excluded", offender):
+            registry.send(server, "flag", registry.number - 1, offender, ITERATE, bytes(32), bytes(32), b"")
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_lawful_by_the_contract_is_the_rank_times_the_turn(rank: int) -> None:
+    registry = BareRegistry(TERMS)
+    homes = {server: server for server in (A, B, C, D)}
+    registry.found(homes)
+    (*_, parent) = chain = headers()
+    registry.begin(NOBODY, NOBODY, parent.hash, START)
+    server = next(each for each in homes if rank_of(each, chain, membership(homes)) == rank)
+    turn = START + rank * TERMS.turn_s
+    assert registry.ask("is_lawful", server, turn)
+    assert registry.ask("is_lawful", server, turn - 1) == (rank == 0)
+
+
+def test_a_node_s_chain_gives_the_ranks_its_registry_gives() -> None:
+    clock, network = Clock(), Network(servers=[account(f"server {i}") for i in range(4)])
+    node = founded_node(network, clock)
+    winners = [network.devices[i] for i in (0, 0, 0, 0, 1, 3, 3)]
+    for round_, winner in enumerate(winners, start=1):
+        chain = [header for number in range(round_ + 1) if (header := node.header(number)) is not None]
+        for server in network.servers:
+            assert node.ask("rank", address_of(server)) == rank_of(address_of(server), chain, network.membership)
+        leader = network.leader(node, rank=1 if round_ == 6 else 0)
+        clock.pass_s(60)
+        node.propose(address_of(leader))
+        seal(node, address_of(winner))

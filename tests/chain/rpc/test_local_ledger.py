@@ -1,0 +1,250 @@
+"""The ledger of a node in this process answers what the same node answers over JSON-RPC."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from eth_hash.auto import keccak
+
+from chain.client.keys import address_of
+from chain.client.ledger import Ledger
+from chain.client.posts import read_whole
+from chain.errors import LedgerError, RevertedError
+from chain.node.node import Node
+from chain.node.pool import Entry
+from chain.protocol import contract
+from chain.protocol.consensus import read_post
+from chain.protocol.contract import decode_call, encode_call
+from chain.protocol.proof import check_model
+from chain.rpc.in_process import web3_in_process
+from chain.rpc.local_ledger import LocalLedger
+from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
+from tests.chain.network import Network, founded_node, seal
+
+STEPS = 2
+
+
+@dataclass(frozen=True)
+class Both:
+    """One node, asked in both ways."""
+
+    network: Network
+    node: Node
+    near: LocalLedger
+    far: Ledger
+
+    def told(self, name: str, *arguments: Any) -> Any:
+        """What both answer to a question; they must agree."""
+        near, far = getattr(self.near, name)(*arguments), getattr(self.far, name)(*arguments)
+        assert near == far, name
+        return near
+
+
+def both(**options: Any) -> Both:
+    network = Network()
+    node = founded_node(network, **options)
+    return Both(network, node, LocalLedger(node), Ledger.of(web3_in_process(node), node.genesis.registry))
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Both]:
+    """Two sealed rounds, and a third in which everything is posted."""
+    found = both()
+    for _ in range(2):
+        found.network.run_round(found.node)
+    found.network.post_round(found.node, steps=STEPS)
+    yield found
+    found.node.close()
+
+
+SLOTS = [
+    contract.PLAN,
+    contract.GRADIENT,
+    contract.CLOSE,
+    contract.MODEL,
+    *range(contract.ITERATE, contract.ITERATE + 4),
+]
+
+
+@pytest.mark.parametrize("round_", [1, 2, 3, 4])
+@pytest.mark.parametrize("slot", SLOTS)
+def test_posts_of_running_sealed_and_coming_rounds_are_the_same(running: Both, round_: int, slot: int) -> None:
+    found = running.told("posts", round_, slot)
+    assert list(found) == sorted(found)
+    steps = STEPS if round_ == 3 else 0
+    is_there = round_ < 4 and (slot < contract.ITERATE or slot - contract.ITERATE <= steps)
+    assert bool(found) == is_there or round_ < 3
+
+
+@pytest.mark.parametrize("round_", [1, 2, 3, 4])
+def test_everything_of_a_round_is_the_same_slot_by_slot(running: Both, round_: int) -> None:
+    found = running.told("round_posts", round_)
+    assert [post.slot for post in found] == sorted(post.slot for post in found)
+
+
+def test_the_state_of_the_running_round_is_the_same(running: Both) -> None:
+    assert running.told("round") == 3
+    assert running.told("parent_hash") == running.node.head.hash
+    assert running.told("parent_time") == running.node.head.timestamp
+    assert running.told("plan_digest") != bytes(32)
+    assert running.told("model_digest") == next(iter(running.told("posts", 3, contract.MODEL).values())).digest
+    running.told("parameters")
+    running.told("participants")
+    running.told("leader")
+
+
+def test_nonces_count_what_is_pending(running: Both) -> None:
+    for account in (*running.network.servers, *running.network.devices):
+        assert running.told("nonce", address_of(account)) >= 3
+
+
+def test_nobody_is_excluded_and_nobody_has_contradicted_himself(running: Both) -> None:
+    for account in (*running.network.servers, *running.network.devices):
+        assert running.told("is_excluded", address_of(account)) is False
+    assert running.told("conflicts") == []
+
+
+def test_a_founded_network_without_rounds_answers_the_same() -> None:
+    fresh = both()
+    assert fresh.told("round") == 1
+    assert fresh.told("round_posts", 1) == []
+    assert fresh.told("parent_time") == fresh.node.head.timestamp
+    assert fresh.told("model", 0) is not None
+    fresh.node.close()
+
+
+def test_after_two_posts_for_one_slot_both_show_the_pair_and_the_exclusion_that_follows() -> None:
+    found = both()
+    network, node = found.network, found.node
+    leader = network.post_round(node)
+    liar = next(account for account in network.servers if account is not leader)
+    genesis = node.genesis
+    post = found.near.posts(1, contract.ITERATE)[address_of(liar)]
+    other = b"\0" + post.payload[1:] if post.payload[0] else b"\1" + post.payload[1:]
+    call = encode_call("iterate", 1, 0, keccak(other), 0, other)
+    raw = sign_transaction(
+        liar, Envelope(genesis.chain_id, node.nonce(address_of(liar)), 5_000_000, genesis.registry), call
+    )
+    with pytest.raises(RevertedError, match="already posted"):
+        found.near.submit_raw(raw)
+    ((first, second),) = found.told("conflicts")
+    assert (first.sender, second.hash) == (address_of(liar), found.near.conflicts()[0][1].hash)
+    node.drop(next(iter(found.near.posts(1, contract.MODEL).values())).transaction_hash)
+    for account in network.servers:
+        if account is not liar and not found.near.is_excluded(address_of(liar)):
+            found.near.signed_by(account).submit_equivocation(1, first, second)
+    assert found.told("is_excluded", address_of(liar)) is True
+    assert found.told("flags", 1)[0].offender == address_of(liar)
+    node.close()
+
+
+# --- posting ----------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_posted_nearby_is_what_is_posted_from_afar() -> None:
+    """The same calls on two nodes make the same transactions."""
+    near, far = both(), both()
+    leader = near.network.leader(near.node)
+    sent = []
+    for found in (near.near, far.far):
+        ledger = found.signed_by(leader)
+        sent.append([ledger.submit_plan(1, b"plan"), ledger.submit_close(1, b"close")])
+    assert sent[0] == sent[1]
+    assert near.near.posts(1, contract.PLAN) == far.far.posts(1, contract.PLAN)
+    assert near.near.drop(sent[0][1]) is far.far.drop(sent[1][1]) is True
+    assert near.near.posts(1, contract.CLOSE) == far.far.posts(1, contract.CLOSE) == {}
+    near.node.close()
+    far.node.close()
+
+
+def test_what_comes_in_chunks_is_put_together_by_both() -> None:
+    found = both()
+    leader = found.network.leader(found.node)
+    ledger = found.near.signed_by(leader)
+    whole = bytes(range(256)) * 1024  # twice the frame
+    ledger.submit_plan(1, whole)
+    (post,) = found.told("posts", 1, contract.PLAN).values()
+    assert (post.payload, post.is_intact, post.arguments["chunks"]) == (whole, True, 3)
+    assert [each.payload for each in found.told("round_posts", 1)] == [whole]
+    found.node.close()
+
+
+def test_a_ledger_without_a_key_is_for_reading(running: Both) -> None:
+    with pytest.raises(LedgerError, match="this ledger is for reading"):
+        running.near.submit_plan(3, b"plan")
+
+
+def test_a_transaction_that_is_no_post_of_a_round_is_not_read_as_one(running: Both) -> None:
+    founding = running.node.block(1)
+    assert founding is not None
+    creation = read_post(founding.transactions[0], running.node.genesis)
+    with pytest.raises(LedgerError, match="no post of a round"):
+        read_whole(creation)
+
+
+# --- proofs -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("round_", "known"), [(1, 1), (2, 1), (2, 2), (1, 3), (2, 0)])
+def test_proofs_are_the_same_and_hold(running: Both, round_: int, known: int) -> None:
+    proof = running.near.model_proof(round_, known)
+    assert proof.to_json() == running.far.model_proof(round_, known).to_json()
+    header = running.node.header(known)
+    assert header is not None
+    proven = check_model(proof, header.hash, running.node.genesis, running.far.membership(round_))
+    assert (proven.round, proven.header) == (round_, running.node.header(round_ + 1))
+
+
+@pytest.mark.parametrize("round_", [0, 3, 9])
+def test_what_is_not_sealed_has_no_proof(running: Both, round_: int) -> None:
+    for ledger in (running.near, running.far):
+        with pytest.raises(LedgerError, match=f"round {round_} has no sealed model"):
+            ledger.model_proof(round_, 1)
+
+
+def test_a_proof_reaches_back_to_the_exclusion_that_made_its_leader_the_first() -> None:
+    found = both()
+    network, node = found.network, found.node
+    liar = next(account for account in network.servers if account is not network.leader(node))
+    network.post_round(node)
+    node.drop(next(iter(found.near.posts(1, contract.MODEL).values())).transaction_hash)
+    for account in network.servers:
+        if account is not liar and not found.near.is_excluded(address_of(liar)):
+            found.near.signed_by(account).submit_flag(1, address_of(liar), contract.ITERATE, bytes(32), bytes(32))
+    leader = network.leader(node)
+    network.post_model(node, leader)
+    node.propose(address_of(leader))
+    seal(node, address_of(network.devices[0]))
+    near, far = found.near.model_proof(1, 1), found.far.model_proof(1, 1)
+    assert near.to_json() == far.to_json()
+    assert len(near.exclusions) == 1
+    node.close()
+
+
+def test_a_model_that_was_reverted_is_not_the_one_that_is_proven() -> None:
+    """Somebody else's model stands before the leader's in the block, and came to nothing."""
+    found = both()
+    network, node = found.network, found.node
+    lowest = min(network.servers, key=address_of)
+    while network.leader(node) is lowest:
+        network.run_round(node, winner=network.devices[1])
+    round_, leader = node.ask("round"), network.post_round(node)
+    vain = read_post(
+        decode_transaction(network.signed(node, lowest, "model", round_, keccak(b"no"), 0, b"no")), node.genesis
+    )
+    pool = node.pool
+    first = next(iter(pool))
+    pool._entries = {vain.transaction.hash: Entry(vain, first.outcome), **pool._entries}  # a careless node lets it in
+    node.propose(address_of(leader))
+    seal(node, address_of(network.devices[0]))
+    block = node.block(round_ + 1)
+    assert block is not None
+    names = [decode_call(each.data).name for each in block.transactions]
+    assert [r.status for r, name in zip(block.receipts, names, strict=True) if name == "model"] == [0, 1]
+    near, far = found.near.model_proof(round_, 1), found.far.model_proof(round_, 1)
+    assert near.to_json() == far.to_json()
+    known = node.header(1)
+    assert known is not None
+    assert check_model(near, known.hash, node.genesis, network.membership).round == round_
+    node.close()

@@ -1,0 +1,157 @@
+"""The founding parameters: a network that is written is read back, and nothing else is taken for one."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from chain.wire.documents import canonical_json
+from clients.consent import Consent
+from clients.parameters import DataParams, TrainingParams
+from edge_servers.errors import FederationError
+from edge_servers.founding.network import DeviceRecord, Network, simulated_address
+from edge_servers.founding.parameters import Articles, read_articles, tensors_of, written
+from edge_servers.learning.graph import make_graph
+from edge_servers.parameters import RoundParams, Settings
+
+SETTINGS = Settings(
+    RoundParams(rounds=7, edges=3, graph="ring", phi="auto:3", filter="krum+norm-clip:2.5", attack="x@1", nodes=3),
+    DataParams(devices=4, seed=5, data_dir="/somewhere"),
+    TrainingParams(hidden="8,4", learning_rate=0.05, threads=2),
+)
+NETWORK = Network(
+    tuple(simulated_address(5, "server", m) for m in range(3)),
+    tuple(
+        DeviceRecord(n, simulated_address(5, "device", n), n % 3, 40 + n, Consent(("any", "never", "0,2", "1")[n]))
+        for n in range(4)
+    ),
+    make_graph("ring", 3),
+    1365,
+)
+ARTICLES = Articles(SETTINGS, NETWORK, tensors_of(torch.nn.Linear(5, 2)), 784)
+
+
+def content() -> dict[str, Any]:
+    """The articles as the founding block has them."""
+    read: dict[str, Any] = json.loads(ARTICLES.encode())
+    return read
+
+
+def test_a_network_is_read_back_as_it_was_founded() -> None:
+    found = read_articles(ARTICLES.encode())
+    assert found.network == NETWORK
+    assert found.tensors == ARTICLES.tensors == (("weight", (2, 5)), ("bias", (2,)))
+    assert found.sizes == (10, 2)
+    assert found.encode() == ARTICLES.encode()
+
+
+def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
+    free = {"rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "attack"}
+    assert set(SETTINGS.flat()) - set(written(SETTINGS)) == free
+    found = read_articles(ARTICLES.encode()).settings
+    assert written(found) == written(SETTINGS)
+    assert (found.rounds.rounds, found.rounds.attack, found.data.data_dir) == (100, "", "")  # the defaults
+
+
+@pytest.mark.parametrize("change", [{"seed": 6}, {"learning-rate": 0.06}, {"phi": "4"}, {"codec": "fp32"}])
+def test_another_setting_makes_another_network(change: dict[str, Any]) -> None:
+    other = Settings.read({**SETTINGS.flat(), **change})
+    assert Articles(other, NETWORK, ARTICLES.tensors, 784).encode() != ARTICLES.encode()
+
+
+@pytest.mark.parametrize("key", ["settings", "servers", "devices", "graph", "weight", "tensors"])
+def test_articles_without_one_of_their_parts_are_refused(key: str) -> None:
+    with pytest.raises(FederationError, match="not those of a network of ours"):
+        read_articles(canonical_json({name: value for name, value in content().items() if name != key}))
+
+
+@pytest.mark.parametrize("key", ["devices", "graph", "tensors"])
+@pytest.mark.parametrize("value", [None, True, "text", [[1]], {"a": 1}])
+def test_parts_of_another_form_are_refused(key: str, value: Any) -> None:
+    with pytest.raises(FederationError, match="not those of a network of ours"):
+        read_articles(canonical_json({**content(), key: value}))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        *(("settings", value) for value in ("text", [[1]], {"a": 1}, {})),
+        *(("servers", value) for value in ("text", [[1]], {"a": 1})),
+        ("weight", True),
+        ("extra", 1),
+    ],
+)
+def test_what_would_be_written_otherwise_is_refused(key: str, value: Any) -> None:
+    with pytest.raises(FederationError, match="not those of a network of ours"):
+        read_articles(canonical_json({**content(), key: value}))
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("devices", lambda devices: [[devices[0][0], 3, *devices[0][2:]], *devices[1:]]),  # the home of none of three
+        ("devices", lambda devices: [[devices[0][0], -1, *devices[0][2:]], *devices[1:]]),
+        ("devices", lambda devices: [[*devices[0][:2], 0, devices[0][3]], *devices[1:]]),  # no samples
+        ("servers", lambda servers: servers[:2] + servers[:1]),
+        ("servers", lambda servers: ["0xab", *servers[1:]]),
+        ("servers", lambda servers: []),
+        ("graph", lambda graph: [[0, 3], *graph]),
+        ("graph", lambda graph: [[0, 1]]),
+        ("weight", lambda weight: 0),
+        ("weight", lambda weight: 4096),
+    ],
+)
+def test_participants_that_cannot_be_are_refused(key: str, change: Callable[[Any], Any]) -> None:
+    spoiled = content()
+    with pytest.raises(FederationError, match="not those of a network of ours"):
+        read_articles(canonical_json({**spoiled, key: change(spoiled.get(key))}))
+
+
+def test_settings_that_are_missing_are_not_made_up() -> None:
+    """A replay with a default in place of what the network was founded with would accuse everybody."""
+    spoiled = content()
+    del spoiled["settings"]["learning-rate"]
+    with pytest.raises(FederationError, match="not those of a network of ours"):
+        read_articles(canonical_json(spoiled))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("scheme", "bfl2"),
+        ("phi", "five"),
+        ("learning-rate", -1.0),
+        ("edges", "three"),
+        ("gradient-bound", 1e9),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(key: str, value: Any) -> None:
+    spoiled = content()
+    spoiled["settings"][key] = value
+    with pytest.raises(FederationError, match="not those of a network of ours"):
+        read_articles(canonical_json(spoiled))
+
+
+@pytest.mark.parametrize("consent", ["sometimes", "1,", None, 3])
+def test_a_consent_that_is_none_is_refused(consent: Any) -> None:
+    spoiled = content()
+    spoiled["devices"][0][3] = consent
+    with pytest.raises(FederationError):
+        read_articles(canonical_json(spoiled))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\xff", b"[]", b"null", b"3", b"{}", b"[" * 100_000, ARTICLES.encode() + b" ", ARTICLES.encode()[:-1]],
+)
+def test_bytes_that_are_no_articles_are_refused(payload: bytes) -> None:
+    with pytest.raises(FederationError):
+        read_articles(payload)
+
+
+def test_a_number_beyond_all_bounds_is_refused() -> None:
+    spoiled = ARTICLES.encode().replace(b'"weight":1365', b'"weight":1e999')
+    with pytest.raises(FederationError):
+        read_articles(spoiled)

@@ -1,0 +1,180 @@
+"""Servers that trust each other, and leaders that fail where there is no chain."""
+
+import numpy as np
+import pytest
+
+from bfl.simulation.grid import SimulatedClock
+from clients.errors import ParameterError
+from edge_servers.errors import BoardError, FederationError
+from edge_servers.federation import Federation
+from edge_servers.founding.standing import Standing
+from edge_servers.hosting import OffChain
+from edge_servers.learning.filters import deterministic_filter, make_filter
+from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.ledger.board import InProcessBoard, Slot
+from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice, honest
+from edge_servers.ledger.oversight import Trusting
+from edge_servers.parameters import ON_CHAIN, RoundParams, Settings
+from tests.edge_servers.planning.test_planning import network
+from tests.edge_servers.small_network import small_federation
+
+NETWORK = network(10, 3)
+
+
+def gradient(device: int, value: float) -> Gradient:
+    record = NETWORK.devices[device]
+    values = np.full(4, value, np.float32)
+    return Gradient(record.address, f"device {device}", record.home, 40, 1, "model", "plan", values)
+
+
+def trusting(filter_text: str, values: list[float], clock: SimulatedClock | None = None) -> Trusting:
+    """Round 1, in which device n has posted a gradient of values[n]."""
+    board = InProcessBoard(clock or SimulatedClock())
+    for n, value in enumerate(values):
+        board.post(Slot(1, "gradient"), NETWORK.devices[n].address, gradient(n, value))
+    oversight = Trusting(board, NETWORK, filter_text)
+    oversight.begin(Standing(0, np.zeros(4, np.float32), b""))
+    return oversight
+
+
+def closed(oversight: Trusting, *refused: Refusal) -> list[str]:
+    """Names of those that count once everybody but `refused` is accepted."""
+    out = {refusal.node for refusal in refused}
+    good, _ = oversight.gradients()
+    accepted = tuple(sender for sender in sorted(good) if good[sender].node not in out)
+    return [g.node for g in oversight.counted(Close(accepted, refused), NETWORK.servers[0])]
+
+
+def test_everything_on_the_board_may_count_and_nothing_is_refused() -> None:
+    good, refused = trusting("none", [1.0, 2.0]).gradients()
+    assert {g.node for g in good.values()} == {"device 0", "device 1"}
+    assert refused == []
+
+
+def test_what_the_leader_left_out_does_not_count() -> None:
+    found = closed(trusting("none", [1.0, 2.0, 3.0]), Refusal("device 1", "late", ""))
+    assert sorted(found) == ["device 0", "device 2"]
+
+
+def test_krum_runs_once_over_the_whole_list_and_takes_nobody_out_in_silence() -> None:
+    """Ten gradients: two go. Of the eight that are left another Krum would take one more."""
+    values = [1.0, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06, 1.07, 50.0, -50.0]
+    outliers = [Refusal(f"device {n}", "krum", "") for n in (8, 9)]
+    assert len(make_filter("krum")([gradient(n, values[n]) for n in range(8)]).removed) == 1
+    found = closed(trusting("krum", values), *outliers)
+    assert sorted(found) == [f"device {n}" for n in range(8)]
+
+
+def test_a_whole_round_under_krum_counts_whoever_is_not_named() -> None:
+    federation = small_federation(filter="krum", planner="fixed:none")
+    report = federation.run_round()
+    assert [refusal.reason for refusal in report.refused] == ["krum"]  # six gradients: one goes
+    counted = {g.node for g in federation.servers[0].current.closed}
+    assert counted == {f"device {n}" for n in range(6)} - {refusal.node for refusal in report.refused}
+
+
+def test_whom_the_leader_judged_by_loss_is_not_in_the_list_that_the_other_filters_see() -> None:
+    """Norms 2, 20, 2000, 3: of all four the median is 11.5, of the three that are left 3, to which 20 is clipped."""
+    oversight = trusting("loss+norm-clip:1", [1.0, 10.0, 1000.0, 1.5])
+    good, _ = oversight.gradients()
+    judged = Refusal("device 2", "loss", "")
+    accepted = tuple(sender for sender in sorted(good) if good[sender].node != "device 2")
+    counted = {g.node: float(g.values[0]) for g in oversight.counted(Close(accepted, (judged,)), NETWORK.servers[0])}
+    assert counted == {"device 0": 1.0, "device 1": pytest.approx(1.5), "device 3": 1.5}
+
+
+def test_nobody_is_accused_or_excluded_whatever_happens() -> None:
+    oversight = trusting("none", [1.0])
+    oversight.note_missing(NETWORK.servers[0], "plan")
+    oversight.accuse(NETWORK.servers[1])
+    oversight.check_all_iterates(1.0)
+    oversight.check_model(np.full(4, np.nan, np.float32), NETWORK.servers[0])
+    assert (oversight.excluded(), list(oversight.offences)) == (set(), [])
+
+
+def test_an_iterate_is_what_was_posted_and_a_missing_one_stops_the_round_at_the_deadline() -> None:
+    clock = SimulatedClock()
+    board = InProcessBoard(clock)
+    oversight = Trusting(board, NETWORK, "none")
+    oversight.begin(Standing(2, np.zeros(4, np.float32), b""))
+    posted = np.arange(4, dtype=np.int32)
+    board.post(Slot(3, "iterate", 2), NETWORK.servers[1], posted)
+    assert oversight.iterate(1, 2, 5.0) is posted
+    assert len(oversight.iterates(2)) == 1
+    with pytest.raises(BoardError, match="server 2 did not post iterate 2 of round 3 within 5 s"):
+        oversight.iterate(2, 2, 5.0)
+    assert clock.now() == pytest.approx(5.0, abs=0.11)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"), [("loss", "none"), ("loss+krum", "krum"), ("norm-clip+loss", "norm-clip"), ("median", "median")]
+)
+def test_the_filters_that_anybody_can_recompute_are_those_without_data_of_their_own(text: str, rest: str) -> None:
+    assert deterministic_filter(text).name == rest
+
+
+def test_a_filter_that_makes_no_sense_is_refused() -> None:
+    with pytest.raises(ParameterError, match='did you mean "krum"'):
+        deterministic_filter("loss+krun")
+
+
+# --- leaders that fail ------------------------------------------------------------------------------------------------
+
+
+def silent_in(*kinds: str) -> Conduct:
+    return lambda slot, body: WITHHELD if slot[1] in kinds else body
+
+
+def leading(federation: Federation) -> int:
+    return next(server.index for server in federation.servers if server.leads)
+
+
+@pytest.mark.parametrize("what", ["plan", "close", "model", "seal"])
+def test_where_the_leader_fails_the_next_in_rank_goes_on_and_the_failure_is_told(what: str) -> None:
+    federation, calm = small_federation(), small_federation()
+    leader, ranked = leading(federation), federation.servers[0].leaders
+    federation.servers[leader].conduct = silent_in(what)
+    report, expected = federation.run_round(), calm.run_round()
+    assert report.failed_leaders == (leader,)
+    assert expected.failed_leaders == ()
+    assert report.leader == federation.servers[0].network.server_index(ranked[1])
+    assert (report.training_nodes, report.refused) == (expected.training_nodes, ())
+    first, *others = (server.standing for server in federation.servers)
+    assert all(np.array_equal(first.model, other.model) and first.reign == other.reign for other in others)
+    federation.servers[leader].conduct = honest
+    assert federation.run_round().failed_leaders == ()  # the next round starts afresh
+
+
+def test_a_failed_leader_costs_its_turn_in_simulated_time_alone() -> None:
+    clock = SimulatedClock()
+    federation = small_federation(clock=clock, turn_s=20)
+    federation.servers[leading(federation)].conduct = silent_in("close")
+    federation.run_round()
+    assert clock.now() == pytest.approx(20.0, abs=0.11)
+
+
+@pytest.mark.parametrize("what", ["plan", "close", "model", "seal"])
+def test_where_all_leaders_fail_the_round_stops_with_their_number(what: str) -> None:
+    federation = small_federation()
+    for server in federation.servers:
+        server.conduct = silent_in(what)
+    with pytest.raises(BoardError, match="round 1: no server is left to lead it; 3 have failed"):
+        federation.run_round()
+
+
+def test_of_two_posts_for_one_slot_the_first_counts_where_nobody_keeps_books() -> None:
+    federation, calm = small_federation(), small_federation()
+    federation.servers[1].conduct = lambda slot, body: Twice(body, body + 1) if slot[1] == "iterate" else body
+    assert federation.run_round().consensus_error == calm.run_round().consensus_error
+    assert np.array_equal(federation.servers[0].standing.model, calm.servers[0].standing.model)
+
+
+# --- schemes that need a chain ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ON_CHAIN)
+def test_a_scheme_on_the_chain_is_refused_where_there_is_none(scheme: str) -> None:
+    with pytest.raises(FederationError, match=f"found {scheme}, which runs on a chain.* use `bfl simulate`"):
+        OffChain(Settings(RoundParams(scheme=scheme)), SimulatedClock())
+    with pytest.raises(FederationError, match=scheme):
+        small_federation(scheme=scheme)

@@ -1,0 +1,355 @@
+"""Servers that lie on the chain: named with the evidence, repaired, excluded; and nobody else ever is."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from eth_hash.auto import keccak
+
+from chain.protocol import contract
+from chain.rpc.local_ledger import LocalLedger
+from edge_servers.learning.gradients import Gradient
+from edge_servers.ledger.board import Slot
+from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice
+from edge_servers.replay.record import Accusation
+from edge_servers.replay.replay import iterate_payload
+from edge_servers.round import ALGORITHM_1
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, only
+
+
+@pytest.fixture(scope="module")
+def calm() -> Iterator[ChainNetwork]:
+    """The honest run that all lies of three servers are compared with."""
+    with chain_network() as network:
+        network.run(2)
+        yield network
+
+
+def attacked(attack: str, round_: int, **changes: Any) -> Any:
+    return chain_network(attack=attack.replace("@", f"@{round_}"), **changes)
+
+
+def accusations(network: ChainNetwork, round_: int) -> list[Accusation]:
+    return list(network.record(round_).accusations)
+
+
+def flagged(network: ChainNetwork, round_: int) -> dict[str, set[str]]:
+    """Names of those that were accused, with the names of those that did."""
+    name = network.articles.network.name
+    found: dict[str, set[str]] = {}
+    for each in accusations(network, round_):
+        found.setdefault(name(each.offender), set()).add(name(each.server))
+    return found
+
+
+# --- wrong and missing iterates ---------------------------------------------------------------------------------------
+
+LIES = [
+    ("iterate-noise@:server=2,step=1", "iterate", 1),
+    ("iterate-noise@:server=2,step=0,strength=1e-6", "iterate", 0),
+    ("iterate-noise@:server=2,step=2", "iterate", 2),
+    ("lying-aggregate@:server=2", "iterate", 0),
+    ("withheld-iterate@:server=2,step=0", "missing", 0),
+    ("withheld-iterate@:server=2,step=1", "missing", 1),
+]
+
+
+@pytest.mark.parametrize(("attack", "kind", "step"), LIES)
+def test_a_server_that_lies_about_an_iterate_is_named_with_round_and_step_and_excluded_and_the_model_does_not_notice(
+    calm: ChainNetwork, attack: str, kind: str, step: int
+) -> None:
+    """In round 1 server 1 leads, in the honest run as well: the model must be the same, bit for bit."""
+    with attacked(attack, 1) as network:
+        (report,) = network.run()
+        assert report.leader == calm.leader_of(1) != 2
+        first = report.offences[0]
+        assert (first.offender, first.kind, first.step) == ("server 2", kind, step)
+        assert {offence.offender for offence in report.offences} == {"server 2"}
+        assert [offence.step for offence in report.offences] == list(range(step, 3))  # it goes on from its own lie
+        assert (report.excluded, report.failed_leaders) == ((2,), ())
+        assert network.model(1).tobytes() == calm.model(1).tobytes()
+
+
+@pytest.mark.parametrize(("attack", "kind", "step"), LIES)
+def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_expected(
+    calm: ChainNetwork, attack: str, kind: str, step: int
+) -> None:
+    with attacked(attack, 1) as network:
+        network.run()
+        right = calm.replayed(1).iterates[step][2]
+        expected = bytes(keccak(iterate_payload(right, calm.articles)))
+        posted = network.record(1).iterate(network.articles.network.servers[2], step)
+        found = bytes(32) if kind == "missing" else posted.transaction_hash if posted else b""
+        assert accusations(network, 1) == [
+            Accusation(server, network.articles.network.servers[2], contract.ITERATE + step, found, expected)
+            for server in sorted(network.articles.network.servers)
+            if server != network.articles.network.servers[2]
+        ]
+
+
+@pytest.mark.parametrize(("attack", "kind", "step"), LIES)
+def test_an_auditor_finds_the_same_offences_from_the_chain_alone(attack: str, kind: str, step: int) -> None:
+    with attacked(attack, 1) as network:
+        (report,) = network.run()
+        name = network.articles.network.name
+        derived = [(name(o.offender), o.kind, o.step, o.detail) for o in network.replayed(1).offences]
+        assert derived == [(o.offender, o.kind, o.step, o.detail) for o in report.offences]
+
+
+def posting(network: ChainNetwork, server: int, post: Callable[[LocalLedger, int], None]) -> Conduct:
+    """A server of whose iterates in round 1 `post` makes what it likes."""
+
+    def conduct(slot: Slot, body: Any) -> Any:
+        if slot[:2] != (1, "iterate"):
+            return body
+        ledger = network.board(server).ledger.signed_by(network.hosting.account("server", server))
+        assert isinstance(ledger, LocalLedger)
+        post(ledger, slot[2])
+        return WITHHELD
+
+    return conduct
+
+
+def garbage(ledger: LocalLedger, step: int) -> None:
+    ledger.submit_iterate(1, step, b"garbage")
+
+
+def beyond_the_last_step(ledger: LocalLedger, step: int) -> None:
+    ledger.submit_iterate(1, step + 50, b"garbage")
+
+
+def chunks_that_do_not_fit(ledger: LocalLedger, step: int) -> None:
+    ledger._send("chunk", 1, contract.ITERATE + step, 0, b"abc")
+    ledger._send("iterate", 1, step, bytes(32), 1, b"")
+
+
+@pytest.mark.parametrize(
+    ("post", "kind"), [(garbage, "iterate"), (beyond_the_last_step, "missing"), (chunks_that_do_not_fit, "missing")]
+)
+def test_bytes_that_are_no_iterate_are_a_wrong_one_or_none(
+    calm: ChainNetwork, post: Callable[[LocalLedger, int], None], kind: str
+) -> None:
+    with chain_network() as network:
+        network.servers[2].conduct = posting(network, 2, post)
+        (report,) = network.run()
+        assert [(o.offender, o.kind, o.step) for o in report.offences] == [("server 2", kind, s) for s in range(3)]
+        assert report.excluded == (2,)
+        assert network.model(1).tobytes() == calm.model(1).tobytes()
+
+
+def test_a_server_that_cannot_post_its_iterates_is_missed_like_one_that_does_not(calm: ChainNetwork) -> None:
+    """Its false flag came too early: posts follow the phases, so the ledger takes none of its iterates."""
+    with chain_network() as network:
+
+        def hasty(slot: Slot, body: Any) -> Any:
+            if slot == (1, "iterate", 0):
+                victim = network.articles.network.servers[0]
+                network.board(2).submit_flag(
+                    network.servers[2].address, 1, victim, contract.ITERATE, bytes(32), bytes(32)
+                )
+            return body
+
+        network.servers[2].conduct = hasty
+        (report,) = network.run()
+        assert {(o.offender, o.kind) for o in report.offences} == {("server 2", "missing")}
+        assert report.excluded == (2,)
+        assert network.model(1).tobytes() == calm.model(1).tobytes()
+
+
+def test_a_lie_of_one_unit_in_one_value_is_enough(calm: ChainNetwork) -> None:
+    def nudged(x: Any) -> Any:
+        other = x.copy()
+        other[17] += 1
+        return other
+
+    with chain_network() as network:
+        network.servers[0].conduct = only("iterate", nudged)
+        (report,) = network.run()
+        assert {(o.offender, o.step) for o in report.offences} == {("server 0", step) for step in range(3)}
+        assert network.model(1).tobytes() == calm.model(1).tobytes()
+
+
+@pytest.mark.parametrize("kind", ["plan", "close", "gradient"])
+def test_two_signatures_for_any_slot_before_the_flags_are_found(kind: str) -> None:
+    other: dict[str, Callable[[Any], Any]] = {
+        "plan": lambda plan: replace(plan, state_digest="another"),
+        "close": lambda close: replace(close, accepted=close.accepted[1:]),
+        "gradient": lambda gradient: replace(gradient, values=gradient.values * 2),
+    }
+    with chain_network() as network:
+        liar = 0 if kind == "gradient" else network.leader
+        network.servers[liar].conduct = only(kind, lambda body: Twice(body, other[kind](body)))
+        (report,) = network.run()
+        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {liar}", "equivocation")]
+        assert (report.excluded, report.training_nodes, report.refused) == ((liar,), 6, ())
+        assert network.replayed(1).model.tobytes() == network.model(1).tobytes()
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_two_signatures_for_one_slot_are_the_evidence_which_the_registry_checks(calm: ChainNetwork, nodes: int) -> None:
+    with attacked("equivocation@:server=2,step=1", 1, nodes=nodes) as network:
+        (report,) = network.run()
+        assert [(o.offender, o.kind, o.step) for o in report.offences] == [("server 2", "equivocation", None)]
+        assert (report.excluded, flagged(network, 1)) == ((2,), {"server 2": {"server 0", "server 1"}})
+        assert network.calls(1).count("flag_equivocation") == 2
+        assert {each.slot for each in accusations(network, 1)} == {contract.EQUIVOCATION}
+        assert network.model(1).tobytes() == calm.model(1).tobytes()
+        assert len({node.head.hash for node in network.hosting.nodes}) == 1
+
+
+# --- what a server trains itself --------------------------------------------------------------------------------------
+
+
+def test_a_server_that_claims_more_data_than_the_plan_gave_it_does_not_count(calm: ChainNetwork) -> None:
+    with attacked("inflated-weight@:server=0", 1) as network:
+        (report,) = network.run()
+        assert [(refusal.node, refusal.reason) for refusal in report.refused] == [("server 0", "wrong-weight")]
+        assert "server 0" not in {gradient.node for gradient in network.replayed(1).counted}
+        assert report.training_nodes == 5
+        assert network.calls(1).count("gradient") == 6  # what was posted stays to be seen
+        assert (report.offences, report.excluded) == ((), ())
+
+
+def test_a_server_may_train_on_less_than_the_plan_gave_it() -> None:
+    """Of those who should offload to it some may not have come."""
+
+    def halved(gradient: Gradient) -> Gradient:
+        return replace(gradient, samples=gradient.samples // 2)
+
+    with chain_network() as network:
+        network.servers[0].conduct = only("gradient", halved)
+        (report,) = network.run()
+        assert report.refused == ()
+        assert report.samples == 5 * 40 + 20
+
+
+def test_a_poisoned_gradient_within_bounds_counts_and_a_huge_one_does_not() -> None:
+    with attacked("poisoned-gradient@:server=0,strength=2", 1) as network:
+        (report,) = network.run()
+        assert (report.refused, report.offences, report.training_nodes) == ((), (), 6)
+    with attacked("poisoned-gradient@:server=0,strength=2", 1, gradient_bound=1e-3, codec="fp32") as network:
+        (report,) = network.run()
+        assert ("server 0", "out-of-bounds") in {(each.node, each.reason) for each in report.refused}
+
+
+# --- the leader -------------------------------------------------------------------------------------------------------
+
+
+def test_a_leader_that_leaves_a_gradient_out_is_flagged_and_its_list_stands() -> None:
+    with attacked("omitted-gradient@:device=3", 1) as network:
+        leader = network.leader
+        (report,) = network.run()
+        assert [(o.offender, o.kind, o.step) for o in report.offences] == [(f"server {leader}", "close", None)]
+        assert report.offences[0].detail == f"server {leader} left device 3 out of the closed list without a reason"
+        assert (report.training_nodes, report.refused) == (5, ())
+        victim = network.articles.network.devices[3].address
+        left_out = network.record(1).gradient_posts()[victim].transaction_hash
+        close = network.record(1).only(contract.CLOSE)
+        assert close is not None
+        assert {(each.slot, each.transaction_hash, each.expected) for each in accusations(network, 1)} == {
+            (contract.CLOSE, close.transaction_hash, left_out)
+        }
+        assert report.excluded == (leader,)
+        assert report.leader != leader  # its flags excluded it before a model was due
+        assert network.waited_s(1) < network.articles.settings.rounds.turn_s  # so nobody had to wait for a turn
+
+
+def test_a_leader_that_lies_in_the_gossip_is_excluded_before_the_model_and_the_next_publishes_at_once() -> None:
+    with chain_network() as network:
+        leader, following = network.ranked[:2]
+        network.servers[leader].conduct = only("iterate", lambda x: x + 1)
+        (report,) = network.run()
+        assert (report.leader, report.excluded, report.failed_leaders) == (following, (leader,), ())
+        assert flagged(network, 1) == {f"server {leader}": {f"server {m}" for m in range(3) if m != leader}}
+        assert network.waited_s(1) < network.articles.settings.rounds.turn_s
+        assert not network.run()[0].refused  # devices take the model of a leader that was second in rank
+
+
+# --- exclusion --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_an_excluded_server_posts_and_leads_nothing_until_its_time_is_over_and_its_devices_count(nodes: int) -> None:
+    with attacked("iterate-noise@:server=2,step=1", 1, exclusion_rounds=2, term_cap=1, phi="1", nodes=nodes) as network:
+        reports = network.run(5)
+        assert [report.excluded for report in reports] == [(2,), (2,), (), (), ()]
+        for report in reports[1:3]:
+            assert network.senders(report.round) == {0, 1}
+            assert report.leader != 2
+            assert report.training_nodes == 6  # devices 2 and 5 are at home there
+            assert network.calls(report.round).count("iterate") == 2 * 2
+            assert network.replayed(report.round, (network.articles.network.servers[2],)).offences == ()
+        for report in reports[3:]:
+            assert network.senders(report.round) == {0, 1, 2}
+        assert all(not report.offences and not report.refused for report in reports[1:])
+
+
+def test_an_excluded_server_stays_a_virtual_node_that_everyone_computes() -> None:
+    with attacked("iterate-noise@:server=2,step=1", 1) as network:
+        network.run(2)
+        iterates = network.replayed(2).iterates
+        assert len(iterates[0]) == 3
+        assert np.abs(iterates[0][2]).max() > 0
+        assert network.replayed(2).model.tobytes() == network.model(2).tobytes()
+
+
+def test_no_device_is_sent_to_an_excluded_server() -> None:
+    with attacked("iterate-noise@:server=2,step=1", 1, planner="fixed:2,5") as network:
+        first, second = network.run(2)
+        assert (first.offloaded, second.offloaded) == (2, 0)
+        assert second.training_nodes == 6
+
+
+def test_of_two_servers_the_liar_is_repaired_and_flagged_and_nobody_is_excluded() -> None:
+    with chain_network(edges=2) as honest, chain_network(edges=2) as network:
+        honest.run(1)
+        liar = 1 - network.leader
+        network.servers[liar].conduct = only("iterate", lambda x: x + 1)
+        for report in network.run(2):
+            assert {o.offender for o in report.offences} == {f"server {liar}"}
+            assert report.excluded == ()
+        assert network.model(1).tobytes() == honest.model(1).tobytes()
+        assert flagged(network, 1) == {f"server {liar}": {f"server {1 - liar}"}}
+
+
+def test_two_liars_of_five_are_both_named_and_excluded_at_once() -> None:
+    with chain_network(edges=5, graph="ring") as honest, chain_network(edges=5, graph="ring") as network:
+        honest.run(1)
+        leader = network.leader
+        liars = [m for m in range(5) if m != leader][:2]
+        network.servers[liars[0]].conduct = only("iterate", lambda x: x + 1)
+        network.servers[liars[1]].conduct = only("iterate", lambda x: WITHHELD)
+        (report,) = network.run()
+        assert sorted(report.excluded) == liars
+        assert {(o.offender, o.kind) for o in report.offences} == {
+            (f"server {liars[0]}", "iterate"), (f"server {liars[1]}", "missing"),
+        }  # fmt: skip
+        assert network.model(1).tobytes() == honest.model(1).tobytes()
+        (after,) = network.run()
+        assert (after.offences, network.senders(2)) == ((), set(range(5)) - set(liars))
+
+
+def test_a_minority_cannot_exclude_whoever_is_honest_and_an_auditor_does_not_believe_it() -> None:
+    with chain_network() as network:
+        liar, victim = network.servers[0], network.articles.network.servers[1]
+        for phase in ALGORITHM_1:
+            phase(network.servers)
+            if phase.__name__ == "verify":
+                post = network.board(0).ledger.posts(1, contract.ITERATE)[network.key(1)]
+                network.board(0).submit_flag(
+                    liar.address, 1, victim, contract.ITERATE, post.transaction_hash, bytes(31) + b"\x01"
+                )
+        assert flagged(network, 1) == {"server 1": {"server 0"}}
+        assert liar.standing.excluded == ()
+        assert network.replayed(1).offences == ()
+        assert network.run()[0].offences == ()
+        assert network.senders(2) == {0, 1, 2}
+
+
+def test_in_thirty_honest_rounds_nobody_is_flagged() -> None:
+    with chain_network(devices=3, phi="1", planner="random:0.5", filter="norm-clip") as network:
+        reports = network.run(30)
+    assert [report.round for report in reports] == list(range(1, 31))
+    assert not any(r.offences or r.excluded or r.failed_leaders or r.refused for r in reports)

@@ -1,0 +1,407 @@
+"""A chain derived again from its blocks: it gives its models, or the first place that does not follow is named.
+
+Forgeries are honest chains with the last round rewritten by somebody who has all keys and mines for real: every seal,
+signature, receipt and state root fits.
+"""
+
+import functools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from bfl.config import read_settings
+from bfl.simulation import run as simulation
+from chain.audit.archive import FileArchive
+from chain.audit.inspection import inspect_chain
+from chain.client.keys import address_of
+from chain.errors import InspectionError, RoundRefusedError
+from chain.node.node import Node
+from chain.protocol import contract
+from chain.protocol.consensus import Post, read_post
+from chain.protocol.contract import encode_call, functions
+from chain.protocol.genesis import Genesis
+from chain.protocol.round_check import RoundBody
+from chain.wire.blocks import Block, encode_block
+from chain.wire.codec import decode_iterate, encode_floats, encode_iterate
+from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
+from chain.wire.transactions import Envelope, sign_transaction
+from edge_servers.founding.parameters import Articles
+from edge_servers.ledger.block_check import RoundChecker
+from edge_servers.planning.plan import read_plan
+from edge_servers.replay.audit import AuditError, Auditor, DerivedRound, audit_chain
+from edge_servers.replay.block_record import model_in
+from edge_servers.replay.replay import Before
+from tests.chain.network import seal
+from tests.chain.small_chain import Shelf, story
+
+SMALL: dict[str, object] = {
+    "dataset": "synthetic", "rounds": 3, "devices": 4, "edges": 4, "iterations": 1, "batch": 5, "threads": 1,
+    "hidden": 2, "phi": 2, "planner": "fixed:0", "difficulty": 1,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A simulated chain, and everybody's keys."""
+
+    blocks: tuple[Block, ...]
+    genesis: Genesis
+    articles: Articles
+    accounts: Mapping[bytes, LocalAccount]
+
+    @property
+    def archive(self) -> Shelf:
+        return Shelf(self.blocks, self.genesis)
+
+    def posts(self, number: int) -> list[Post]:
+        return [read_post(transaction, self.genesis) for transaction in self.blocks[number].transactions]
+
+    def post(self, name: str, step: int | None = None) -> Post:
+        """The first post of a kind in the last block."""
+        for post in self.posts(len(self.blocks) - 1):
+            is_meant = post.call is not None and post.call.name == name
+            if is_meant and step in (None, post.call.arguments.get("step") if post.call else None):
+                return post
+        raise AssertionError(f"no {name}")
+
+
+@functools.cache
+def chain(attack: str = "", **changes: object) -> Chain:
+    """The chain of a small run; the same for the same arguments."""
+    flags = SMALL | {name.replace("_", "-"): value for name, value in changes.items()}
+    flags |= {"attack": attack} if attack else {}
+    with tempfile.TemporaryDirectory() as folder:
+        simulated = simulation.start(read_settings(flags=flags), Path(folder) / "run")
+        hosting = simulated.hosting
+        assert hosting is not None
+        assert hosting.articles is not None
+        keys = [hosting.account("server", m) for m in range(len(hosting.articles.network.servers))]
+        keys += [hosting.account("device", n) for n in range(len(hosting.articles.network.devices))]
+        simulation.run(simulated, lambda report: None)
+        archive = FileArchive(Path(folder) / "run")
+        blocks = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
+        archive.close()
+    accounts = {address_of(key): key for key in keys}
+    return Chain(blocks, archive.genesis, hosting.articles, accounts)
+
+
+@pytest.fixture(autouse=True)
+def _without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(simulation, "can_plot", lambda: False)
+
+
+# --- forging
+
+
+Extra = tuple[str, str, tuple[Any, ...]]
+"""Sender, function and arguments of a post that comes on top."""
+
+
+def rewritten(
+    honest: Chain, changes: Mapping[bytes, dict[str, Any]], path: Path | str = ":memory:", extra: Sequence[Extra] = ()
+) -> Chain:
+    """The chain with other calls (by transaction hash) in its last round, executed and mined without a replay.
+
+    The digests of what is changed fit; `extra` posts come on top.
+    """
+    now = float(honest.blocks[-1].header.timestamp)
+    node = Node.create(path, honest.genesis, now=lambda: now)
+    for block in honest.blocks[1:-1]:
+        node.import_block(encode_block(block.header, block.transactions))
+    for post in honest.posts(len(honest.blocks) - 1):
+        node.submit(_signed(post, changes.get(post.transaction.hash), honest))
+    for sender, name, arguments in extra:
+        key = honest.accounts[bytes.fromhex(sender[2:])]
+        envelope = Envelope(honest.genesis.chain_id, node.nonce(address_of(key)), 3_000_000, honest.genesis.registry)
+        node.submit(sign_transaction(key, envelope, encode_call(name, *arguments)))
+    header = honest.blocks[-1].header
+    node.propose(header.coinbase)
+    assert header.winner is not None
+    seal(node, header.winner)
+    last = node.block(node.head.block_number)
+    node.close()
+    assert last is not None
+    assert last.header.block_number == header.block_number
+    return replace(honest, blocks=(*honest.blocks[:-1], last))
+
+
+def _signed(post: Post, changes: dict[str, Any] | None, honest: Chain) -> bytes:
+    if changes is None or post.call is None:
+        return post.transaction.raw
+    arguments = dict(post.call.arguments) | changes
+    if "payload" in changes:
+        arguments["digest"] = keccak(changes["payload"])
+    sent = post.transaction
+    envelope = Envelope(sent.chain_id, sent.nonce, sent.gas, sent.to)
+    data = encode_call(post.call.name, *(arguments[name] for name in functions()[post.call.name].arguments))
+    return sign_transaction(honest.accounts[post.sender], envelope, data)
+
+
+def with_other_model(honest: Chain, path: Path | str = ":memory:") -> Chain:
+    """The leader publishes a model of its own making."""
+    post = honest.post("model")
+    model = model_in(honest.blocks[-1], honest.articles)
+    payload = encode_floats(model + np.float32(0.5), honest.articles.sizes, "fp32")
+    return rewritten(honest, {post.transaction.hash: {"payload": payload}}, path)
+
+
+def with_other_close(honest: Chain, change: Callable[[ClosedList], ClosedList]) -> Chain:
+    post = honest.post("close")
+    assert post.call is not None
+    payload = change(ClosedList.decode(bytes(post.call["payload"]))).encode()
+    return rewritten(honest, {post.transaction.hash: {"payload": payload}})
+
+
+def with_other_iterate(honest: Chain, step: int, by: int) -> tuple[Chain, str]:
+    """One server's iterate is off by `by` in its first value; returns who that is."""
+    post = honest.post("iterate", step=step)
+    assert post.call is not None
+    x = decode_iterate(bytes(post.call["payload"]))
+    x[0] += by
+    payload = encode_iterate(x, honest.articles.sizes)
+    return rewritten(honest, {post.transaction.hash: {"payload": payload}}), "0x" + post.sender.hex()
+
+
+def with_other_plan(honest: Chain, **changes: Any) -> Chain:
+    """Another plan, and gradients that name it; `samples` also of their own weight."""
+    post = honest.post("plan")
+    assert post.call is not None
+    payload = canonical_json(asdict(read_plan(bytes(post.call["payload"]))) | changes)
+    edits: dict[bytes, dict[str, Any]] = {post.transaction.hash: {"payload": payload}}
+    hashes = []
+    for each in honest.posts(len(honest.blocks) - 1):
+        if each.call is not None and each.call.name == "gradient":
+            edits[each.transaction.hash] = {"plan_digest": keccak(payload)}
+            hashes.append(keccak(_signed(each, edits[each.transaction.hash], honest)))
+    close = honest.post("close")
+    edits[close.transaction.hash] = {"payload": ClosedList(tuple(hashes)).encode()}
+    return rewritten(honest, edits)
+
+
+def derived(found: Chain | Shelf) -> list[DerivedRound]:
+    rounds: list[DerivedRound] = []
+    audit_chain(found.archive if isinstance(found, Chain) else found, rounds.append)
+    return rounds
+
+
+# --- a chain that follows
+
+
+def test_every_model_of_an_honest_chain_is_derived_again_bit_for_bit() -> None:
+    rounds: list[DerivedRound] = []
+    seen: list[tuple[int, int]] = []
+    found, auditor = audit_chain(chain().archive, rounds.append, lambda done, total: seen.append((done, total)))
+    assert [each.round for each in rounds] == [1, 2, 3]
+    for each, block in zip(rounds, chain().blocks[2:], strict=True):
+        np.testing.assert_array_equal(each.replayed.model, model_in(block, chain().articles))
+        assert (each.replayed.offences, each.virtual, dict(each.excluded)) == ((), (), {})
+    assert auditor.articles is not None
+    assert auditor.articles.encode() == chain().articles.encode()
+    assert (auditor.obstacle, found.blocks, seen) == ("", 5, [(n, 5) for n in range(1, 6)])
+
+
+def test_a_derived_round_says_who_led_and_who_sealed() -> None:
+    name = chain().articles.network.name
+    for each, block in zip(derived(chain()), chain().blocks[2:], strict=True):
+        leader = name("0x" + block.header.coinbase.hex())
+        assert [each.who_posted(slot) for slot in (contract.PLAN, contract.CLOSE, contract.MODEL)] == [leader] * 3
+        assert block.header.winner is not None
+        assert each.sealed_by == name("0x" + block.header.winner.hex())
+
+
+def test_a_lie_and_a_silence_are_found_and_their_server_is_computed_by_everybody_afterwards() -> None:
+    attack = "iterate-noise@1:server=1,step=1,strength=0.5; withheld-iterate@2:server=2,step=2"
+    rounds = derived(chain(attack))
+    servers = chain(attack).articles.network.servers
+    assert {(o.offender, o.kind, o.step) for o in rounds[0].replayed.offences} >= {(servers[1], "iterate", 1)}
+    assert [(o.offender, o.kind, o.step) for o in rounds[1].replayed.offences] == [(servers[2], "missing", 2)]
+    assert [each.virtual for each in rounds] == [(), (servers[1],), (servers[1], servers[2])]
+    assert [dict(each.excluded) for each in rounds] == [{servers[1]: 11}, {servers[2]: 12}, {}]
+
+
+def test_a_gradient_left_out_by_the_leader_is_found_and_the_model_follows_all_the_same() -> None:
+    rounds = derived(chain("omitted-gradient@2:server=leader"))
+    (offence,) = rounds[1].replayed.offences
+    assert offence.kind == "close"
+    assert "out of the closed list without a reason" in offence.detail
+
+
+def test_the_scheme_without_consensus_is_derived_too() -> None:
+    assert len(derived(chain(scheme="bfl-no-consensus"))) == 3
+
+
+def test_phi_auto_is_the_leaders_word_within_bounds() -> None:
+    assert len(derived(chain(phi="auto:2", max_phi=4))) == 3
+
+
+def test_a_chain_of_another_kind_is_inspected_and_says_why_models_cannot_be_derived() -> None:
+    rounds: list[DerivedRound] = []
+    found, auditor = audit_chain(Shelf(story().blocks), rounds.append)
+    assert (found.blocks, rounds, auditor.articles) == (8, [], None)
+    missing = "settings, servers, devices, graph, sample-bytes, weight"
+    assert auditor.obstacle == f"the founding parameters name no such network (found no {missing})"
+
+
+# --- a chain that does not
+
+
+def test_a_model_that_does_not_follow_is_named_though_every_seal_fits() -> None:
+    forged = with_other_model(chain())
+    assert inspect_chain(forged.archive).blocks == 5
+    found, right = (keccak(model_payload(each)).hex() for each in (forged, chain()))
+    leader = chain().articles.network.name("0x" + forged.blocks[-1].header.coinbase.hex())
+    with pytest.raises(AuditError) as refused:
+        derived(forged)
+    assert str(refused.value) == (
+        f"block 4, built by {leader}: round 3: the model of {leader} has digest 0x{found}, "
+        f"its own gradients and closed list give 0x{right}"
+    )
+
+
+def model_payload(of: Chain) -> bytes:
+    call = of.post("model").call
+    assert call is not None
+    return bytes(call["payload"])
+
+
+def test_a_closed_list_without_one_gradient_does_not_give_the_same_model() -> None:
+    forged = with_other_close(chain(), lambda closed: ClosedList(closed.accepted[1:]))
+    with pytest.raises(AuditError, match=r"block 4, built by server \d: round 3: the model of server \d has digest"):
+        derived(forged)
+
+
+def test_a_closed_list_with_a_gradient_that_nobody_posted_is_refused() -> None:
+    forged = with_other_close(chain(), lambda closed: ClosedList((*closed.accepted, b"\1" * 32)))
+    with pytest.raises(AuditError, match=f"round 3: the closed list accepts 0x{'01' * 32}, which is no gradient"):
+        derived(forged)
+
+
+def test_a_closed_list_in_another_order_is_refused() -> None:
+    forged = with_other_close(chain(), lambda closed: ClosedList(closed.accepted[::-1]))
+    with pytest.raises(AuditError, match="round 3: the closed list is not in ascending order of address"):
+        derived(forged)
+
+
+def test_an_iterate_off_by_the_last_bit_is_an_offence_nobody_flagged_and_is_repaired() -> None:
+    forged, liar = with_other_iterate(chain(), step=1, by=1)
+    rounds = derived(forged)
+    assert [(o.offender, o.step) for o in rounds[-1].replayed.offences] == [(liar, 1)]
+    assert rounds[-1].record.accusations == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"phi": 1}, "plan: found phi 1, expected 2"),
+        ({"phi": 10**9}, "plan: found phi 1000000000, expected 2"),
+        ({"divergence": 7.5}, "plan: found divergence 7.5 of the round before, expected "),
+        ({"assignment": [9, -1, -1, -1]}, "plan: device 0 may not offload to server 9"),
+        ({"assignment": [-1]}, "found a plan of round 3 for 1 devices"),
+        ({"samples": [1]}, "found a plan of round 3 for 4 devices"),
+        ({"samples": [0, 1, 1, 1]}, "plan: found 0 samples of device 0, expected "),
+        ({"iterations": [9, 9, 9, 9]}, "plan: expected 1 iterations for everybody"),
+        ({"power_w": [10**400] * 4}, "plan: found power_w = [1000000000"),
+        ({"round": 2}, "found a plan of round 2 for 4 devices"),
+    ],
+)
+def test_a_plan_that_the_founding_does_not_allow_is_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(AuditError) as refused:
+        derived(with_other_plan(chain(), **changes))
+    assert str(refused.value).startswith(f"block 4, built by {leader_of(chain())}: {message}")
+
+
+def leader_of(of: Chain) -> str:
+    return of.articles.network.name("0x" + of.blocks[-1].header.coinbase.hex())
+
+
+@pytest.mark.parametrize("changes", [{"assignment": [-1]}, {"samples": [1]}, {"phi": 10**9}, {"cpu_hz": [10**400] * 4}])
+def test_a_node_refuses_a_block_with_such_a_plan_instead_of_stumbling_over_it(changes: dict[str, Any]) -> None:
+    """A block may come from anybody: what is not a plan must not end the process that checks it."""
+    forged = with_other_plan(chain(), **changes)
+    last, parent = forged.blocks[-1], forged.blocks[-2]
+    checker = RoundChecker(forged.articles, lambda header: Before(model_in(parent, forged.articles)))
+    statuses = tuple(receipt.status for receipt in last.receipts)
+    body = RoundBody(last.header, parent.header, tuple(forged.posts(4)), statuses)
+    with pytest.raises(RoundRefusedError, match="plan"):
+        checker(body)
+
+
+def test_what_the_inspection_refuses_is_told_before_the_replay() -> None:
+    blocks = (*chain().blocks[:-1], replace(chain().blocks[-1], receipts=chain().blocks[2].receipts))
+    with pytest.raises(InspectionError, match="block 4: its receipts"):
+        derived(Shelf(blocks, chain().genesis))
+
+
+# --- the founding
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"term-cap": 9}, "block 1: found a registry with terms 0x"),
+        ({"exclusion-rounds": 1}, "block 1: found a registry with terms 0x"),
+        ({"graph": "ring"}, r"block 1: found edges \[\(0, 1\), \(1, 2\), \(2, 3\)\] with weight "),
+    ],
+)
+def test_founding_parameters_that_contradict_the_registry_or_themselves_are_refused(
+    changes: dict[str, object], message: str
+) -> None:
+    settings = chain().articles.settings
+    other = replace(chain().articles, settings=type(settings).read(settings.flat() | changes))
+    with pytest.raises(AuditError, match=message):
+        _take_founding(other)
+
+
+def test_founding_parameters_must_name_those_whom_the_registry_knows() -> None:
+    network = chain().articles.network
+    moved = replace(network.devices[1], home=3)
+    other = replace(chain().articles, network=replace(network, devices=(network.devices[0], moved)))
+    with pytest.raises(AuditError, match=r"block 1: participant 0x[0-9a-f]{40}: found home 0x[0-9a-f]{40} in the reg"):
+        _take_founding(other)
+
+
+@pytest.mark.parametrize("home", [4, -1])
+def test_a_home_that_is_no_server_is_refused_instead_of_stumbling_over_it(home: int) -> None:
+    network = chain().articles.network
+    moved = replace(network.devices[0], home=home)
+    other = replace(chain().articles, network=replace(network, devices=(moved, *network.devices[1:])))
+    with pytest.raises(AuditError, match=r"block 1: the founding parameters are not .*found impossible homes"):
+        _take_founding(other)
+
+
+def test_one_server_under_two_numbers_is_refused() -> None:
+    network = chain().articles.network
+    doubled = (*network.servers[:3], network.servers[0])
+    with pytest.raises(AuditError, match=r"block 1: the founding parameters are not .*found impossible addresses"):
+        _take_founding(replace(chain().articles, network=replace(network, servers=doubled)))
+
+
+@pytest.mark.parametrize("key", ["learning-rate", "filter", "gradient-bound"])
+def test_a_setting_that_is_missing_is_not_made_up(key: str) -> None:
+    content = read_canonical_json(chain().articles.encode())
+    del content["settings"][key]
+    with pytest.raises(AuditError, match=r"block 1: the founding parameters are not .*they would be written otherwise"):
+        _take_founding(canonical_json(content))
+
+
+def _take_founding(other: Articles | bytes) -> None:
+    """The founding block with other parameters; everything else of it as it was."""
+    seen: list[Any] = []
+    inspect_chain(Shelf(chain().blocks[:2], chain().genesis), None, lambda *found: seen.append(found))
+    block, posts, found = seen[1]
+    changed = []
+    for post in posts:
+        if post.call is not None and post.call.name == "found":
+            parameters = other if isinstance(other, bytes) else other.encode()
+            arguments = dict(post.call.arguments) | {"parameters": parameters}
+            changed.append(replace(post, call=replace(post.call, arguments=arguments)))
+        else:
+            changed.append(post)
+    Auditor(chain().genesis, lambda each: None).take(block, changed, found)

@@ -1,0 +1,358 @@
+"""Eqs. 8-12 from a round's posts alone: the same bits for everybody, and a refusal where the posts do not fit."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from eth_hash.auto import keccak
+
+from chain.client.posts import Post
+from chain.protocol import contract
+from chain.wire.documents import ClosedList
+from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
+from edge_servers.founding.parameters import Articles
+from edge_servers.planning.plan import Plan
+from edge_servers.replay.record import RoundRecord, check_phi, check_plan, read_gradient
+from edge_servers.replay.replay import (
+    Before,
+    Offence,
+    Replayed,
+    admitted_gradients,
+    closed_gradients,
+    iterate_offence,
+    iterate_payload,
+    model_payload,
+    replay_round,
+    replayed_iterates,
+    replayed_model,
+)
+from tests.edge_servers.chain_network import ChainNetwork, chain_network
+
+
+@pytest.fixture(scope="module")
+def network() -> Iterator[ChainNetwork]:
+    """Two honest rounds."""
+    with chain_network() as made:
+        made.run(2)
+        yield made
+
+
+@pytest.fixture
+def record(network: ChainNetwork) -> RoundRecord:
+    """Of round 2."""
+    return network.record(2)
+
+
+def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[str, ...] = ()) -> Replayed:
+    return replay_round(record, Before(network.model(1), None, virtual), network.articles)
+
+
+def under(network: ChainNetwork, **rounds: Any) -> Articles:
+    """The articles with other settings of a round."""
+    settings = network.articles.settings
+    return replace(network.articles, settings=replace(settings, rounds=replace(settings.rounds, **rounds)))
+
+
+def posts_of(record: RoundRecord) -> list[Post]:
+    return [post for by_sender in record.posts.values() for post in by_sender.values()]
+
+
+def without(record: RoundRecord, slot: int, sender: bytes | None = None) -> RoundRecord:
+    """The record without a slot, or without one sender's post in it."""
+    kept = [post for post in posts_of(record) if post.slot != slot or (sender is not None and post.sender != sender)]
+    return RoundRecord.of(record.round, kept)
+
+
+def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes | None = None) -> RoundRecord:
+    """The record with another payload in a slot, of one sender or of the only one."""
+    changed = [
+        replace(post, payload=payload, digest=bytes(keccak(payload)))
+        if post.slot == slot and sender in (None, post.sender)
+        else post
+        for post in posts_of(record)
+    ]
+    return RoundRecord.of(record.round, changed)
+
+
+def with_close(record: RoundRecord, accepted: tuple[bytes, ...], *refused: tuple[str, str]) -> RoundRecord:
+    return with_payload(record, contract.CLOSE, ClosedList(accepted, refused).encode())
+
+
+# --- what a round comes to --------------------------------------------------------------------------------------------
+
+
+def test_the_order_in_which_posts_are_read_makes_no_difference(record: RoundRecord, network: ChainNetwork) -> None:
+    expected = derived(record, network)
+    for seed in range(3):
+        posts = posts_of(record)
+        random.Random(seed).shuffle(posts)
+        again = derived(RoundRecord.of(2, posts), network)
+        assert again.model.tobytes() == expected.model.tobytes()
+        assert [g.node for g in again.counted] == [g.node for g in expected.counted]
+
+
+def test_every_step_conserves_the_sum_and_brings_the_servers_together(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    first, *later = derived(record, network).iterates
+    total = np.sum([x.astype(np.int64) for x in first], axis=0)
+    spreads = [np.ptp(np.stack(step).astype(np.int64), axis=0).sum() for step in (first, *later)]
+    for step in later:
+        assert np.array_equal(np.sum([x.astype(np.int64) for x in step], axis=0), total)
+    assert spreads == sorted(spreads, reverse=True)
+
+
+def test_every_leader_has_a_model_of_its_own_and_the_block_the_one_of_its_builder(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    replayed = derived(record, network)
+    models = [
+        replayed_model(replayed.counted, replayed.iterates[-1][m], m, network.model(1), network.articles).tobytes()
+        for m in range(3)
+    ]
+    assert len(set(models)) == 3
+    assert models.index(network.model(2).tobytes()) == network.leader_of(2)
+
+
+def test_where_nobody_trained_the_model_stays_and_all_iterates_are_zero(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    size = len(network.model(1))
+    assert all(not x.any() for step in replayed_iterates([], size, 2, network.articles) for x in step)
+    zeros = np.zeros(size, np.int32)
+    assert replayed_model([], zeros, 0, network.model(1), network.articles) is not None
+    empty = with_payload(with_close(record, ()), contract.MODEL, model_payload(network.model(1), network.articles))
+    replayed = derived(empty, network)
+    assert replayed.model.tobytes() == network.model(1).tobytes()
+    assert {o.kind for o in replayed.offences} == {"close", "iterate"}  # everybody was left out
+
+
+# --- what does not follow ---------------------------------------------------------------------------------------------
+
+
+def test_a_round_without_plan_list_or_model_is_refused(record: RoundRecord, network: ChainNetwork) -> None:
+    with pytest.raises(PlanError, match="round 2 has no plan"):
+        derived(without(record, contract.PLAN), network)
+    with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
+        derived(without(record, contract.CLOSE), network)
+    with pytest.raises(ReplayError, match="round 2 was sealed without a model"):
+        derived(without(record, contract.MODEL), network)
+
+
+def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    model = network.model(2).copy()
+    right = keccak(model_payload(model, network.articles)).hex()
+    model[0] = np.nextafter(model[0], np.float32(1))
+    payload = model_payload(model, network.articles)
+    with pytest.raises(ReplayError) as refused:
+        derived(with_payload(record, contract.MODEL, payload), network)
+    leader = network.leader_of(2)
+    assert str(refused.value) == (
+        f"round 2: the model of server {leader} has digest 0x{keccak(payload).hex()}, "
+        f"its own gradients and closed list give 0x{right}"
+    )
+
+
+def test_another_model_before_it_gives_another_model(record: RoundRecord, network: ChainNetwork) -> None:
+    with pytest.raises(ReplayError, match="its own gradients and closed list give"):
+        replay_round(record, Before(network.model(0)), network.articles)
+
+
+def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, network: ChainNetwork) -> None:
+    def broken(slot: int) -> RoundRecord:
+        return RoundRecord.of(2, [replace(p, is_intact=False) if p.slot == slot else p for p in posts_of(record)])
+
+    with pytest.raises(PlanError, match="round 2 has no plan"):
+        derived(broken(contract.PLAN), network)
+    with pytest.raises(ReplayError, match="round 2 is not closed"):
+        derived(broken(contract.CLOSE), network)
+    refused = admitted_gradients(broken(contract.GRADIENT), network.articles).refused
+    assert {error.reason for error in refused.values()} == {"malformed"}
+    assert {o.kind for o in derived(broken(contract.ITERATE), network).offences} == {"missing"}
+
+
+# --- closed lists -----------------------------------------------------------------------------------------------------
+
+
+def test_a_list_with_a_hash_that_nobody_knows_is_refused(record: RoundRecord, network: ChainNetwork) -> None:
+    accepted = (*record.closed_list.accepted, bytes(31) + b"\x07")
+    with pytest.raises(ReplayError, match=f"round 2: the closed list accepts 0x{'00' * 31}07, which is no gradient"):
+        derived(with_close(record, accepted), network)
+
+
+def test_a_list_that_is_not_in_order_is_refused(record: RoundRecord, network: ChainNetwork) -> None:
+    with pytest.raises(ReplayError, match="round 2: the closed list is not in ascending order of address"):
+        derived(with_close(record, record.closed_list.accepted[::-1]), network)
+
+
+def test_whom_a_list_leaves_out_without_a_word_is_evidence_against_its_leader(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    gone, *rest = record.closed_list.accepted
+    closed = closed_gradients(
+        with_close(record, tuple(rest)), network.articles, admitted_gradients(record, network.articles)
+    )
+    assert [gradient.transaction_hash for gradient in closed.omitted] == [gone]
+    assert len(closed.counted) == 5
+
+
+@pytest.mark.parametrize(
+    ("filters", "reason", "omitted"),
+    [("loss", "loss", 0), ("norm-clip+loss", "loss", 0), ("none", "loss", 1), ("loss", "late", 1), ("loss", "krum", 1)],
+)
+def test_a_verdict_that_needs_data_is_the_leaders_word_where_the_run_has_it_and_other_reasons_are_none(
+    record: RoundRecord, network: ChainNetwork, filters: str, reason: str, omitted: int
+) -> None:
+    """A good gradient on the ledger is neither late nor, where no filter runs, an outlier."""
+    gone, *rest = record.closed_list.accepted
+    articles = under(network, filter=filters)
+    admitted = admitted_gradients(record, articles)
+    name = next(g.node for g in admitted.good.values() if g.transaction_hash == gone)
+    closed = closed_gradients(with_close(record, tuple(rest), (name, reason)), articles, admitted)
+    assert len(closed.omitted) == omitted
+    assert len(closed.counted) == 5
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def a_gradient(record: RoundRecord, network: ChainNetwork, sender: str) -> Post:
+    return record.gradient_posts()[sender]
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"samples": 41}, "wrong-weight"),
+        ({"samples": 39}, "wrong-weight"),
+        ({"iterations": 3}, "wrong-weight"),
+    ],
+)
+def test_a_device_has_the_weight_of_the_plan(
+    record: RoundRecord, network: ChainNetwork, changes: dict[str, Any], reason: str
+) -> None:
+    post = a_gradient(record, network, network.articles.network.devices[3].address)
+    call = replace(post.arguments, arguments={**post.arguments.arguments, **changes})
+    with pytest.raises(GradientRefusedError) as refused:
+        read_gradient(replace(post, arguments=call), record.plan, network.articles)
+    assert refused.value.reason == reason
+
+
+@pytest.mark.parametrize(("samples", "counts"), [(40, True), (39, True), (1, True), (0, False), (41, False)])
+def test_a_server_has_at_most_the_weight_of_the_plan(
+    record: RoundRecord, network: ChainNetwork, samples: int, counts: bool
+) -> None:
+    post = a_gradient(record, network, network.articles.network.servers[0])
+    call = replace(post.arguments, arguments={**post.arguments.arguments, "samples": samples})
+    changed = replace(post, arguments=call)
+    if counts:
+        assert read_gradient(changed, record.plan, network.articles).samples == samples
+    else:
+        with pytest.raises(GradientRefusedError, match="samples and 2 iterations, expected 40 and 2"):
+            read_gradient(changed, record.plan, network.articles)
+
+
+def test_a_server_without_offloaders_has_nothing_to_train_on(record: RoundRecord, network: ChainNetwork) -> None:
+    post = a_gradient(record, network, network.articles.network.servers[0])
+    other = replace(post, sender=network.key(1))
+    with pytest.raises(GradientRefusedError, match="found 40 samples and 2 iterations, expected 0 and 2"):
+        read_gradient(other, record.plan, network.articles)
+
+
+@pytest.mark.parametrize("payload", [b"", b"gibberish", bytes(10_000)])
+def test_bytes_that_are_no_gradient_are_refused(record: RoundRecord, network: ChainNetwork, payload: bytes) -> None:
+    post = replace(a_gradient(record, network, network.articles.network.devices[3].address), payload=payload)
+    with pytest.raises(GradientRefusedError) as refused:
+        read_gradient(post, record.plan, network.articles)
+    assert refused.value.reason == "malformed"
+
+
+# --- iterates ---------------------------------------------------------------------------------------------------------
+
+
+def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, network: ChainNetwork) -> None:
+    x, server = derived(record, network).iterates[1][0], network.articles.network.servers[0]
+    posted = record.iterate(server, 1)
+    assert posted is not None
+    assert iterate_offence(posted, x, server, 1, network.articles) is None
+    expected = bytes(keccak(iterate_payload(x + 1, network.articles)))
+    assert iterate_offence(posted, x + 1, server, 1, network.articles) == Offence(
+        server, "iterate", contract.ITERATE + 1, posted.transaction_hash, expected,
+        "server 0: iterate of step 1 is not what eq. 9 gives",
+    )  # fmt: skip
+    missing = iterate_offence(None, x + 1, server, 0, network.articles)
+    assert missing == Offence(
+        server, "missing", contract.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
+    )
+
+
+@pytest.mark.parametrize("payload", [b"", b"gibberish"])
+def test_an_iterate_that_nobody_can_read_is_a_wrong_one(
+    record: RoundRecord, network: ChainNetwork, payload: bytes
+) -> None:
+    changed = with_payload(record, contract.ITERATE + 2, payload, network.key(1))
+    (offence,) = derived(changed, network).offences
+    assert (network.articles.network.name(offence.offender), offence.kind, offence.step) == ("server 1", "iterate", 2)
+
+
+def test_a_virtual_server_is_not_missed_but_what_it_posts_must_be_right(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    server, slot = network.articles.network.servers[1], contract.ITERATE + 1
+    silent = without(record, slot, network.key(1))
+    assert derived(silent, network, virtual=(server,)).offences == ()
+    assert [o.kind for o in derived(silent, network).offences] == ["missing"]
+    wrong = with_payload(record, slot, b"no", network.key(1))
+    assert [o.kind for o in derived(wrong, network, virtual=(server,)).offences] == ["iterate"]
+
+
+def test_the_step_of_an_offence_is_that_of_an_iterate(network: ChainNetwork) -> None:
+    def step(slot: int) -> int | None:
+        return Offence("0x", "iterate", slot, b"", b"", "").step
+
+    leaders = (contract.PLAN, contract.CLOSE, contract.MODEL, contract.EQUIVOCATION)
+    assert [step(slot) for slot in leaders] == [None] * 4
+    assert [step(contract.ITERATE + 7), step(contract.ITERATE + contract.MAX_STEP)] == [7, contract.MAX_STEP]
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_plan_of_a_round_is_allowed_and_one_for_an_excluded_server_is_not(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    plan: Plan = record.plan
+    check_plan(plan, network.articles, 2)
+    with pytest.raises(PlanError, match="device 0 may not offload to server 0"):
+        check_plan(plan, network.articles, 2, excluded=[0])
+
+
+@pytest.mark.parametrize(
+    ("phi", "round_", "found", "allowed"),
+    [
+        ("3", 1, 3, True),
+        ("3", 1, 2, False),
+        ("auto:4", 1, 4, True),
+        ("auto:4", 1, 5, False),
+        ("auto:4", 2, 0, False),
+        ("auto:4", 2, 1, True),
+        ("auto:4", 2, 6, True),
+        ("auto:4", 2, 7, False),
+        ("auto:4", 2, -1, False),
+    ],
+)
+def test_phi_is_that_of_the_founding_or_under_auto_the_leaders_word_within_bounds(
+    record: RoundRecord, network: ChainNetwork, phi: str, round_: int, found: int, allowed: bool
+) -> None:
+    articles = under(network, phi=phi, max_phi=6)
+    plan = replace(record.plan, round=round_, phi=found)
+    if allowed:
+        check_phi(plan, articles)
+    else:
+        with pytest.raises(PlanError, match=f"plan: found phi {found}, expected"):
+            check_phi(plan, articles)
