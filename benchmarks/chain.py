@@ -28,7 +28,7 @@ from benchmarks.anvil import ABSENT, anvil, find_anvil
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
 from chain.client.connection import Connection, await_receipt, web3_over_http
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.client.ledger import Ledger
 from chain.node.node import Node
@@ -161,7 +161,7 @@ def signing(kilobytes: int) -> list[float]:
 def found(web3: object, kilobytes: int, terms: RegistryTerms = TERMS) -> Ledger:
     """Found the network; returns its ledger."""
     model = payload(kilobytes, np.random.default_rng(9))
-    charter = Charter(homes(), b"{}", model, kilobytes * 1000 + 64, terms)
+    charter = Founding(homes(), b"{}", model, kilobytes * 1000 + 64, terms)
     return Ledger(found_network(web3, FOUNDER, charter))  # type: ignore[arg-type]
 
 

@@ -87,7 +87,7 @@ def _check_terms(terms: LedgerTerms, genesis: Genesis) -> None:
 
 
 @dataclass(frozen=True)
-class Proven:
+class ProvenHead:
     """What a proof proves, as a device needs it."""
 
     round: int
@@ -105,7 +105,7 @@ def _posted_digest(values: bytes, sizes: tuple[int, ...]) -> bytes:
         raise OrderError(f"order: the model cannot be posted: {error}") from error
 
 
-def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> Proven:
+def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> ProvenHead:
     """Check a proof; `OrderError` says what is wrong. A process that is many devices checks the same bytes once."""
     try:
         return _proven_model(proof, known_hash, chain)
@@ -114,10 +114,10 @@ def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> Proven:
 
 
 @functools.lru_cache(maxsize=8)
-def _proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> Proven:
+def _proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> ProvenHead:
     given = ModelProof.from_json(json.loads(proof))
     found: ProvenModel = check_model(given, known_hash, chain.genesis, chain.membership)
     known = next(header for header in given.headers if header.hash == known_hash)
     if found.header.block_number < known.block_number:
         raise ProofError(f"found the model of block {found.header.block_number}, {known.block_number} is known already")
-    return Proven(found.round, found.digest, found.header.hash)
+    return ProvenHead(found.round, found.digest, found.header.hash)

@@ -10,7 +10,7 @@ from typing import Any
 from eth_account.signers.local import LocalAccount
 from torch import nn
 
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.errors import ChainError
 from chain.node.node import Node
@@ -26,10 +26,10 @@ from clients.models import to_vector
 from clients.orders import vector_digest
 from clients.wallet import Chain, Wallet
 from edge_servers.errors import FederationError
-from edge_servers.founding.network import Network, Task
-from edge_servers.founding.parameters import Articles, tensors_of, written
+from edge_servers.founding.network import LearningTask, Network
+from edge_servers.founding.parameters import FoundingParameters, founding_settings, tensors_of
 from edge_servers.founding.standing import Standing
-from edge_servers.leading import Station
+from edge_servers.leading import LedgerAccess
 from edge_servers.ledger.block_check import NodeHistory, RoundChecker
 from edge_servers.ledger.board import Clock, InProcessBoard
 from edge_servers.ledger.chain_board import LedgerBoard
@@ -51,11 +51,11 @@ class ChainHosting:
 
     def __init__(self, settings: Settings, architecture: nn.Module, clock: Clock, folder: Path | None = None) -> None:
         self._settings, self._clock, self._folder = settings, clock, folder
-        named = canonical_json({"settings": written(settings), "tensors": tensors_of(architecture)})
+        named = canonical_json({"settings": founding_settings(settings), "tensors": tensors_of(architecture)})
         self._named = hashlib.sha256(named).digest()
         self.nodes: list[Node] = []
         self.checkers: list[RoundChecker] = []
-        self.articles: Articles | None = None
+        self.founding: FoundingParameters | None = None
         self.account = cache(self._account)
 
     def _account(self, role: str, index: int) -> LocalAccount:
@@ -65,26 +65,26 @@ class ChainHosting:
         """The address of a key that follows from the seed and the parameters (P3)."""
         return text(address_of(self.account(role, index)))
 
-    def open(self, network: Network, task: Task) -> tuple[Sequence[Station], Standing]:
+    def open(self, network: Network, task: LearningTask) -> tuple[Sequence[LedgerAccess], Standing]:
         """Found the network, or go on with the chain that is in the folder."""
-        articles = Articles(self._settings, network, tensors_of(task.architecture), task.like.sample_bytes)
+        founding = FoundingParameters(self._settings, network, tensors_of(task.architecture), task.like.sample_bytes)
         with ExitStack() as undo:
             undo.callback(self.close)
-            opened = self._opened(articles, model_payload(to_vector(task.architecture), articles))
+            opened = self._opened(founding, model_payload(to_vector(task.architecture), founding))
             undo.pop_all()
         return opened
 
-    def _opened(self, articles: Articles, model: bytes) -> tuple[Sequence[Station], Standing]:
-        self.checkers = self._open_nodes(articles)
+    def _opened(self, founding: FoundingParameters, model: bytes) -> tuple[Sequence[LedgerAccess], Standing]:
+        self.checkers = self._open_nodes(founding)
         if self.nodes[0].head.block_number == 0:
-            self._found(articles, model)
-        self._check_same(articles)
+            self._found(founding, model)
+        self._check_same(founding)
         latest_s = max(node.head.timestamp for node in self.nodes)
         self._clock.sleep(max(0.0, latest_s - self._clock.now()))  # or what others have would be from the future
         self._catch_up()
-        self.articles = articles
-        standing = standing_of(self.nodes[0], articles, self.checkers[0])
-        return self._stations(articles), standing
+        self.founding = founding
+        standing = standing_of(self.nodes[0], founding, self.checkers[0])
+        return self._stations(founding), standing
 
     def close(self) -> None:
         """Give back the databases."""
@@ -93,11 +93,11 @@ class ChainHosting:
 
     # --- nodes
 
-    def _open_nodes(self, articles: Articles) -> list[RoundChecker]:
-        genesis = self._genesis(articles)
+    def _open_nodes(self, founding: FoundingParameters) -> list[RoundChecker]:
+        genesis = self._genesis(founding)
         checkers = []
         for number in range(self._settings.rounds.nodes):
-            node, checker = self._node(self._path(number), genesis, articles)
+            node, checker = self._node(self._path(number), genesis, founding)
             self.nodes.append(node)
             checkers.append(checker)
         for node in self.nodes:
@@ -107,8 +107,8 @@ class ChainHosting:
     def _path(self, number: int) -> Path | None:
         return None if self._folder is None else self._folder / ("chain.db" if number == 0 else f"chain-{number}.db")
 
-    def _node(self, path: Path | None, genesis: Genesis, articles: Articles) -> tuple[Node, RoundChecker]:
-        checker = RoundChecker(articles, history := NodeHistory(articles))
+    def _node(self, path: Path | None, genesis: Genesis, founding: FoundingParameters) -> tuple[Node, RoundChecker]:
+        checker = RoundChecker(founding, history := NodeHistory(founding))
         options: dict[str, Any] = {"now": self._clock.now, "check_round": checker}
         if path is not None and _is_begun(path):
             node = Node.open(path, **options)
@@ -120,9 +120,9 @@ class ChainHosting:
         history.follow(node, checker)
         return node, checker
 
-    def _genesis(self, articles: Articles) -> Genesis:
-        rounds, payload_bytes = self._settings.rounds, _payload_bytes(articles)
-        devices, servers = len(articles.network.devices), len(articles.network.servers)
+    def _genesis(self, founding: FoundingParameters) -> Genesis:
+        rounds, payload_bytes = self._settings.rounds, _payload_bytes(founding)
+        devices, servers = len(founding.network.devices), len(founding.network.servers)
         calls = 2 * devices + 2 * servers * (_most_steps(rounds) + 6) + 8
         return Genesis(
             chain_id=2**16 + int.from_bytes(self._named[:4], "big") % 2**31,
@@ -132,21 +132,21 @@ class ChainHosting:
             difficulty=rounds.difficulty,
         )
 
-    def _found(self, articles: Articles, model: bytes) -> None:
-        rounds, network = self._settings.rounds, articles.network
+    def _found(self, founding: FoundingParameters, model: bytes) -> None:
+        rounds, network = self._settings.rounds, founding.network
         terms = RegistryTerms(
             term_cap=rounds.term_cap,
             turn_s=rounds.turn_s,
             flag_window=rounds.flag_window,
             exclusion_rounds=rounds.exclusion_rounds,
         )
-        charter = Charter(_homes(network), articles.encode(), model, _payload_bytes(articles), terms)
-        found_network(web3_in_process(self.nodes[0]), self.account("founder", 0), charter)
+        posts = Founding(_homes(network), founding.encode(), model, _payload_bytes(founding), terms)
+        found_network(web3_in_process(self.nodes[0]), self.account("founder", 0), posts)
 
-    def _check_same(self, articles: Articles) -> None:
+    def _check_same(self, founding: FoundingParameters) -> None:
         """The chain in the folder must be the one that these settings found."""
-        founding = LocalLedger(self.nodes[0]).parameters()
-        if founding != articles.encode():
+        found = LocalLedger(self.nodes[0]).parameters()
+        if found != founding.encode():
             raise FederationError("the chain's founding parameters are not those of this run")
 
     def _catch_up(self) -> None:
@@ -158,21 +158,21 @@ class ChainHosting:
 
     # --- stations
 
-    def _stations(self, articles: Articles) -> list[Station]:
+    def _stations(self, founding: FoundingParameters) -> list[LedgerAccess]:
         beside = InProcessBoard(self._clock)
         ledgers = [LocalLedger(node) for node in self.nodes]
-        stations: list[Station] = []
-        for m, server in enumerate(articles.network.servers):
+        stations: list[LedgerAccess] = []
+        for m, server in enumerate(founding.network.servers):
             own = m if len(self.nodes) > 1 else 0
             if own < len(stations) and len(self.nodes) == 1:
                 stations.append(stations[0])
                 continue
-            hosted = [server] if len(self.nodes) > 1 else list(articles.network.servers)
-            accounts = {each: self.account("server", articles.network.server_index(each)) for each in hosted}
+            hosted = [server] if len(self.nodes) > 1 else list(founding.network.servers)
+            accounts = {each: self.account("server", founding.network.server_index(each)) for each in hosted}
             others = [ledger for ledger in ledgers if ledger is not ledgers[own]]
-            board = LedgerBoard(ledgers[own], articles, accounts, self._clock, beside, others)
-            sealer = ChainSealer(self.nodes[own], articles, self._clock)
-            stations.append(Station(board, Referee(board), sealer))
+            board = LedgerBoard(ledgers[own], founding, accounts, self._clock, beside, others)
+            sealer = ChainSealer(self.nodes[own], founding, self._clock)
+            stations.append(LedgerAccess(board, Referee(board), sealer))
         return stations
 
     def admit(self, wallets: Iterable[Wallet]) -> None:
@@ -183,14 +183,14 @@ class ChainHosting:
 
     def chain(self) -> Chain:
         """What a device is told when it joins."""
-        node, articles = self.nodes[0], self.articles
-        founding = node.block(1)
-        if articles is None or founding is None:
+        node, founding = self.nodes[0], self.founding
+        first = node.block(1)
+        if founding is None or first is None:
             raise FederationError("the network is not founded yet")
-        rounds, network = self._settings.rounds, articles.network
+        rounds, network = self._settings.rounds, founding.network
         membership = Membership(_homes(network), rounds.term_cap, rounds.turn_s)
-        model = model_in(founding, articles)
-        return Chain(node.genesis, membership, founding.header.hash, vector_digest(model), articles.sizes)
+        model = model_in(first, founding)
+        return Chain(node.genesis, membership, first.header.hash, vector_digest(model), founding.sizes)
 
 
 def _homes(network: Network) -> dict[bytes, bytes]:
@@ -227,9 +227,9 @@ def _is_begun(path: Path) -> bool:
     return False
 
 
-def _payload_bytes(articles: Articles) -> int:
+def _payload_bytes(founding: FoundingParameters) -> int:
     """The largest post of a round: a model, an iterate, or the plan."""
-    return max(encoded_size(articles.sizes, "fp32"), 4096 + _PLAN_BYTES * len(articles.network.devices))
+    return max(encoded_size(founding.sizes, "fp32"), 4096 + _PLAN_BYTES * len(founding.network.devices))
 
 
 def _most_steps(rounds: RoundParams) -> int:

@@ -19,7 +19,7 @@ from clients.orders import INTRODUCE
 from clients.training import Trainer, local_updates
 from edge_servers.devices.link import DeviceLink
 from edge_servers.errors import FederationError
-from edge_servers.founding.network import DeviceRecord, Network, Task, home_server
+from edge_servers.founding.network import DeviceRecord, LearningTask, Network, home_server
 from edge_servers.hosting import Hosting, OffChain
 from edge_servers.learning.filters import VERDICTS
 from edge_servers.learning.gradients import Refusal
@@ -132,7 +132,7 @@ class Federation:
         draft = next((each.draft for each in self.servers if each.draft is not None), None)
         return RoundReport(
             round=work.plan.round,
-            leader=index(standing.reign.leader),
+            leader=index(standing.tenure.leader),
             phi=work.plan.phi,
             training_nodes=len(work.closed),
             samples=sum(gradient.samples for gradient in work.closed),
@@ -178,7 +178,7 @@ def found_federation(
     nodes, introduced = introduce_devices(grid, settings, clock)
     hosting = hosting or OffChain(settings, clock)
     network = make_network(introduced, settings, hosting)
-    task = Task(architecture, dataset.train, dataset.classes, validation_data(dataset, settings))
+    task = LearningTask(architecture, dataset.train, dataset.classes, validation_data(dataset, settings))
     stations, standing = hosting.open(network, task)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     servers = []

@@ -5,9 +5,9 @@ from typing import Protocol
 
 from clients.models import to_vector
 from edge_servers.errors import FederationError
-from edge_servers.founding.network import Network, Task, simulated_address
+from edge_servers.founding.network import LearningTask, Network, simulated_address
 from edge_servers.founding.standing import Standing
-from edge_servers.leading import Station
+from edge_servers.leading import LedgerAccess
 from edge_servers.ledger.board import Clock, InProcessBoard
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.ledger.sealing import DrawnSealer, founding_hash
@@ -20,7 +20,7 @@ class Hosting(Protocol):
     def address(self, role: str, index: int) -> str:
         """The address of server m or device n."""
 
-    def open(self, network: Network, task: Task) -> tuple[Sequence[Station], Standing]:
+    def open(self, network: Network, task: LearningTask) -> tuple[Sequence[LedgerAccess], Standing]:
         """Found the network (the task has model 0) or go on with it: stations by server, and where it stands."""
 
 
@@ -39,9 +39,9 @@ class OffChain:
         """An address that follows from the seed: nobody signs."""
         return simulated_address(self._settings.data.seed, role, index)
 
-    def open(self, network: Network, task: Task) -> tuple[Sequence[Station], Standing]:
+    def open(self, network: Network, task: LearningTask) -> tuple[Sequence[LedgerAccess], Standing]:
         """One station for all servers."""
         seed, board = self._settings.data.seed, InProcessBoard(self._clock)
         oversight = Trusting(board, network, self._settings.rounds.filter)
-        station = Station(board, oversight, DrawnSealer(seed, network))
+        station = LedgerAccess(board, oversight, DrawnSealer(seed, network))
         return [station] * len(network.servers), Standing(0, to_vector(task.architecture), founding_hash(seed))

@@ -15,7 +15,7 @@ from edge_servers.parameters import Settings
 
 
 @dataclass(frozen=True)
-class Station:
+class LedgerAccess:
     """Where a server stands: the board it posts on, who checks the others, and how rounds end."""
 
     board: Board
@@ -23,10 +23,12 @@ class Station:
     sealer: Sealer
 
 
-class Seat:
+class RankedServer:
     """Server m's place in the network. Its station connects it with the other servers."""
 
-    def __init__(self, index: int, network: Network, settings: Settings, station: Station, standing: Standing) -> None:
+    def __init__(
+        self, index: int, network: Network, settings: Settings, station: LedgerAccess, standing: Standing
+    ) -> None:
         self.index = index
         self.address = network.servers[index]
         self.network, self.settings = network, settings
@@ -47,7 +49,7 @@ class Seat:
         standing, excluded = self.standing, self.oversight.excluded() | set(self.standing.excluded)
         home = None if standing.winner is None else self.network.servers[self.network.devices[standing.winner].home]
         lawful = [server for server in self.network.servers if server not in excluded]
-        return ranked_leaders(lawful, home, standing.block_hash, standing.reign, self.settings.rounds.term_cap)
+        return ranked_leaders(lawful, home, standing.block_hash, standing.tenure, self.settings.rounds.term_cap)
 
     @property
     def leader(self) -> str:

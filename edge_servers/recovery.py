@@ -2,7 +2,7 @@
 
 from chain.node.node import Node
 from chain.protocol import contract
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.round_check import RoundBody
 from chain.wire.headers import Header
 from clients.evaluation import Scores, evaluate_model
@@ -10,15 +10,15 @@ from clients.models import Vector
 from edge_servers.errors import ReplayError
 from edge_servers.federation import Federation, RoundReport, simulated_latency
 from edge_servers.founding.network import Network
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import consensus_error, divergence
 from edge_servers.learning.gradients import Refusal
 from edge_servers.ledger.block_check import RoundChecker
-from edge_servers.ledger.chain_sealing import reign_at, seal_of
+from edge_servers.ledger.chain_sealing import seal_of, tenure_at
 from edge_servers.ledger.oversight import Accused
 from edge_servers.ledger.ranking import ranked_leaders
 from edge_servers.ledger.sealing import Seal
-from edge_servers.planning.proposal import LOCAL, Draft, planned, round_state
+from edge_servers.planning.proposal import LOCAL, Draft, propose_offloading, round_state
 from edge_servers.replay.block_record import FOUNDING_BLOCK, model_in, record_of
 from edge_servers.replay.record import Accusation, RoundRecord, text
 from edge_servers.replay.replay import Before, Replayed, replay_round
@@ -37,19 +37,19 @@ def recovered_report(federation: Federation, node: Node, checker: RoundChecker, 
     before = None if block is None else node.block(block.header.parent_hash)
     if block is None or before is None or round_ < 1:
         raise ReplayError(f"the chain has no round {round_}")
-    articles, server = checker.articles, federation.servers[0]
-    posts = tuple(read_post(transaction, node.genesis) for transaction in block.transactions)
+    founding, server = checker.founding, federation.servers[0]
+    posts = tuple(read_signed_call(transaction, node.genesis) for transaction in block.transactions)
     statuses = tuple(receipt.status for receipt in block.receipts)
     body = RoundBody(block.header, before.header, posts, statuses)
     record = record_of(round_, zip(body.posts, body.statuses, strict=True))
-    excluded = _excluded(node, before.header.block_number, articles.network.servers)
-    derived = replay_round(record, Before(model_in(before, articles), None, excluded), articles)
-    seal, plan, index = seal_of(node, block.header, articles), record.plan, articles.network.server_index
+    excluded = _excluded(node, before.header.block_number, founding.network.servers)
+    derived = replay_round(record, Before(model_in(before, founding), None, excluded), founding)
+    seal, plan, index = seal_of(node, block.header, founding), record.plan, founding.network.server_index
     barred = tuple(index(each) for each in excluded)
     data = federation.settings.data
-    state = round_state(round_, articles.network, data, server.task.like.sample_bytes, barred)
-    draft = Draft(state, planned(server.planner, state))
-    failed = _failed_leaders(_ranked(node, before.header, articles, excluded), seal, record, derived)
+    state = round_state(round_, founding.network, data, server.task.like.sample_bytes, barred)
+    draft = Draft(state, propose_offloading(server.planner, state))
+    failed = _failed_leaders(_ranked(node, before.header, founding, excluded), seal, record, derived)
     return RoundReport(
         round=round_,
         leader=index(seal.leader),
@@ -64,7 +64,7 @@ def recovered_report(federation: Federation, node: Node, checker: RoundChecker, 
         seconds={},
         offloaded=sum(target != LOCAL for target in plan.assignment),
         latency=simulated_latency(draft, plan, server, federation.settings, seal.block_bytes),
-        offences=_offences(record, derived, failed, articles.network),
+        offences=_offences(record, derived, failed, founding.network),
         excluded=tuple(map(index, seal.excluded_next)),
         failed_leaders=tuple(map(index, failed)),
         block=seal.block_hash.hex(),
@@ -72,14 +72,14 @@ def recovered_report(federation: Federation, node: Node, checker: RoundChecker, 
     )
 
 
-def _ranked(node: Node, parent: Header, articles: Articles, excluded: tuple[str, ...]) -> list[str]:
+def _ranked(node: Node, parent: Header, founding: FoundingParameters, excluded: tuple[str, ...]) -> list[str]:
     """Who could lead the round after a block, by rank (P12)."""
-    network = articles.network
+    network = founding.network
     lawful = [server for server in network.servers if server not in excluded]
     winner = network.find_device(text(parent.winner or b""))
     home = None if winner is None else network.servers[winner.home]
-    reign, cap = reign_at(node, parent), articles.settings.rounds.term_cap
-    return ranked_leaders(lawful, home, parent.hash, reign, cap)
+    tenure, cap = tenure_at(node, parent), founding.settings.rounds.term_cap
+    return ranked_leaders(lawful, home, parent.hash, tenure, cap)
 
 
 def _failed_leaders(ranked: list[str], seal: Seal, record: RoundRecord, derived: Replayed) -> list[str]:

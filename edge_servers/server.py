@@ -9,13 +9,13 @@ from clients.batches import NodeKey
 from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
 from edge_servers.devices.admission import Expected, admitted_reply
-from edge_servers.devices.closing import closed, told_by
+from edge_servers.devices.closing import believed_refusals, close_list
 from edge_servers.devices.link import DeviceLink
 from edge_servers.devices.offloading import union_of
 from edge_servers.errors import BoardError, GradientRefusedError, LeaderFailedError
-from edge_servers.founding.network import DeviceRecord, Network, Task
+from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.founding.standing import Standing
-from edge_servers.leading import Seat, Station
+from edge_servers.leading import LedgerAccess, RankedServer
 from edge_servers.learning.aggregation import (
     consensus_error,
     divergence,
@@ -29,16 +29,16 @@ from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
 from edge_servers.ledger.board import Slot
 from edge_servers.ledger.conduct import WITHHELD
-from edge_servers.ledger.running_round import Work
+from edge_servers.ledger.running_round import RunningRound
 from edge_servers.parameters import Settings
-from edge_servers.planning.drafting import drafted
+from edge_servers.planning.drafting import draft_plan
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL, Draft, Planner, planned_orders
 
 _LOG = logging.getLogger(__name__)
 
 
-class EdgeServer(Seat):
+class EdgeServer(RankedServer):
     """Edge server m. Its station connects it with the other servers, its link with its own devices."""
 
     def __init__(
@@ -46,8 +46,8 @@ class EdgeServer(Seat):
         index: int,
         network: Network,
         settings: Settings,
-        task: Task,
-        station: Station,
+        task: LearningTask,
+        station: LedgerAccess,
         link: DeviceLink,
         planner: Planner,
         standing: Standing,
@@ -56,7 +56,7 @@ class EdgeServer(Seat):
         super().__init__(index, network, settings, station, standing)
         self.task, self.link, self.planner, self.trainer = task, link, planner, trainer
         self.scheme = SCHEMES[settings.rounds.scheme]
-        self.work: Work | None = None
+        self.work: RunningRound | None = None
         self.draft: Draft | None = None
 
     # --- plan ---------------------------------------------------------------------------------------------------
@@ -72,7 +72,7 @@ class EdgeServer(Seat):
         """The leader decides who offloads, how much each device works on and how long servers gossip."""
         if not self.leads:
             return
-        self.draft, plan = drafted(
+        self.draft, plan = draft_plan(
             self.standing, self.network, self.settings, self.planner, self.task.like.sample_bytes
         )
         self._publish(Slot(self.round, "plan"), plan)
@@ -81,7 +81,7 @@ class EdgeServer(Seat):
         """Take over the leader's plan, if it is one that the network allows."""
         plan: Plan = self._leaders_post("plan", wait_s)
         self.oversight.check_plan(plan, self.leader)
-        self.work = Work(plan, vector_digest(self.standing.model))
+        self.work = RunningRound(plan, vector_digest(self.standing.model))
         return plan
 
     # --- train --------------------------------------------------------------------------------------------------
@@ -191,9 +191,9 @@ class EdgeServer(Seat):
         told = self.board.wait_for(Slot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s)
         good, unfit = self.oversight.gradients()
         text, index = self.settings.rounds.filter, self.network.server_index
-        heard = [each for who, said in told.items() for each in told_by(index(who), said, self.network, text)]
+        heard = [each for who, said in told.items() for each in believed_refusals(index(who), said, self.network, text)]
         refused = [*heard, *unfit]
-        close = closed(good, refused, self.standing.model, self.settings, self.task.validation_loss)
+        close = close_list(good, refused, self.standing.model, self.settings, self.task.validation_loss)
         self.current.refusals = list(close.refused)  # the ledger carries reasons without details
         self._publish(Slot(self.round, "close"), close)
 
@@ -287,7 +287,7 @@ class EdgeServer(Seat):
             model=self.current.model,
             block_hash=seal.block_hash,
             winner=seal.winner,
-            reign=self.standing.reign.after(seal.leader),
+            tenure=self.standing.tenure.after(seal.leader),
             divergence=divergence(self.oversight.iterates(0)),
             excluded=seal.excluded_next,
         )
@@ -299,7 +299,7 @@ class EdgeServer(Seat):
     # --- what the steps share -----------------------------------------------------------------------------------
 
     @property
-    def current(self) -> Work:
+    def current(self) -> RunningRound:
         """The round in hand."""
         if self.work is None:
             raise BoardError(f"server {self.index} has read no plan for round {self.round}")

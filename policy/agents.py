@@ -14,7 +14,7 @@ from policy.actor.weights import SHIPPED, actor_of, read_weights
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.rivals.heuristics import HEURISTICS
-from policy.rivals.optimum import near_optimum, searched
+from policy.rivals.optimum import near_optimum, search_nearby
 from policy.training.settings import LearningParams, StepParams
 from policy.world.projection import Decision
 from policy.world.state import State
@@ -95,7 +95,7 @@ def policy_agent(path: Path = SHIPPED, tries: int = 0) -> Agent:
 def searched_agent(path: Path = SHIPPED) -> Agent:
     """The policy, and local search from its plan."""
     plain = policy_agent(path)
-    return lambda state, params, rng: searched(plain(state, params, rng), state, params)
+    return lambda state, params, rng: search_nearby(plain(state, params, rng), state, params)
 
 
 def best_of_agent(path: Path = SHIPPED) -> Agent:

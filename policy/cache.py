@@ -14,7 +14,7 @@ from policy.actor.weights import FORMAT, write_weights
 from policy.agents import LEARNERS, UPDATES, Agent, check_name, fixed_agent, policy_agent
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
-from policy.rivals.library import LIBRARY_AGENTS, loaded, trained
+from policy.rivals.library import LIBRARY_AGENTS, load_agent, train_agent
 from policy.training.settings import LearningParams
 from policy.training.train import VALIDATION_SEED, VALIDATION_STATES, Training
 from policy.world.latency import latency_of
@@ -25,7 +25,7 @@ Told = Callable[[float, float], None]
 
 
 @dataclass(frozen=True)
-class Curve:
+class LearningCurve:
     """A learning curve: T / N of what the agent did while it learned, over rounds of the environment."""
 
     agent: str
@@ -35,18 +35,18 @@ class Curve:
     final_s: float  # T / N of its decisions in the validation states, N = 30
 
 
-def read_curve(path: Path) -> Curve | None:
+def read_curve(path: Path) -> LearningCurve | None:
     """The curve in a file; None if there is none yet."""
     if not path.exists():
         return None
     try:
-        return Curve(**json.loads(path.read_text(encoding="utf-8")))
+        return LearningCurve(**json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as error:
         raise PolicyError(f"{path} holds no learning curve: {error}; remove it to train again") from error
 
 
 @dataclass(frozen=True)
-class Shelf:
+class AgentCache:
     """Trained agents of one world, in a folder."""
 
     folder: Path
@@ -60,7 +60,7 @@ class Shelf:
 
     def agent(
         self, name: str, seed: int = 0, told: Told | None = None, params: LearningParams | None = None
-    ) -> tuple[Agent, Curve | None]:
+    ) -> tuple[Agent, LearningCurve | None]:
         """The agent and its learning curve, trained if it is not there yet. Only learned agents have a curve.
 
         `params` are other settings for one of our own.
@@ -80,7 +80,7 @@ class Shelf:
             part = path.with_suffix(".part")
             part.write_text(json.dumps(asdict(curve)) + "\n", encoding="utf-8")
             part.replace(path.with_suffix(".curve.json"))  # last: the sign that the agent is whole
-        return (policy_agent(path) if name in LEARNERS else loaded(path).decide), curve
+        return (policy_agent(path) if name in LEARNERS else load_agent(path).decide), curve
 
     def key(self, name: str, seed: int, params: LearningParams | None = None) -> str:
         """A name made of what the agent was trained with: effort, world, settings."""
@@ -94,7 +94,7 @@ class Shelf:
         """The settings of one of our own; None for the library's."""
         return replace(params or LEARNERS[name], seed=seed) if name in LEARNERS else None
 
-    def _train(self, name: str, seed: int, own: LearningParams | None, path: Path, told: Told | None) -> Curve:
+    def _train(self, name: str, seed: int, own: LearningParams | None, path: Path, told: Told | None) -> LearningCurve:
         if own is None:
             return self._train_library(name, seed, path, told)
         scaled = replace(own, settle_at=self._scaled(own.settle_at), settling=self._scaled(own.settling))
@@ -103,7 +103,7 @@ class Shelf:
     def _scaled(self, amount: int) -> int:
         return max(1, round(amount * self.effort))
 
-    def _train_library(self, name: str, seed: int, path: Path, told: Told | None) -> Curve:
+    def _train_library(self, name: str, seed: int, path: Path, told: Told | None) -> LearningCurve:
         rounds = self._scaled(LIBRARY_AGENTS[name].rounds)
         points: list[tuple[int, float]] = []
 
@@ -112,15 +112,15 @@ class Shelf:
             if told:
                 told(min(1.0, done / rounds), per_device_s)
 
-        agent = trained(name, self.world, rounds, seed, hear)
+        agent = train_agent(name, self.world, rounds, seed, hear)
         agent.save(path)
         played, latencies = zip(*points, strict=True)
-        return Curve(name, seed, list(played), list(latencies), validated_s(agent.decide, self.world))
+        return LearningCurve(name, seed, list(played), list(latencies), validated_s(agent.decide, self.world))
 
 
 def train_own(
     params: LearningParams, world: LatencyParams, updates: int, path: Path, name: str, told: Told | None
-) -> Curve:
+) -> LearningCurve:
     """Train one of our own agents and write its weights."""
     training = Training(params, world)
     points: list[tuple[int, float]] = []
@@ -135,7 +135,7 @@ def train_own(
     write_weights(path, training.learner.actor, {"agent": name})
     points = points or [(point.rounds, point.validation_s) for point in training.curve]  # too short to meet N = 30
     played, latencies = zip(*points, strict=True)
-    return Curve(name, params.seed, list(played), list(latencies), training.curve[-1].validation_s)
+    return LearningCurve(name, params.seed, list(played), list(latencies), training.curve[-1].validation_s)
 
 
 def validated_s(agent: Agent, world: LatencyParams) -> float:

@@ -74,7 +74,7 @@ def first(state: State, states: int) -> State:
     return State(**{name: getattr(state, name)[:states] for name in state.__dataclass_fields__})
 
 
-def evaluated(
+def evaluate_agent(
     name: str,
     agent: Agent,
     params: LatencyParams,

@@ -289,7 +289,7 @@ def _act(attack: Attack, slot: Slot, gossips: bool) -> Callable[[Any, Occasion],
 # --- devices
 
 
-def poisoned(device: Device, attacks: Sequence[Attack], classes: int) -> Device:
+def poison_device(device: Device, attacks: Sequence[Attack], classes: int) -> Device:
     """The device as its attacks have it; itself if there are none."""
     mine = tuple(each for each in attacks if each.kind in DEVICE_KINDS and device.index in each.devices)
     if not mine:

@@ -14,9 +14,9 @@ _NUMBERED = re.compile(r"(server|device)[ -]?(\d+)")
 
 def evidence_against(text: str, audit: Audit) -> tuple[str, list[Table]]:
     """What to say of somebody in one line, and the evidence."""
-    if audit.articles is None:
+    if audit.founding is None:
         raise BflError(f"rounds cannot be derived again: {audit.obstacle}")
-    network = audit.articles.network
+    network = audit.founding.network
     address = find_address(text, network)
     name = network.name(address)
     findings = [finding for finding in audit.findings if finding.offender == address]

@@ -14,13 +14,13 @@ from chain.audit.inspection import Inspection
 from chain.client.posts import slot_of
 from chain.errors import ChainError, CodecError, NotRegistryCallError
 from chain.protocol import contract
-from chain.protocol.consensus import Post, read_post
+from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
 from chain.wire.codec import decode_iterate
 from chain.wire.headers import Header
 from chain.wire.transactions import TYPE, decode_transaction
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import SCALE_BITS, norm
 from edge_servers.planning.plan import Plan
 from edge_servers.replay.audit import DerivedRound, audit_chain
@@ -100,9 +100,9 @@ class Audit:
     """A whole chain, inspected and derived again."""
 
     found: Inspection = field(default_factory=Inspection)
-    articles: Articles | None = None
+    founding: FoundingParameters | None = None
     obstacle: str = ""
-    """Why models cannot be derived again, where there are no articles."""
+    """Why models cannot be derived again, where the founding parameters are not ours."""
     rounds: list[AuditedRound] = field(default_factory=list)
 
     @property
@@ -111,17 +111,17 @@ class Audit:
         return [finding for each in self.rounds for finding in each.findings]
 
 
-def audited(archive: Archive, progress: Callable[[int, int], Any] | None = None) -> Audit:
+def audit_rounds(archive: Archive, progress: Callable[[int, int], Any] | None = None) -> Audit:
     """Audit a chain; `InspectionError` or `AuditError` names the first place that does not fit."""
     audit = Audit()
     audit.found, auditor = audit_chain(archive, lambda derived: audit.rounds.append(audited_round(derived)), progress)
-    audit.articles, audit.obstacle = auditor.articles, auditor.obstacle
+    audit.founding, audit.obstacle = auditor.founding, auditor.obstacle
     return audit
 
 
 def audited_round(derived: DerivedRound) -> AuditedRound:
     """What a derived round says, without its numbers."""
-    record, replayed, network = derived.record, derived.replayed, derived.articles.network
+    record, replayed, network = derived.record, derived.replayed, derived.founding.network
     accepted = set(record.closed_list.accepted)
     wrong = {offence.offender for offence in replayed.offences if offence.step is not None}
     silent = wrong | set(derived.virtual)
@@ -158,7 +158,7 @@ def audited_round(derived: DerivedRound) -> AuditedRound:
 def findings_of(derived: DerivedRound) -> tuple[Finding, ...]:
     """The offences that the replay finds, then what was flagged beside them; each with its flags and what followed."""
     found = {(o.offender, o.slot): _offence(o, derived) for o in derived.replayed.offences}
-    name = derived.articles.network.name
+    name = derived.founding.network.name
     for accusation in derived.record.accusations:
         key = (accusation.offender, accusation.slot)
         finding = found.get(key) or _judged(accusation, derived)
@@ -168,7 +168,7 @@ def findings_of(derived: DerivedRound) -> tuple[Finding, ...]:
 
 def _concluded(finding: Finding, derived: DerivedRound) -> Finding:
     """With what followed; where the chain cannot tell, with how many said so."""
-    said = f": the word of {len(finding.flagged_by)} of {len(derived.articles.network.servers)} servers"
+    said = f": the word of {len(finding.flagged_by)} of {len(derived.founding.network.servers)} servers"
     detail = finding.detail + (said if finding.verdict == WORD else "")
     return replace(finding, detail=detail, excluded_through=derived.excluded.get(finding.offender))
 
@@ -184,22 +184,22 @@ def _offence(offence: Offence, derived: DerivedRound) -> Finding:
 
 def _off_by(offence: Offence, derived: DerivedRound) -> tuple[float, float] | None:
     """How far a wrong iterate is from the right one; None where it is no array of this model."""
-    step, articles = offence.step, derived.articles
+    step, founding = offence.step, derived.founding
     posted = None if step is None else derived.record.iterate(offence.offender, step)
     if posted is None or step is None:
         return None
     try:
-        found = decode_iterate(posted.payload, articles.sizes)
+        found = decode_iterate(posted.payload, founding.sizes)
     except CodecError:
         return None
-    right = derived.replayed.iterates[step][articles.network.server_index(offence.offender)]
+    right = derived.replayed.iterates[step][founding.network.server_index(offence.offender)]
     difference = (found.astype(np.float64) - right) / 2**SCALE_BITS
     return float(np.abs(difference).max()), norm(difference)
 
 
 def _judged(accusation: Accusation, derived: DerivedRound) -> Finding:
     """What the chain says about a flag where the replay finds no offence."""
-    who, slot = derived.articles.network.name(accusation.offender), accusation.slot
+    who, slot = derived.founding.network.name(accusation.offender), accusation.slot
     posted = derived.record.posts.get(slot, {}).get(accusation.offender)
     kind = "iterate" if _is_step(slot) else _KINDS.get(slot, "equivocation")
     sent, verdict = accusation.transaction_hash, FALSE_FLAG
@@ -223,7 +223,7 @@ def _judged(accusation: Accusation, derived: DerivedRound) -> Finding:
 
 def _judged_equivocation(accusation: Accusation, derived: DerivedRound) -> Finding:
     """Two signed posts for one slot speak for themselves: both signatures are recovered here."""
-    who = derived.articles.network.name(accusation.offender)
+    who = derived.founding.network.name(accusation.offender)
     finding = Finding(
         derived.round, accusation.offender, "equivocation", accusation.slot, accusation.transaction_hash,
         accusation.transaction_hash, accusation.expected, "", DERIVED,
@@ -258,7 +258,7 @@ def _evidence(accusation: Accusation, derived: DerivedRound) -> Call:
     raise NotRegistryCallError(f"found no flag with the evidence 0x{expected[0].hex()}")
 
 
-def _signed(call: Call, name: str, genesis: Genesis) -> Post:
+def _signed(call: Call, name: str, genesis: Genesis) -> SignedCall:
     """One of the two posts in a flag: its unsigned transaction and its signature, put together again."""
     unsigned, signature = bytes(call[name]), bytes(call[f"{name}_signature"])
     if len(signature) != 65:
@@ -268,7 +268,7 @@ def _signed(call: Call, name: str, genesis: Genesis) -> Post:
     transaction = decode_transaction(raw)
     if keccak(transaction.unsigned) != keccak(unsigned):
         raise NotRegistryCallError("the evidence is no transaction in canonical form")
-    return read_post(transaction, genesis)
+    return read_signed_call(transaction, genesis)
 
 
 def _is_step(slot: int) -> bool:

@@ -15,7 +15,7 @@ from bfl.show.chain_tables import full, pairs_table, printable
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, checked_block
 from chain.errors import CodecError
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
 from chain.wire.blocks import Block
@@ -60,7 +60,7 @@ def _posts(block: Block, genesis: Genesis) -> Iterator[_Post]:
     """What the registry accepted in a block, chunks aside."""
     chunks: dict[bytes, list[bytes]] = {}
     for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
-        call = read_post(transaction, genesis).call
+        call = read_signed_call(transaction, genesis).call
         if receipt.status != 1 or call is None:
             continue
         if call.name == "chunk":

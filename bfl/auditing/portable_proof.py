@@ -42,7 +42,7 @@ _NO_MODEL = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeE
 
 
 @dataclass(frozen=True)
-class Proven:
+class VerifiedProof:
     """What a folder proves."""
 
     genesis: Genesis
@@ -126,7 +126,7 @@ def _sha256(path: Path) -> str:
 # --- verifying
 
 
-def verify_proof(folder: Path, trusted: bytes | None = None) -> Proven:
+def verify_proof(folder: Path, trusted: bytes | None = None) -> VerifiedProof:
     """Derive the model again from the folder; `ProofError`, `InspectionError` or `AuditError` name what does not fit.
 
     Whose chain it is, only the genesis hash can tell: `trusted`, or the one in the answer.
@@ -150,7 +150,7 @@ def verify_proof(folder: Path, trusted: bytes | None = None) -> Proven:
     if wrong:
         raise ProofError(f"{MANIFEST}: found {wrong[0]} = {manifest[wrong[0]]!r}, expected {expected[wrong[0]]!r}")
     _check_model_file(folder / _model(round_), model, digest)
-    return Proven(genesis, derived.articles.network, audited, headers[-1], digest)
+    return VerifiedProof(genesis, derived.founding.network, audited, headers[-1], digest)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from chain.protocol.genesis import Genesis
 from edge_servers.founding.network import Network
 
 if TYPE_CHECKING:
-    from bfl.auditing.portable_proof import Proven
+    from bfl.auditing.portable_proof import VerifiedProof
 
 _WHAT = {
     "iterate": "a wrong iterate",
@@ -29,7 +29,7 @@ _PLACES = {PLAN: "plan", GRADIENT: "train", CLOSE: "close", MODEL: "model", EQUI
 
 def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool) -> Table:
     """What fits, and what was looked at."""
-    found, derived = audit.found, audit.articles is not None
+    found, derived = audit.found, audit.founding is not None
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.by_kind.items())
     checked = "seals, links, signatures, roles, turns, digests"
     rows = {
@@ -50,7 +50,7 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
 
 
 def _models(audit: Audit) -> str:
-    if audit.articles is None:
+    if audit.founding is None:
         return f"cannot be derived again: {printable(audit.obstacle)}"
     count, offences = len(audit.rounds), len(audit.findings)
     told = f"{count} of {count} rounds give their model again, bit for bit"
@@ -168,7 +168,7 @@ def refusals_table(name: str, refusals: list[tuple[int, str]]) -> Table:
     return table
 
 
-def proven_table(proven: "Proven", is_known: bool) -> Table:
+def proven_table(proven: "VerifiedProof", is_known: bool) -> Table:
     """What a portable proof proves, and to whom."""
     trust = "the genesis hash is the one you gave" if is_known else "compare the genesis hash with one you know"
     rows = {

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.text import Text
 
-from bfl.commands.chain import Rpc, Run, opened, read_hash
+from bfl.commands.chain import Rpc, Run, open_archive_of, read_hash
 from bfl.commands.command import Command, this_program
 from bfl.errors import BflError
 from bfl.show.watch import wide_console
@@ -39,7 +39,7 @@ def check(
     Without RUN: the newest run folder under runs/ that has a chain. Exit code 1 and the place of the first misfit.
     """
     console = wide_console()
-    with opened(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
+    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
         from bfl.auditing.tables import findings_table, round_table, verdict_table
 
         wanted = None if round_ is None else _wanted_round(round_, archive.head().block_number - 1)
@@ -50,8 +50,8 @@ def check(
         if execute:
             _execute(archive, audit.found, console)
         console.print(verdict_table(audit, archive.genesis, time.perf_counter() - started, execute))
-        if audit.articles is not None and audit.findings:
-            console.print(findings_table(audit.findings, audit.articles.network))
+        if audit.founding is not None and audit.findings:
+            console.print(findings_table(audit.findings, audit.founding.network))
         if wanted is not None:
             console.print(round_table(_round(audit, wanted)))
 
@@ -80,15 +80,15 @@ def _verdict_of_misfits(console: Console) -> Iterator[None]:
 
 
 def _audit(archive: Any, console: Console) -> "Audit":
-    from bfl.auditing.findings import audited
+    from bfl.auditing.findings import audit_rounds
 
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("deriving rounds again", total=None)
-        return audited(archive, lambda done, total: progress.update(task, completed=done, total=total))
+        return audit_rounds(archive, lambda done, total: progress.update(task, completed=done, total=total))
 
 
 def _round(audit: "Audit", round_: int) -> "AuditedRound":
-    if audit.articles is None:
+    if audit.founding is None:
         raise BflError(f"round {round_} cannot be derived again: {audit.obstacle}; see `bfl chain block {round_ + 1}`")
     return audit.rounds[round_ - 1]
 
@@ -122,7 +122,7 @@ def model(
 ) -> None:
     """Export the model of a round as a .pt file, and say who contributed to it. The chain is checked first."""
     console = wide_console()
-    with opened(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
+    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
         from bfl.auditing.model_export import export_model
 
         wanted = _wanted_round(round_, archive.head().block_number - 1)
@@ -153,7 +153,7 @@ def why(
 ) -> None:
     """The evidence against somebody: why it was flagged, excluded or refused, derived again here."""
     console = wide_console()
-    with opened(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
+    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
         from bfl.auditing.evidence import evidence_against
 
         told, tables = evidence_against(name, _audit(archive, console))
@@ -171,7 +171,7 @@ def proof(
 ) -> None:
     """Write a folder that proves a model to somebody without the chain. The chain is checked first."""
     console = wide_console()
-    with opened(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
+    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
         from bfl.auditing.portable_proof import write_proof
         from bfl.show.chain_tables import full, pairs_table
 

@@ -33,7 +33,7 @@ def token() -> str:
     return os.environ.get(TOKEN_VARIABLE, "")
 
 
-def opened(run: Path | None, rpc: str) -> "closing[Archive]":
+def open_archive_of(run: Path | None, rpc: str) -> "closing[Archive]":
     """The archive a command reads, for a `with` statement."""
     from chain.audit.archive import open_archive
 
@@ -58,7 +58,7 @@ def show(
     last: Annotated[int, typer.Option(min=1, help="How many blocks, counted from the head.")] = 20,
 ) -> None:
     """The last blocks: who led, who sealed, what is in them."""
-    with opened(run, rpc) as archive:
+    with open_archive_of(run, rpc) as archive:
         from bfl.show.chain_tables import chain_table
 
         wide_console().print(chain_table(archive, last))
@@ -71,7 +71,7 @@ def block(
     rpc: Rpc = "",
 ) -> None:
     """One block: header and transactions."""
-    with opened(run, rpc) as archive:
+    with open_archive_of(run, rpc) as archive:
         from bfl.show.chain_tables import block_tables
 
         for table in block_tables(archive.block(number), archive.genesis):
@@ -86,7 +86,7 @@ def transaction(
 ) -> None:
     """One transaction: what it says, and what the registry made of it."""
     wanted = read_hash(transaction_hash)
-    with opened(run, rpc) as archive:
+    with open_archive_of(run, rpc) as archive:
         from bfl.show.chain_tables import transaction_tables
 
         found = archive.find_transaction(wanted)
@@ -99,7 +99,7 @@ def transaction(
 @app.command(cls=Command)
 def participants(run: Run = None, rpc: Rpc = "") -> None:
     """Who takes part: roles, homes, blocks led and sealed, exclusions. The chain is checked first."""
-    with opened(run, rpc) as archive:
+    with open_archive_of(run, rpc) as archive:
         from bfl.show.chain_tables import participants_table
         from chain.audit.inspection import inspect_chain
 

@@ -15,7 +15,7 @@ app = typer.Typer(no_args_is_help=True, help="The offloading policy: train, eval
 
 DEFAULT_DEVICES = "10,20,30,50,100"
 Agents = Annotated[str, typer.Option("--agents", help="Agents by name, with commas; or all, or rules.")]
-Shelf = Annotated[
+AgentFolder = Annotated[
     Path, typer.Option("--agents-dir", help="Folder of trained rivals; those that are missing are trained into it.")
 ]
 Effort = Annotated[float, typer.Option("--effort", help="Part of the whole training of rivals that are missing.")]
@@ -53,7 +53,7 @@ def evaluate(
     channels: Annotated[int, typer.Option("--channels", help="Sub-channels of each, G.")] = 5,
     states: Annotated[int, typer.Option("--states", help="Fresh states for each number of devices.")] = 1000,
     agents: Agents = "all",
-    agents_dir: Shelf = Path("runs/policy/agents"),
+    agents_dir: AgentFolder = Path("runs/policy/agents"),
     effort: Effort = 1.0,
     seeds: Annotated[int, typer.Option("--seeds", help="Training seeds of the learned rivals.")] = 1,
     out: Annotated[Path, typer.Option("--out", help="Folder for the table.")] = Path("runs/policy/evaluation"),
@@ -71,7 +71,7 @@ def evaluate(
         channels=channels,
         states=states,
         agents=names(agents),
-        shelf=agents_dir,
+        cache=agents_dir,
         effort=effort,
         seeds=seeds,
         out=out,
@@ -83,7 +83,7 @@ def evaluate(
 @app.command(cls=Command)
 def compare(
     agents: Agents = "all",
-    agents_dir: Shelf = Path("runs/policy/agents"),
+    agents_dir: AgentFolder = Path("runs/policy/agents"),
     effort: Effort = 1.0,
     seeds: Annotated[int, typer.Option("--seeds", help="Training seeds of each.")] = 1,
     out: Annotated[Path, typer.Option("--out", help="Folder for the plot.")] = Path("runs/policy/comparison"),

@@ -10,7 +10,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """A figure and the module of this package whose `FIGURES` holds it."""
 
     name: str
@@ -19,22 +19,22 @@ class Entry:
 
 
 ENTRIES = [
-    Entry("actor-rate", "learning curves, step sizes of the actor", "races"),
-    Entry("critic-rate", "learning curves, learning rates of the critic", "races"),
-    Entry("action-spaces", "learning curves, parameterised against relaxed and discretised actions", "races"),
-    Entry("schemes", "learning curves, A2C with trust region against its rivals", "races"),
-    Entry("devices", "latency against the number of devices", "sweeps"),
-    Entry("consensus-rounds", "latency against the rounds of consensus", "sweeps"),
-    Entry("power", "latency against the maximum transmit power", "sweeps"),
-    Entry("bandwidth", "latency against the bandwidth", "sweeps"),
-    Entry("hash", "latency against the hash power", "sweeps"),
-    Entry("accuracy", "accuracy and loss of the schemes", "accuracy"),
-    Entry("consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "accuracy"),
-    Entry("attack", "accuracy under the paper's poisoning attack", "poisoning"),
-    Entry("defences", "every other attack, and what catches it", "defences"),
-    Entry("convergence", "divergence, consensus error and Corollary 1, measured", "convergence"),
-    Entry("accuracy-svhn", "accuracy on SVHN", "accuracy"),
-    Entry("attack-svhn", "the poisoning attack on SVHN", "poisoning"),
+    CatalogueEntry("actor-rate", "learning curves, step sizes of the actor", "races"),
+    CatalogueEntry("critic-rate", "learning curves, learning rates of the critic", "races"),
+    CatalogueEntry("action-spaces", "learning curves, parameterised against relaxed and discretised actions", "races"),
+    CatalogueEntry("schemes", "learning curves, A2C with trust region against its rivals", "races"),
+    CatalogueEntry("devices", "latency against the number of devices", "sweeps"),
+    CatalogueEntry("consensus-rounds", "latency against the rounds of consensus", "sweeps"),
+    CatalogueEntry("power", "latency against the maximum transmit power", "sweeps"),
+    CatalogueEntry("bandwidth", "latency against the bandwidth", "sweeps"),
+    CatalogueEntry("hash", "latency against the hash power", "sweeps"),
+    CatalogueEntry("accuracy", "accuracy and loss of the schemes", "accuracy"),
+    CatalogueEntry("consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "accuracy"),
+    CatalogueEntry("attack", "accuracy under the paper's poisoning attack", "poisoning"),
+    CatalogueEntry("defences", "every other attack, and what catches it", "defences"),
+    CatalogueEntry("convergence", "divergence, consensus error and Corollary 1, measured", "convergence"),
+    CatalogueEntry("accuracy-svhn", "accuracy on SVHN", "accuracy"),
+    CatalogueEntry("attack-svhn", "the poisoning attack on SVHN", "poisoning"),
 ]
 
 

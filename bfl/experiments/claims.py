@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from bfl.experiments.estimate import Estimate, combined, is_below, percent_below
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 
 HOLDS, FAILS, INCOMPARABLE = "holds", "does not hold", "cannot be compared"
 Series = Mapping[str, Sequence[Estimate]]
@@ -19,17 +19,17 @@ def verdict(is_so: bool) -> str:
     return HOLDS if is_so else FAILS
 
 
-def rises(claim: str, series: Series, ours: str) -> Finding:
+def rises(claim: str, series: Series, ours: str) -> ClaimVerdict:
     """For every agent: the end is above the start, and no step goes clearly the other way."""
     return _moves(claim, series, ours, "rises", 1.0)
 
 
-def falls(claim: str, series: Series, ours: str) -> Finding:
+def falls(claim: str, series: Series, ours: str) -> ClaimVerdict:
     """For every agent: the end is below the start, and no step goes clearly the other way."""
     return _moves(claim, series, ours, "falls", -1.0)
 
 
-def _moves(claim: str, series: Series, ours: str, verb: str, sign: float) -> Finding:
+def _moves(claim: str, series: Series, ours: str, verb: str, sign: float) -> ClaimVerdict:
     def is_move(a: Estimate, b: Estimate, flat: float = 0.0) -> bool:
         step = combined([(sign, b), (-sign, a)])
         return step.mean > max(step.half_width, flat * abs(a.mean))
@@ -41,10 +41,10 @@ def _moves(claim: str, series: Series, ours: str, verb: str, sign: float) -> Fin
     first, last = series[ours][0].mean, series[ours][-1].mean
     told = f"{ours}: {first:.3f} -> {last:.3f} s ({100 * (last / first - 1):+.1f} %); {verb} for "
     told += f"all {len(series)} agents" if not others else f"{len(series) - len(others)} of {len(series)} agents"
-    return Finding(claim, told + (f", not for {', '.join(others)}" if others else ""), verdict(not others))
+    return ClaimVerdict(claim, told + (f", not for {', '.join(others)}" if others else ""), verdict(not others))
 
 
-def lowest(claim: str, series: Series, ours: str, rivals: Sequence[str]) -> Finding:
+def lowest(claim: str, series: Series, ours: str, rivals: Sequence[str]) -> ClaimVerdict:
     """Ours is below every rival at every point by more than the interval of the difference."""
     points = range(len(series[ours]))
     missed = {r: sum(not is_below(series[ours][i], series[r][i]) for i in points) for r in rivals}
@@ -52,7 +52,7 @@ def lowest(claim: str, series: Series, ours: str, rivals: Sequence[str]) -> Find
     told = "on average " + ", ".join(f"{apart(percent)} {rival}" for rival, percent in mean.items())
     beaten = [f"{rival} ({count} of {len(points)} points)" for rival, count in missed.items() if count]
     told += f"; not clearly below: {', '.join(beaten)}" if beaten else f"; clearly at all {len(points)} points"
-    return Finding(claim, told, verdict(not beaten))
+    return ClaimVerdict(claim, told, verdict(not beaten))
 
 
 def apart(percent: float) -> str:
@@ -62,7 +62,7 @@ def apart(percent: float) -> str:
 
 def as_far_below(
     claim: str, ours: Estimate, rival: Estimate, claimed: float, room: tuple[Estimate, Estimate]
-) -> Finding:
+) -> ClaimVerdict:
     """Ours is at least `claimed` % below the rival, within the interval.
 
     Where not even the near-optimum, `room[0]`, is so far below random decisions, `room[1]`, no agent can be, unless
@@ -72,11 +72,11 @@ def as_far_below(
     ceiling, _ = percent_below(*room)
     told = f"{apart(percent)} (± {half_width:.1f})"
     if claimed > ceiling:
-        return Finding(claim, f"{told}; the near-optimum is {apart(ceiling)} random decisions", INCOMPARABLE)
-    return Finding(claim, told, verdict(percent >= claimed - half_width))
+        return ClaimVerdict(claim, f"{told}; the near-optimum is {apart(ceiling)} random decisions", INCOMPARABLE)
+    return ClaimVerdict(claim, told, verdict(percent >= claimed - half_width))
 
 
-def knee(claim: str, xs: Sequence[float], line: Sequence[Estimate], at: float, unit: str) -> Finding:
+def knee(claim: str, xs: Sequence[float], line: Sequence[Estimate], at: float, unit: str) -> ClaimVerdict:
     """It falls up to `at`, and beyond less steeply by more than the interval of the difference."""
     middle = list(xs).index(at)
     start, here, end = line[0], line[middle], line[-1]
@@ -84,14 +84,14 @@ def knee(claim: str, xs: Sequence[float], line: Sequence[Estimate], at: float, u
     before, after = (here.mean - start.mean) * left, (end.mean - here.mean) * right
     bend = combined([(right, end), (-right - left, here), (left, start)])
     told = f"{1e3 * before:+.1f} ms per {unit} up to {at:g} {unit}, {1e3 * after:+.1f} ms beyond"
-    return Finding(claim, told, verdict(before < 0 and abs(after) < abs(before) and bend.mean > bend.half_width))
+    return ClaimVerdict(claim, told, verdict(before < 0 and abs(after) < abs(before) and bend.mean > bend.half_width))
 
 
-def steepest(claim: str, series: Series, ours: str, rivals: Sequence[str]) -> Finding:
+def steepest(claim: str, series: Series, ours: str, rivals: Sequence[str]) -> ClaimVerdict:
     """Ours loses more seconds from the first to the last point than every rival, beyond the interval."""
     lost = {name: combined([(1.0, series[name][0]), (-1.0, series[name][-1])]) for name in (ours, *rivals)}
     told = ", ".join(f"{name} {-1e3 * loss.mean:+.0f} ms" for name, loss in lost.items())
-    return Finding(claim, told, verdict(all(is_below(lost[rival], lost[ours]) for rival in rivals)))
+    return ClaimVerdict(claim, told, verdict(all(is_below(lost[rival], lost[ours]) for rival in rivals)))
 
 
 def averaged(line: Sequence[Estimate]) -> Estimate:

@@ -22,7 +22,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Finding:
+class ClaimVerdict:
     """What the paper claims beside what we measured."""
 
     claim: str
@@ -46,7 +46,7 @@ class Result:
     title: str
     rows: list[Row]
     table: Table
-    findings: list[Finding]
+    findings: list[ClaimVerdict]
     notes: list[str]
     draw: Callable[[Path], None]
     csv: Table | None = None

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bfl.experiments.bench import Budget
-from bfl.experiments.figure import Finding, Result, Table
+from bfl.experiments.figure import ClaimVerdict, Result, Table
 
 COLUMNS = ["figure", "agent", "quantity", "x", "mean_s", "half_width_s", "seeds", "states"]
 
@@ -44,7 +44,7 @@ def write_summary(
     (folder / "summary.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def findings_table(findings: Sequence[Finding]) -> str:
+def findings_table(findings: Sequence[ClaimVerdict]) -> str:
     """Claims, measurements and verdicts in Markdown."""
     return markdown(
         ["the paper claims", "we measured", "verdict"],

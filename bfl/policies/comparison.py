@@ -11,27 +11,27 @@ from bfl.errors import BflError
 from bfl.show.plots import can_plot, plot_lines
 from bfl.show.watch import Watch
 from policy.agents import LEARNERS, Agent
-from policy.cache import Curve, Shelf
+from policy.cache import AgentCache, LearningCurve
 from policy.parameters import LatencyParams
 from policy.rivals.library import LIBRARY_AGENTS
 
 
-def shelved(shelf: Shelf, name: str, seed: int, console: Console) -> tuple[Agent, Curve | None]:
-    """An agent from the shelf; if it has to be trained, its progress is shown."""
+def cached_agent(cache: AgentCache, name: str, seed: int, console: Console) -> tuple[Agent, LearningCurve | None]:
+    """An agent from the cache; if it has to be trained, its progress is shown."""
     with Watch(console).part(f"train {name}, seed {seed}") as told:
-        return shelf.agent(name, seed, lambda part, s: told(part, f"T/N {s:.4f} s while learning"))
+        return cache.agent(name, seed, lambda part, s: told(part, f"T/N {s:.4f} s while learning"))
 
 
 def compare_agents(
     agents: Sequence[str], folder: Path, effort: float, seeds: int, out: Path, console: Console
-) -> list[Curve]:
+) -> list[LearningCurve]:
     """Learning curves of the agents that learn, trained where they are missing: shown, written, drawn."""
     learned = [name for name in agents if name in LEARNERS or name in LIBRARY_AGENTS]
     if not learned or effort <= 0:
         raise BflError("expected --agents with one that learns (see bfl policy agents) and --effort above 0")
     out.mkdir(parents=True, exist_ok=True)
-    shelf = Shelf(folder, LatencyParams(), effort)
-    curves = [shelved(shelf, name, seed, console)[1] for name in learned for seed in range(seeds)]
+    cache = AgentCache(folder, LatencyParams(), effort)
+    curves = [cached_agent(cache, name, seed, console)[1] for name in learned for seed in range(seeds)]
     found = [curve for curve in curves if curve is not None]
     _write_csv(out / "comparison.csv", found)
     table = Table("agent", "seed", "rounds played", "T/N of its decisions, s", title="after training, N = 30")
@@ -46,11 +46,11 @@ def compare_agents(
     return found
 
 
-def _points(curve: Curve) -> list[tuple[float, float]]:
+def _points(curve: LearningCurve) -> list[tuple[float, float]]:
     return [(float(x), y) for x, y in zip(curve.rounds, curve.per_device_s, strict=True)]
 
 
-def _write_csv(path: Path, curves: Sequence[Curve]) -> None:
+def _write_csv(path: Path, curves: Sequence[LearningCurve]) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["agent", "seed", "rounds", "per_device_s"])

@@ -9,14 +9,14 @@ from pathlib import Path
 from rich.console import Console
 
 from bfl.errors import BflError
-from bfl.policies.comparison import shelved
+from bfl.policies.comparison import cached_agent
 from bfl.policies.scores import read_score, write_score
-from bfl.policies.tables import Row, latency_table, ratio_table, write_csv, write_page, write_picture
+from bfl.policies.tables import AgentRow, latency_table, ratio_table, write_csv, write_page, write_picture
 from bfl.show.watch import Watch
 from policy.actor.weights import SHIPPED
 from policy.agents import LEARNERS, OPTIMUM, OURS, SEARCHES, Agent, fixed_agent, policy_agent
-from policy.cache import Shelf
-from policy.evaluation import Score, evaluated
+from policy.cache import AgentCache
+from policy.evaluation import Score, evaluate_agent
 from policy.parameters import LatencyParams
 
 ONE_WORLD = ("a2c-paper",)
@@ -33,7 +33,7 @@ class Question:
     channels: int
     states: int
     agents: tuple[str, ...]
-    shelf: Path
+    cache: Path
     effort: float
     seeds: int
     out: Path
@@ -49,11 +49,11 @@ class Question:
         return f"{self.states:,} fresh states, M = {self.servers}, G = {self.channels}"
 
 
-def evaluate_agents(question: Question, console: Console) -> list[Row]:
+def evaluate_agents(question: Question, console: Console) -> list[AgentRow]:
     """Evaluate one agent after the other; finished scores are kept in OUT/points, the CSV file grows with each."""
     _check(question)
     question.out.mkdir(parents=True, exist_ok=True)
-    rows: list[Row] = []
+    rows: list[AgentRow] = []
     for name in sorted(question.agents, key=lambda name: name != OPTIMUM):  # the yardstick first
         worlds = [n for n in question.devices if name not in ONE_WORLD or n == LEARNERS[name].devices[0]]
         if not worlds:
@@ -80,7 +80,7 @@ def _check(question: Question) -> None:
         question.world(devices)
 
 
-def _row(question: Question, name: str, worlds: list[int], console: Console) -> Row:
+def _row(question: Question, name: str, worlds: list[int], console: Console) -> AgentRow:
     scores: dict[int, list[Score]] = {n: [] for n in worlds}
     for key, make in _contenders(question, name, console).items():
         for devices in worlds:
@@ -90,7 +90,7 @@ def _row(question: Question, name: str, worlds: list[int], console: Console) -> 
                 score = _measured(question, name, make(), devices, console)
                 write_score(path, score)
             scores[devices].append(score)
-    return Row(name, scores)
+    return AgentRow(name, scores)
 
 
 def _measured(question: Question, name: str, agent: Agent, devices: int, console: Console) -> Score:
@@ -102,7 +102,7 @@ def _measured(question: Question, name: str, agent: Agent, devices: int, console
             done += states
             told(done / question.states, f"{done:,} of {question.states:,} states")
 
-        return evaluated(name, agent, question.world(devices), question.states, told=hear)
+        return evaluate_agent(name, agent, question.world(devices), question.states, told=hear)
 
 
 def _contenders(question: Question, name: str, console: Console) -> dict[str, Callable[[], Agent]]:
@@ -115,8 +115,8 @@ def _contenders(question: Question, name: str, console: Console) -> dict[str, Ca
     if fixed:
         return {name: lambda: fixed}
     world = LatencyParams(servers=question.servers, channels=question.channels)
-    shelf = Shelf(question.shelf, world, question.effort)
+    cache = AgentCache(question.cache, world, question.effort)
     return {
-        shelf.key(name, seed): lambda seed=seed: shelved(shelf, name, seed, console)[0]  # type: ignore[misc]
+        cache.key(name, seed): lambda seed=seed: cached_agent(cache, name, seed, console)[0]  # type: ignore[misc]
         for seed in range(question.seeds)
     }

@@ -17,7 +17,7 @@ PLUS_MINUS = "± is the standard deviation over training seeds where there are s
 
 
 @dataclass(frozen=True)
-class Row:
+class AgentRow:
     """An agent over numbers of devices; one score for each training seed."""
 
     agent: str
@@ -40,12 +40,12 @@ class Row:
             return "-"
         return _told([score.mean_s for score in found], found[0].half_width_s)
 
-    def ratios(self, devices: int, yardstick: "Row") -> list[Ratio]:
+    def ratios(self, devices: int, yardstick: "AgentRow") -> list[Ratio]:
         """Over the yardstick on the same states, for each seed."""
         best = yardstick.scores[devices][0].per_state_s
         return [ratio(score.per_state_s, best) for score in self.scores.get(devices, [])]
 
-    def told_ratio(self, devices: int, yardstick: "Row") -> str:
+    def told_ratio(self, devices: int, yardstick: "AgentRow") -> str:
         """The same as text."""
         found = self.ratios(devices, yardstick)
         return _told([each.value for each in found], found[0].half_width) if found else "-"
@@ -61,7 +61,7 @@ def _told(values: list[float], half_width: float) -> str:
     return f"{np.mean(values):.3f} ± {spread:.3f}"
 
 
-def latency_table(rows: Sequence[Row], devices: Sequence[int], title: str) -> Table:
+def latency_table(rows: Sequence[AgentRow], devices: Sequence[int], title: str) -> Table:
     """T / N by agent and number of devices."""
     table = Table("agent", *_columns(devices), "ms per state", title=f"T/N in s; {title}", title_justify="left")
     for row in rows:
@@ -69,7 +69,7 @@ def latency_table(rows: Sequence[Row], devices: Sequence[int], title: str) -> Ta
     return table
 
 
-def ratio_table(rows: Sequence[Row], yardstick: Row, devices: Sequence[int]) -> Table:
+def ratio_table(rows: Sequence[AgentRow], yardstick: AgentRow, devices: Sequence[int]) -> Table:
     """Every agent over the near-optimum on the same states."""
     table = Table("agent", *_columns(devices), title=f"over the {OPTIMUM}", title_justify="left")
     for row in rows:
@@ -82,7 +82,7 @@ def _columns(devices: Sequence[int]) -> list[str]:
 
 
 def write_page(
-    path: Path, rows: Sequence[Row], yardstick: Row | None, devices: Sequence[int], title: str, command: str
+    path: Path, rows: Sequence[AgentRow], yardstick: AgentRow | None, devices: Sequence[int], title: str, command: str
 ) -> None:
     """The tables in Markdown."""
     columns = _columns(devices)
@@ -99,7 +99,7 @@ def write_page(
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
-def write_csv(path: Path, rows: Sequence[Row], yardstick: Row | None) -> None:
+def write_csv(path: Path, rows: Sequence[AgentRow], yardstick: AgentRow | None) -> None:
     """One line for each agent, number of devices and training seed."""
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
@@ -115,7 +115,7 @@ def write_csv(path: Path, rows: Sequence[Row], yardstick: Row | None) -> None:
                     writer.writerow([row.agent, devices, seed, score.per_state_s.size, *numbers, *last])
 
 
-def write_picture(path: Path, rows: Sequence[Row], title: str) -> str:
+def write_picture(path: Path, rows: Sequence[AgentRow], title: str) -> str:
     """T / N over the number of devices; what to add to a list of files."""
     if not can_plot():
         return ""

@@ -16,7 +16,7 @@ from bfl.show.plots import can_plot, plot_lines
 from bfl.show.watch import Watch
 from policy.actor.weights import write_weights
 from policy.agents import LEARNERS, UPDATES, learning_params, policy_agent
-from policy.evaluation import evaluated
+from policy.evaluation import evaluate_agent
 from policy.parameters import LatencyParams
 from policy.training.train import Point, Training
 
@@ -111,7 +111,7 @@ def _figures(weights: Path) -> dict[str, Any]:
     agent = policy_agent(weights)
     found = {}
     for devices in RECORD_DEVICES:
-        score = evaluated("a2c", agent, LatencyParams(devices=devices), RECORD_STATES)
+        score = evaluate_agent("a2c", agent, LatencyParams(devices=devices), RECORD_STATES)
         found[f"T/N at N = {devices}, s"] = f"{score.mean_s:.4f} ± {score.half_width_s:.4f}"
     return found | {"states": RECORD_STATES}
 

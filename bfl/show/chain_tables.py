@@ -10,7 +10,7 @@ from rich.text import Text
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection
 from chain.errors import ChainError, CodecError
-from chain.protocol.consensus import Post, read_post
+from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import EQUIVOCATION, ITERATE, decode_log
 from chain.protocol.genesis import Genesis
 from chain.wire.blocks import Block
@@ -52,14 +52,14 @@ def kinds(block: Block, genesis: Genesis) -> Counter[str]:
     return found
 
 
-def _post(transaction: Transaction, genesis: Genesis) -> Post | None:
+def _post(transaction: Transaction, genesis: Genesis) -> SignedCall | None:
     try:
-        return read_post(transaction, genesis)
+        return read_signed_call(transaction, genesis)
     except ChainError:
         return None
 
 
-def _name(post: Post | None) -> str:
+def _name(post: SignedCall | None) -> str:
     if post is None:
         return "unreadable"
     return post.call.name if post.call else "creation"
@@ -138,7 +138,7 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
-def _says(post: Post | None) -> str:
+def _says(post: SignedCall | None) -> str:
     """What a post says, in a few words."""
     if post is None or post.call is None:
         return ""

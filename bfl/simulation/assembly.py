@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from bfl.attacks.servers import conduct_of, poisoned, read_attacks
+from bfl.attacks.servers import conduct_of, poison_device, read_attacks
 from bfl.errors import BflError
 from bfl.simulation.grid import InProcessGrid, SimulatedClock
 from clients.data import Dataset
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from edge_servers.chain_hosting import ChainHosting
 
 
-def assembled(
+def assemble(
     settings: Settings, dataset: Dataset, shares: list[Share], network: nn.Module, folder: Path
 ) -> tuple[Federation, "ChainHosting | None"]:
     """Devices, servers and, where the scheme wants it, their chain; whoever should misbehave will."""
@@ -31,7 +31,7 @@ def assembled(
     if settings.rounds.is_on_chain:
         hosting, clock, wallets = _chain_of(settings, network, folder)
     devices = [
-        poisoned(Device(n, dataset.train, share, network, wallet=wallet), attacks, dataset.classes)
+        poison_device(Device(n, dataset.train, share, network, wallet=wallet), attacks, dataset.classes)
         for n, (share, wallet) in enumerate(zip(shares, wallets, strict=True))
     ]
     grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk)

@@ -16,7 +16,7 @@ from torch import nn
 from bfl.attacks.servers import read_attacks
 from bfl.errors import RunFolderError
 from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
-from bfl.simulation.assembly import assembled
+from bfl.simulation.assembly import assemble
 from bfl.simulation.environment import describe_environment, differences, use_threads
 from bfl.simulation.run_folder import Checkpoint, RunFolder
 from clients.data import Dataset, load_dataset
@@ -80,7 +80,7 @@ def start(settings: Settings, out: Path) -> Simulation:
         title = f"{dataset.name}, {settings.data.partition}: who holds what"
         labels = dataset.train.labels.numpy()
         plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
-    federation, hosting = assembled(settings, dataset, shares, network, path)
+    federation, hosting = assemble(settings, dataset, shares, network, path)
     return Simulation(federation, folder, shares, network, environment, hosting=hosting)
 
 
@@ -103,7 +103,7 @@ def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Sim
     if checkpoint:
         _check_rounds_left(folder, checkpoint.round, settings.rounds.rounds)
     folder.write_settings(settings)  # so that the next --resume knows how many rounds were asked for
-    federation, _ = assembled(settings, dataset, shares, network, path)
+    federation, _ = assemble(settings, dataset, shares, network, path)
     if checkpoint:
         restore(federation, checkpoint)
     return Simulation(federation, folder, shares, network, environment, checkpoint.wall_s if checkpoint else 0.0)
@@ -124,7 +124,7 @@ def _resumed_on_chain(
     database = folder.path / DATABASE
     if not database.exists() or not database.stat().st_size:
         folder.check_not_lost(DATABASE, at_most=0)
-    federation, hosting = assembled(settings, dataset, shares, network, folder.path)
+    federation, hosting = assemble(settings, dataset, shares, network, folder.path)
     if hosting is None:
         raise RunFolderError(f"{folder.path} has no chain")
     with ExitStack() as undo:

@@ -19,7 +19,7 @@ import numpy as np
 from bfl.config import read_settings, write_toml
 from bfl.errors import RunFolderError
 from edge_servers.federation import RoundReport
-from edge_servers.founding.standing import Reign, Standing
+from edge_servers.founding.standing import Standing, Tenure
 from edge_servers.parameters import Settings
 
 
@@ -236,8 +236,8 @@ def _standing_to_json(standing: Standing) -> dict[str, Any]:
         "round": standing.round,
         "block-hash": standing.block_hash.hex(),
         "winner": standing.winner,
-        "leader": standing.reign.leader,
-        "terms": standing.reign.terms,
+        "leader": standing.tenure.leader,
+        "terms": standing.tenure.terms,
         "divergence": standing.divergence,
     }
 
@@ -248,6 +248,6 @@ def _standing_from_json(stored: dict[str, Any], model: Any) -> Standing:
         model=np.array(model, dtype=np.float32),
         block_hash=bytes.fromhex(stored["block-hash"]),
         winner=stored["winner"],
-        reign=Reign(stored["leader"], stored["terms"]),
+        tenure=Tenure(stored["leader"], stored["terms"]),
         divergence=stored["divergence"],
     )

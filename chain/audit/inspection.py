@@ -14,7 +14,7 @@ from eth_hash.auto import keccak
 
 from chain.audit.archive import Archive
 from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
-from chain.protocol.consensus import Post, check_header, check_order, read_post
+from chain.protocol.consensus import SignedCall, check_header, check_order, read_signed_call
 from chain.protocol.contract import TERMS_BYTES, Call, address_in, build, decode_log
 from chain.protocol.genesis import Genesis
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
@@ -49,7 +49,7 @@ class Inspection:
     """Of the blocks, by number."""
 
 
-OnBlock = Callable[[Block, list[Post], Inspection], Any]
+OnBlock = Callable[[Block, list[SignedCall], Inspection], Any]
 
 
 class Inspector:
@@ -63,7 +63,7 @@ class Inspector:
         self._posted: set[tuple[Any, ...]] = set()
         self._chunks: dict[bytes, list[bytes]] = {}
         self._terms = (1, 1)  # term cap, turn in seconds
-        self.posts: list[Post] = []  # of the last block
+        self.posts: list[SignedCall] = []  # of the last block
         self.found = Inspection()
 
     def check(self, block: Block) -> None:
@@ -92,10 +92,10 @@ class Inspector:
     # --- posts
 
     def _check_posts(self, block: Block) -> None:
-        posts: list[Post] = []
+        posts: list[SignedCall] = []
         for index, transaction in enumerate(block.transactions):
             with _at(index, transaction.hash):
-                posts.append(read_post(transaction, self._genesis))
+                posts.append(read_signed_call(transaction, self._genesis))
         check_order(posts)
         self.posts = posts
         self._plan, self._posted, self._chunks = b"", set(), {}
@@ -103,7 +103,7 @@ class Inspector:
             with _at(index, post.transaction.hash):
                 self._check_post(post, receipt, block.header)
 
-    def _check_post(self, post: Post, receipt: Receipt, header: Header) -> None:
+    def _check_post(self, post: SignedCall, receipt: Receipt, header: Header) -> None:
         if post.transaction.nonce != self._nonces[post.sender]:
             raise InspectionError(f"found nonce {post.transaction.nonce}, expected {self._nonces[post.sender]}")
         self._nonces[post.sender] += 1

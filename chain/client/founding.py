@@ -22,7 +22,7 @@ _DEADLINE_S = 120.0
 
 
 @dataclass(frozen=True)
-class Charter:
+class Founding:
     """What the founding block says."""
 
     homes: Mapping[bytes, bytes]
@@ -36,14 +36,14 @@ class Charter:
     terms: RegistryTerms = RegistryTerms()
 
 
-def found_network(web3: Web3, founder: LocalAccount, charter: Charter) -> Connection:
+def found_network(web3: Web3, founder: LocalAccount, founding: Founding) -> Connection:
     """Post the founding, and on our own chain seal it as block 1; returns the connection to the new registry."""
-    is_embedded = not charter.terms.contract_seal
-    creation = deployment(charter.payload_bytes, charter.terms)
+    is_embedded = not founding.terms.contract_seal
+    creation = deployment(founding.payload_bytes, founding.terms)
     registry = deploy(web3, founder, creation, _creation_gas(web3, is_embedded), is_embedded, _DEADLINE_S)
     connection = Connection(web3, registry)
-    _register(connection, founder, charter.homes)
-    _post_model(connection, founder, charter)
+    _register(connection, founder, founding.homes)
+    _post_model(connection, founder, founding)
     if is_embedded:
         _seal_founding(connection, founder)
     return connection
@@ -62,15 +62,15 @@ def _register(connection: Connection, founder: LocalAccount, homes: Mapping[byte
         connection.send(founder, data, 500_000 + len(batch) * _GAS_PER_REGISTRATION, _DEADLINE_S)
 
 
-def _post_model(connection: Connection, founder: LocalAccount, charter: Charter) -> None:
+def _post_model(connection: Connection, founder: LocalAccount, founding: Founding) -> None:
     limit = connection.payload_bytes if connection.is_embedded else contract.CHUNK_BYTES
-    whole, chunks = charter.model, 0
+    whole, chunks = founding.model, 0
     if len(whole) > limit:
         parts = contract.split_payload(whole)
         for index, part in enumerate(parts):
             _send(connection, founder, encode_call("chunk", 0, contract.MODEL, index, part))
         whole, chunks = b"", len(parts)
-    _send(connection, founder, encode_call("found", charter.parameters, keccak(charter.model), chunks, whole))
+    _send(connection, founder, encode_call("found", founding.parameters, keccak(founding.model), chunks, whole))
 
 
 def _send(connection: Connection, founder: LocalAccount, data: bytes) -> None:

@@ -8,7 +8,7 @@ from eth_hash.auto import keccak
 from chain.client.connection import Connection
 from chain.errors import LedgerError, NotRegistryCallError
 from chain.protocol import contract
-from chain.protocol.consensus import Post as NodePost
+from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import Call, address_in, decode_call, decode_log, events
 
 _SLOT_OF = {
@@ -166,7 +166,7 @@ def word(number: int) -> str:
     return "0x" + number.to_bytes(32, "big").hex()
 
 
-def slot_of(post: NodePost) -> int | None:
+def slot_of(post: SignedCall) -> int | None:
     """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
     if post.call is None:
         return None
@@ -175,7 +175,7 @@ def slot_of(post: NodePost) -> int | None:
     return _SLOT_OF.get(post.call.name)
 
 
-def read_whole(post: NodePost, payload: bytes | None = None) -> Post:
+def read_whole(post: SignedCall, payload: bytes | None = None) -> Post:
     """A node's post as the ledger shows it; `payload` where it came in chunks."""
     slot, call = slot_of(post), post.call
     if slot is None or call is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Self, cast
 
 from chain.errors import MiningError
-from chain.mining.process import Lines, Work, check_limit, command
+from chain.mining.process import Lines, Search, check_limit, command
 from chain.wire.seal import NONCES, check_work
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class Miner:
 
     def __init__(self, hash_rate_limit: float | None = None) -> None:
         self._limit = check_limit(hash_rate_limit)
-        self._work: Work | None = None
+        self._work: Search | None = None
         self._found: Found | None = None
         self._hashes, self._busy_s = 0, 0.0
         self._last_id = self._answered_id = 0
@@ -66,7 +66,7 @@ class Miner:
             self._spawn()
         self._last_id += 1
         self._found = None
-        self._work = Work(self._last_id, mining_hash, difficulty, start_nonce % NONCES)
+        self._work = Search(self._last_id, mining_hash, difficulty, start_nonce % NONCES)
         self._send(f"work {self._last_id} {mining_hash.hex()} {difficulty} {self._work.nonce}")
 
     def cancel(self) -> None:

@@ -86,7 +86,7 @@ class Lines:
 
 
 @dataclass
-class Work:
+class Search:
     """What is mined, and how far it has come."""
 
     id: int
@@ -101,7 +101,7 @@ class _Worker:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock, self._now = clock, clock()
-        self._work: Work | None = None
+        self._work: Search | None = None
         self._pace = Pace()
         self._slice_hashes = 1000
         self._hashes, self._busy_s = 0, 0.0
@@ -120,7 +120,7 @@ class _Worker:
         with contextlib.suppress(ValueError, MiningError):
             match order.split():
                 case [b"work", id_, mining_hash, difficulty, nonce]:
-                    work = Work(int(id_), bytes.fromhex(mining_hash.decode()), int(difficulty), int(nonce) % NONCES)
+                    work = Search(int(id_), bytes.fromhex(mining_hash.decode()), int(difficulty), int(nonce) % NONCES)
                     check_work(work.mining_hash, work.difficulty)
                     self._work = work
                 case [b"cancel"]:
@@ -142,7 +142,7 @@ class _Worker:
             return b"", self._pace.wait_s
         return self._search(self._work, count), 0.0
 
-    def _search(self, work: Work, count: int) -> bytes:
+    def _search(self, work: Search, count: int) -> bytes:
         nonce = find_nonce(work.mining_hash, work.difficulty, work.nonce, count)
         done = count if nonce is None else (int.from_bytes(nonce, "big") - work.nonce) % NONCES + 1
         work.nonce, work.hashes, self._hashes = (work.nonce + done) % NONCES, work.hashes + done, self._hashes + done

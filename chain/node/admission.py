@@ -12,7 +12,7 @@ from chain.errors import (
 )
 from chain.node.pool import Body
 from chain.node.vm import Execution, StateView, call_registry
-from chain.protocol.consensus import Post, check_order, read_post
+from chain.protocol.consensus import SignedCall, check_order, read_signed_call
 from chain.protocol.genesis import Genesis
 from chain.store.store import Store
 from chain.wire.headers import Header
@@ -26,7 +26,7 @@ _CONTRACT_SEAL = 1  # in what `settings` returns
 def executed_body(store: Store, header: Header, parent: Header, transactions: tuple[Transaction, ...]) -> Body:
     """A block's body, executed here; raises unless everything in the header follows from it."""
     _check_transaction_root(header, transactions)
-    posts = tuple(read_post(transaction, store.genesis) for transaction in transactions)
+    posts = tuple(read_signed_call(transaction, store.genesis) for transaction in transactions)
     check_order(posts)
     execution = Execution(store, parent, header.coinbase, header.timestamp, header.difficulty)
     receipts, gas = [], 0
@@ -53,7 +53,7 @@ def _check_transaction_root(header: Header, transactions: tuple[Transaction, ...
         )
 
 
-def _check_sender(post: Post, execution: Execution, genesis: Genesis) -> None:
+def _check_sender(post: SignedCall, execution: Execution, genesis: Genesis) -> None:
     if f"0x{post.sender.hex()}" == genesis.founder:
         return
     if execution.parent.block_number == 0:

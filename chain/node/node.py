@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from chain.errors import InvalidBlockError, StoreError, UnknownParentError, WorkError
 from chain.node.admission import check_finality, check_founding, check_leader, check_winner, executed_body
-from chain.node.pool import MAX_POOL_BYTES, Body, Entry, Pool
+from chain.node.pool import MAX_POOL_BYTES, Body, PendingCall, Pool
 from chain.node.vm import Execution, StateView, call_registry
 from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
 from chain.protocol.genesis import Genesis
@@ -171,12 +171,12 @@ class Node:
         return self._pool
 
     @_locked
-    def pending(self) -> tuple[Entry, ...]:
+    def pending(self) -> tuple[PendingCall, ...]:
         """The pending transactions, in the order of arrival."""
         return tuple(self._pool)
 
     @_locked
-    def find_pending(self, transaction_hash: bytes) -> Entry | None:
+    def find_pending(self, transaction_hash: bytes) -> PendingCall | None:
         """A pending transaction."""
         return self._pool.find(transaction_hash)
 

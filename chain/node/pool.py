@@ -14,7 +14,7 @@ from chain.errors import (
     UnregisteredSenderError,
 )
 from chain.node.vm import Execution, Outcome, call_registry
-from chain.protocol.consensus import Post, next_difficulty, read_post
+from chain.protocol.consensus import SignedCall, next_difficulty, read_signed_call
 from chain.protocol.contract import call_gas
 from chain.protocol.equivocation import is_conflict
 from chain.store.store import Store
@@ -31,10 +31,10 @@ _PAYLOAD_BYTES = 7  # in what `settings` returns
 
 
 @dataclass(frozen=True)
-class Entry:
+class PendingCall:
     """A pending transaction and what it does."""
 
-    post: Post
+    post: SignedCall
     outcome: Outcome
 
 
@@ -42,7 +42,7 @@ class Entry:
 class Body:
     """Executed posts in the order of a block."""
 
-    posts: tuple[Post, ...]
+    posts: tuple[SignedCall, ...]
     receipts: tuple[Receipt, ...]
     execution: Execution
 
@@ -57,7 +57,7 @@ class Pool:
 
     def __init__(self, store: Store, now: Callable[[], float], max_bytes: int = MAX_POOL_BYTES) -> None:
         self._store, self._now, self._max_bytes = store, now, max_bytes
-        self._entries: dict[bytes, Entry] = {}
+        self._entries: dict[bytes, PendingCall] = {}
         self._bytes = 0
         self._gas = 0
         self._homes: dict[bytes, bytes] = {}
@@ -98,11 +98,11 @@ class Pool:
         for post in left:
             self._admit_again(post)
 
-    def _posts_of(self, blocks: Sequence[Header]) -> list[Post]:
+    def _posts_of(self, blocks: Sequence[Header]) -> list[SignedCall]:
         found = [self._store.transactions(header.hash) for header in reversed(blocks)]
-        return [read_post(transaction, self._store.genesis) for block in found for transaction in block]
+        return [read_signed_call(transaction, self._store.genesis) for block in found for transaction in block]
 
-    def _admit_again(self, post: Post) -> None:
+    def _admit_again(self, post: SignedCall) -> None:
         try:
             if self._store.place(post.transaction.hash) is None:
                 self._execute(post)
@@ -117,7 +117,7 @@ class Pool:
         self._check_size(raw)
         transaction = signed if isinstance(signed, Transaction) else decode_transaction(raw)
         self._check_unknown(transaction)
-        post = read_post(transaction, self._store.genesis)
+        post = read_signed_call(transaction, self._store.genesis)
         self._check_payload(post)
         self._check_registered(post)
         self._check_room(len(raw))
@@ -126,7 +126,7 @@ class Pool:
         self._execute(post)
         return transaction
 
-    def _execute(self, post: Post) -> None:
+    def _execute(self, post: SignedCall) -> None:
         if self._frozen:
             self._rebuild()
         self.execution.advance(self._timestamp())
@@ -134,7 +134,7 @@ class Pool:
         outcome = self.execution.try_apply(
             post.transaction, post.sender, gas_left, then=lambda: self._check_phase(post)
         )
-        self._entries[post.transaction.hash] = Entry(post, outcome)
+        self._entries[post.transaction.hash] = PendingCall(post, outcome)
         self._gas += outcome.gas
         self._bytes += len(post.transaction.raw)
 
@@ -152,7 +152,7 @@ class Pool:
         if len(raw) > limit:
             raise OversizedPayloadError(f"found a transaction of {len(raw)} bytes, expected at most {limit}")
 
-    def _check_payload(self, post: Post) -> None:
+    def _check_payload(self, post: SignedCall) -> None:
         if post.call is not None and "payload" in post.call and len(post.call["payload"]) > self._payload_bytes:
             raise OversizedPayloadError(
                 f"found a payload of {len(post.call['payload'])} bytes, this registry takes {self._payload_bytes}: "
@@ -166,7 +166,7 @@ class Pool:
         if place is not None:
             raise NonceError(f"transaction 0x{transaction.hash.hex()} is sealed in block {place[0]} already")
 
-    def _check_registered(self, post: Post) -> None:
+    def _check_registered(self, post: SignedCall) -> None:
         genesis = self._store.genesis
         sender = post.sender
         if post.call is not None and not self.execution.code(genesis.registry):
@@ -187,7 +187,7 @@ class Pool:
                 f"{MAX_POOL_TRANSACTIONS} and {self._max_bytes} bytes: wait for the next block"
             )
 
-    def _check_phase(self, post: Post) -> None:
+    def _check_phase(self, post: SignedCall) -> None:
         """A sender's posts follow the phases (P5): sorted into a block, their nonces must stay in order."""
         later = [e.post for e in self._entries.values() if e.post.sender == post.sender and e.post.place > post.place]
         if later:
@@ -196,7 +196,7 @@ class Pool:
                 f"phase {later[0].phase} (step {later[0].place[1]}) already; post it earlier, or in the next round"
             )
 
-    def _check_share(self, post: Post) -> None:
+    def _check_share(self, post: SignedCall) -> None:
         """No sender takes the block's room from others: a device has two posts of full size, a server half of it."""
         if f"0x{post.sender.hex()}" == self._store.genesis.founder:
             return
@@ -207,7 +207,7 @@ class Pool:
         if mine + _least_gas(post) > share:
             raise PoolFullError(f"0x{post.sender.hex()} has used {mine} gas of its share of {share} in this block")
 
-    def _note_conflict(self, post: Post) -> None:
+    def _note_conflict(self, post: SignedCall) -> None:
         noted = {first.hash for first, _ in self.conflicts}
         for entry in self._entries.values():
             if entry.post.transaction.hash not in noted and is_conflict(entry.post, post):
@@ -225,10 +225,10 @@ class Pool:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def __iter__(self) -> Iterator[Entry]:
+    def __iter__(self) -> Iterator[PendingCall]:
         return iter(list(self._entries.values()))
 
-    def find(self, transaction_hash: bytes) -> Entry | None:
+    def find(self, transaction_hash: bytes) -> PendingCall | None:
         """A pending transaction."""
         return self._entries.get(transaction_hash)
 
@@ -254,7 +254,7 @@ class Pool:
             return _body([e.post for e in ordered], [e.outcome for e in ordered], self.execution)
         return self._executed_body([entry.post for entry in ordered], coinbase, timestamp)
 
-    def _executed_body(self, posts: list[Post], coinbase: bytes, timestamp: int) -> Body:
+    def _executed_body(self, posts: list[SignedCall], coinbase: bytes, timestamp: int) -> Body:
         difficulty = next_difficulty(self._store.genesis, self.head, timestamp)
         execution = Execution(self._store, self.head, coinbase, timestamp, difficulty)
         kept, outcomes, gas_left = [], [], self._store.genesis.gas_limit
@@ -271,19 +271,19 @@ class Pool:
         return _body(kept, outcomes, execution)
 
 
-def _least_gas(post: Post) -> int:
+def _least_gas(post: SignedCall) -> int:
     """What the calldata costs at least."""
     return 4 * len(post.transaction.data)
 
 
-def _body(posts: list[Post], outcomes: list[Outcome], execution: Execution) -> Body:
+def _body(posts: list[SignedCall], outcomes: list[Outcome], execution: Execution) -> Body:
     receipts: list[Receipt] = []
     for outcome in outcomes:
         receipts.append(outcome.receipt(receipts[-1].gas_used if receipts else 0))
     return Body(tuple(posts), tuple(receipts), execution)
 
 
-def _is_over(post: Post, head: Header) -> bool:
+def _is_over(post: SignedCall, head: Header) -> bool:
     """Whether a post belongs to the round of block `head` or an earlier one; round k is block k + 1 (P1)."""
     if post.call is None or post.call.name in ("register", "found"):
         return True

@@ -42,7 +42,7 @@ _SLOT_PLACES = {contract.PLAN: ("plan", 0), contract.GRADIENT: ("train", 0), con
 
 
 @dataclass(frozen=True)
-class Post:
+class SignedCall:
     """A transaction with its sender and, unless it creates the registry, what it calls."""
 
     transaction: Transaction
@@ -80,7 +80,7 @@ def _chunk_place(slot: int, round_: int) -> tuple[str, int]:
     return _SLOT_PLACES.get(slot, ("plan", 0))
 
 
-def read_post(transaction: Transaction, genesis: Genesis) -> Post:
+def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:
     """A transaction as a post of this network, or the reason it is none."""
     if transaction.chain_id != genesis.chain_id:
         raise ChainIdError(f"found chain id {transaction.chain_id}, expected {genesis.chain_id}")
@@ -89,7 +89,7 @@ def read_post(transaction: Transaction, genesis: Genesis) -> Post:
     if not transaction.to:
         if f"0x{transaction.sender.hex()}" != genesis.founder or transaction.nonce != 0:
             raise NotRegistryCallError("found a contract creation; only the founder creates, once, the registry")
-        return Post(transaction, transaction.sender, None)
+        return SignedCall(transaction, transaction.sender, None)
     if transaction.to != genesis.registry:
         raise NotRegistryCallError(
             f"found a call to 0x{transaction.to.hex()}, expected the registry 0x{genesis.registry.hex()}"
@@ -97,10 +97,10 @@ def read_post(transaction: Transaction, genesis: Genesis) -> Post:
     call = decode_call(transaction.data)
     if call.name not in _PLACES and call.name not in ("iterate", "chunk"):
         raise NotRegistryCallError(f"found a call of {call.name}, expected a post of the protocol")
-    return Post(transaction, transaction.sender, call)
+    return SignedCall(transaction, transaction.sender, call)
 
 
-def check_order(posts: Sequence[Post]) -> None:
+def check_order(posts: Sequence[SignedCall]) -> None:
     """Raise `TransactionOrderError` unless the posts are in the canonical order (C3)."""
     for index, (left, right) in enumerate(itertools.pairwise(posts)):
         if left.place >= right.place:

@@ -1,12 +1,12 @@
 """Two posts of one sender for one slot that say different things: evidence of equivocation (P15)."""
 
-from chain.protocol.consensus import Post
+from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import Call
 
 _SLOTTED = ("plan", "gradient", "close", "iterate", "model")  # what the registry takes as evidence
 
 
-def is_conflict(left: Post, right: Post) -> bool:
+def is_conflict(left: SignedCall, right: SignedCall) -> bool:
     """Whether one sender says two things in one slot; the same thing sent again is no lie."""
     if left.sender != right.sender or left.place[:2] != right.place[:2] or left.call is None or right.call is None:
         return False

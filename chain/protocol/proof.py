@@ -8,7 +8,7 @@ from typing import Any
 from eth_hash.auto import keccak
 
 from chain.errors import ChainError, ProofError
-from chain.protocol.consensus import check_header, read_post
+from chain.protocol.consensus import check_header, read_signed_call
 from chain.protocol.contract import Call, decode_log
 from chain.protocol.genesis import Genesis
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
@@ -173,7 +173,7 @@ def _published(transaction: Transaction, receipt: Receipt, genesis: Genesis, rou
     """The call that publishes the model of a round, and that the registry has agreed to it."""
     event = _event(receipt, genesis, "ModelPublished")
     try:
-        call = read_post(transaction, genesis).call
+        call = read_signed_call(transaction, genesis).call
     except ChainError as error:
         raise ProofError(f"the proven transaction is no post of this network: {error}") from error
     if call is None or call.name != "model":

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from chain.errors import RoundRefusedError
-from chain.protocol.consensus import Post
+from chain.protocol.consensus import SignedCall
 from chain.wire.headers import Header
 
 
@@ -14,7 +14,7 @@ class RoundBody:
 
     header: Header
     parent: Header
-    posts: tuple[Post, ...]
+    posts: tuple[SignedCall, ...]
     statuses: tuple[int, ...]
     """1 where the registry accepted the post."""
 

@@ -8,7 +8,7 @@ _WORD: int = 2**256
 _SHOWN = 80
 
 
-class ParameterError(ValueError):
+class ArgumentError(ValueError):
     """A parameter that is not what the method takes."""
 
 
@@ -18,7 +18,7 @@ def number(value: Any, name: str) -> int:
         return int(value, 16)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _WORD:
         return value
-    raise ParameterError(f"{name}: found {shown(value)}, expected a quantity such as 0x1f")
+    raise ArgumentError(f"{name}: found {shown(value)}, expected a quantity such as 0x1f")
 
 
 def data(value: Any, name: str) -> bytes:
@@ -30,14 +30,14 @@ def data(value: Any, name: str) -> bytes:
             found = b""
         if 2 * len(found) == len(value) - 2:  # `fromhex` skips spaces, tabs and line ends
             return found
-    raise ParameterError(f"{name}: found {shown(value)}, expected bytes such as 0x00ff")
+    raise ArgumentError(f"{name}: found {shown(value)}, expected bytes such as 0x00ff")
 
 
 def fixed(value: Any, size: int, name: str) -> bytes:
     """Exactly `size` bytes."""
     found = data(value, name)
     if len(found) != size:
-        raise ParameterError(f"{name}: found {len(found)} bytes, expected {size}")
+        raise ArgumentError(f"{name}: found {len(found)} bytes, expected {size}")
     return found
 
 
@@ -55,22 +55,22 @@ def flag(value: Any, name: str) -> bool:
     """true or false."""
     if isinstance(value, bool):
         return value
-    raise ParameterError(f"{name}: found {shown(value)}, expected true or false")
+    raise ArgumentError(f"{name}: found {shown(value)}, expected true or false")
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
     """An object."""
     if isinstance(value, dict):
         return value
-    raise ParameterError(f"{name}: found {shown(value)}, expected an object")
+    raise ArgumentError(f"{name}: found {shown(value)}, expected an object")
 
 
 def listed(value: Any, name: str, most: int) -> list[Any]:
     """A list of at most so many."""
     if not isinstance(value, list):
-        raise ParameterError(f"{name}: found {shown(value)}, expected a list")
+        raise ArgumentError(f"{name}: found {shown(value)}, expected a list")
     if len(value) > most:
-        raise ParameterError(f"{name}: found a list of {len(value)}, expected at most {most}")
+        raise ArgumentError(f"{name}: found a list of {len(value)}, expected at most {most}")
     return value
 
 

@@ -18,7 +18,7 @@ import eth_abi
 
 from chain.errors import ChainError, RevertedError
 from chain.node.node import Node
-from chain.rpc.arguments import ParameterError, shown
+from chain.rpc.arguments import ArgumentError, shown
 from chain.rpc.methods import Methods
 
 Answer = dict[str, Any]
@@ -160,7 +160,7 @@ def _called(method: _Method, params: list[Any]) -> Any:
         raise _RequestError(INVALID_PARAMS, f"{method.name}: found {len(params)} parameters, expected {expected}")
     try:
         return method.call(*params)
-    except ParameterError as error:
+    except ArgumentError as error:
         raise _RequestError(INVALID_PARAMS, str(error)) from error
     except RevertedError as error:
         data = _ERROR_STRING + eth_abi.encode(["string"], [str(error)])

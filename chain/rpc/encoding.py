@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chain.node.pool import Entry
+from chain.node.pool import PendingCall
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.receipts import Log, Receipt
@@ -68,7 +68,7 @@ def block_json(block: Block, raw: bytes, full: bool) -> Json:
     }
 
 
-def pending_block_json(head: Header, total_difficulty: int, entries: Sequence[Entry], full: bool) -> Json:
+def pending_block_json(head: Header, total_difficulty: int, entries: Sequence[PendingCall], full: bool) -> Json:
     """What would follow `head`: nobody has built it, so whatever its builder decides is null."""
     undecided = ("hash", "nonce", "mixHash", "miner", "logsBloom", "stateRoot", "transactionsRoot", "receiptsRoot")
     pending = [entry.post.transaction for entry in entries]

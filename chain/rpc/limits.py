@@ -60,7 +60,7 @@ class RateLimit:
         return admitted
 
 
-class Door:
+class RequestLimits:
     """Asked by every request."""
 
     def __init__(self, params: ServerParams) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 from eth_bloom import BloomFilter
 
 from chain.node.node import Node
-from chain.node.pool import Entry
+from chain.node.pool import PendingCall
 from chain.rpc import arguments as parsing
-from chain.rpc.arguments import ParameterError
+from chain.rpc.arguments import ArgumentError
 from chain.rpc.encoding import Json, Place, log_json
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
@@ -82,7 +82,7 @@ def find_logs(node: Node, criteria: Any) -> list[Json]:
 
 def _check_few(found: Sequence[Json]) -> None:
     if len(found) > MAX_LOGS:
-        raise ParameterError(f"filter: found more than {MAX_LOGS} logs, expected fewer; ask for fewer blocks")
+        raise ArgumentError(f"filter: found more than {MAX_LOGS} logs, expected fewer; ask for fewer blocks")
 
 
 def _includes_pending(wanted: Json, head: int) -> bool:
@@ -114,10 +114,10 @@ def _headers(node: Node, wanted: Json) -> Iterable[Header]:
 def _header_of_hash(node: Node, wanted: Json) -> Header:
     """The one block of a filter by hash; an unknown one is an error and not "no logs" (EIP-234)."""
     if wanted.get("fromBlock") is not None or wanted.get("toBlock") is not None:
-        raise ParameterError("filter: found blockHash beside fromBlock or toBlock, expected one or the other")
+        raise ArgumentError("filter: found blockHash beside fromBlock or toBlock, expected one or the other")
     header = node.header(parsing.hash32(wanted["blockHash"], "blockHash"))
     if header is None:
-        raise ParameterError(f"filter: block {wanted['blockHash']} was not found")
+        raise ArgumentError(f"filter: block {wanted['blockHash']} was not found")
     return header
 
 
@@ -133,7 +133,7 @@ def _sealed_logs(block: Block, pattern: Pattern) -> list[Json]:
     return _logs(said, pattern, block.header)
 
 
-def _pending_logs(entries: Iterable[Entry], pattern: Pattern, head: Header) -> list[Json]:
+def _pending_logs(entries: Iterable[PendingCall], pattern: Pattern, head: Header) -> list[Json]:
     said = [(entry.post.transaction, entry.outcome.logs) for entry in entries]
     return _logs(said, pattern, head, is_pending=True)
 

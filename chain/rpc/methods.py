@@ -13,7 +13,7 @@ from chain.protocol.contract import call_gas, functions
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import proof_of
 from chain.rpc import arguments as parsing
-from chain.rpc.arguments import ParameterError
+from chain.rpc.arguments import ArgumentError
 from chain.rpc.encoding import (
     Json,
     Place,
@@ -142,7 +142,7 @@ class Methods:
         if which == "earliest":
             return self._node.header(0)
         if which == PENDING:
-            raise ParameterError("block: found 'pending', expected a sealed one: a number, 'latest' or 'earliest'")
+            raise ArgumentError("block: found 'pending', expected a sealed one: a number, 'latest' or 'earliest'")
         if isinstance(which, str) and len(which) == _HASH_TEXT:
             return self._node.header(parsing.hash32(which, "block hash"))
         return self._node.header(parsing.number(which, "block"))
@@ -150,7 +150,7 @@ class Methods:
     def _known_header(self, which: Any) -> Header:
         header = self._header(which)
         if header is None:
-            raise ParameterError(f"block {which} was not found; the head is {self._node.head.block_number}")
+            raise ArgumentError(f"block {which} was not found; the head is {self._node.head.block_number}")
         return header
 
     def _block_json(self, block_hash: bytes, full: Any) -> Json | None:
@@ -226,7 +226,7 @@ class Methods:
         """What the registry answers; nothing else has code here. Precompiles are not run: a pairing takes 0.2 s."""
         wanted = parsing.mapping(call, "call")
         if overrides:
-            raise ParameterError("overrides: found some, expected none: this node calls the state as it is")
+            raise ArgumentError("overrides: found some, expected none: this node calls the state as it is")
         sender = parsing.address(wanted["from"], "from") if wanted.get("from") else bytes(20)
         to, sent, after = parsing.address(wanted.get("to"), "to"), _input(wanted), self._after(which)
         return hex_bytes(self._node.call(sent, to, sender, after)) if to == self._node.genesis.registry else "0x"
@@ -276,7 +276,7 @@ def _input(call: Json) -> bytes:
     """Calldata, under its old or its new name."""
     old, new = call.get("data"), call.get("input")
     if old is not None and new is not None and old != new:
-        raise ParameterError("call: found data and input that differ, expected one of them")
+        raise ArgumentError("call: found data and input that differ, expected one of them")
     return parsing.data(next((each for each in (old, new) if each is not None), "0x"), "data")
 
 

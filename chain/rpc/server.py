@@ -15,7 +15,7 @@ from starlette.routing import Route
 from chain.errors import ChainError, LedgerError
 from chain.node.node import Node
 from chain.rpc.dispatcher import Dispatcher
-from chain.rpc.limits import Door, ServerParams
+from chain.rpc.limits import RequestLimits, ServerParams
 
 __all__ = ["RpcServer", "ServerParams"]
 _FINISH_S = 5
@@ -23,7 +23,7 @@ _STOP_S = 10.0
 _log = logging.getLogger(__name__)
 
 
-def _application(node: Node, door: Door) -> Starlette:
+def _application(node: Node, door: RequestLimits) -> Starlette:
     """The HTTP application: POST / is JSON-RPC, GET /health says whether the node is alive."""
     dispatcher = Dispatcher(node)
 
@@ -50,7 +50,7 @@ class _Server(uvicorn.Server):
     """uvicorn, except that a client that stalls does not delay its end."""
 
     def __init__(self, node: Node, params: ServerParams) -> None:
-        self._door = Door(params)
+        self._door = RequestLimits(params)
         super().__init__(_config(_application(node, self._door)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

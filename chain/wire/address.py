@@ -20,7 +20,7 @@ class Address(bytes):
         """From 20 bytes, or from a text such as 0x00...ff; `CodecError` for anything else."""
         if isinstance(found, str):
             if not _TEXT.fullmatch(found):
-                raise CodecError(f"found {found!r:.60}, expected an address such as 0x and {2 * ADDRESS_BYTES} hex digits")
+                raise CodecError(f"found {found!r:.60}, expected 0x and {2 * ADDRESS_BYTES} hex digits")
             found = bytes.fromhex(found[2:])
         if len(found) != ADDRESS_BYTES:
             raise CodecError(f"found {len(found)} bytes of address, expected {ADDRESS_BYTES}")

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from eth_hash.auto import keccak
 
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, new_account
 from chain.client.ledger import Ledger
 from chain.mining.miner import Miner
@@ -43,7 +43,7 @@ rules = Genesis(
 node = Node.create(Path(sys.argv[1]), rules)
 parameters = canonical_json({"scheme": "example", "tensors": TENSORS})
 model = encode_floats(np.zeros(100), SIZES, "fp32")
-ledger = Ledger(found_network(web3_in_process(node), founder, Charter(homes, parameters, model, payload_bytes)))
+ledger = Ledger(found_network(web3_in_process(node), founder, Founding(homes, parameters, model, payload_bytes)))
 
 with Miner() as miner:
     for round_ in range(1, ROUNDS + 1):

@@ -9,7 +9,7 @@ from flwr.app import Message
 from clients.errors import ReplyError
 from clients.orders import DataReply, GradientReply, SignedReply, read_reply
 from edge_servers.errors import GradientRefusedError
-from edge_servers.founding.network import DeviceRecord, Task
+from edge_servers.founding.network import DeviceRecord, LearningTask
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
 from edge_servers.parameters import RoundParams
@@ -24,7 +24,7 @@ class Expected:
     plan: Plan
     device: DeviceRecord
     model_digest: str
-    task: Task
+    task: LearningTask
     bounds: RoundParams
     open_signed: Callable[[bytes, str], Gradient] | None = None
     """On a chain: reads the transaction that carries a gradient of this sender, and checks it as P6 says"""
@@ -107,7 +107,7 @@ def check_origin(reply: GradientReply, expected: Expected) -> None:
         )
 
 
-def check_data(reply: DataReply, task: Task, samples: int) -> None:
+def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
     """Raise `GradientRefusedError` unless handed-over data is what the plan and the task say."""
     images, labels = reply.images, reply.labels
     like = task.like.images.numpy()

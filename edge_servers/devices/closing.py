@@ -10,7 +10,7 @@ from edge_servers.learning.validation import loss_verdicts
 from edge_servers.parameters import Settings
 
 
-def closed(
+def close_list(
     good: Mapping[str, Gradient],
     refused: Iterable[Refusal],
     model: Vector,
@@ -25,7 +25,7 @@ def closed(
     return Close(accepted, tuple(named[node] for node in sorted(named)))
 
 
-def told_by(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
+def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
     """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's."""
     cluster = {f"server {server}", *(f"device {device.index}" for device in network.cluster(server))}
     reserved = {*VERDICTS, deterministic_filter(filter_text).reason}

@@ -9,10 +9,10 @@ import torch
 from clients.data import Samples
 from clients.orders import DataReply
 from edge_servers.learning.gradients import Refusal
-from edge_servers.ledger.running_round import Work
+from edge_servers.ledger.running_round import RunningRound
 
 
-def pass_on(rounds: Mapping[int, Work]) -> None:
+def pass_on(rounds: Mapping[int, RunningRound]) -> None:
     """Give every collected data set to its target among the servers hosted here, by number (a SuperNode has one
     SuperLink).
     """

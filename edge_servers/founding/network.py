@@ -15,7 +15,7 @@ from edge_servers.learning.graph import Graph
 
 
 @dataclass(frozen=True)
-class Task:
+class LearningTask:
     """What is learned: the network's architecture, the form of the samples, the number of classes."""
 
     architecture: nn.Module

@@ -26,7 +26,7 @@ Tensors = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
-class Articles:
+class FoundingParameters:
     """The settings, the participants and the form of the model."""
 
     settings: Settings
@@ -45,7 +45,7 @@ class Articles:
         network = self.network
         return canonical_json(
             {
-                "settings": written(self.settings),
+                "settings": founding_settings(self.settings),
                 "servers": list(network.servers),
                 "devices": [[d.address, d.home, d.samples, d.consent.text] for d in network.devices],
                 "graph": sorted([i, j] for i, j in network.graph.edges),
@@ -56,7 +56,7 @@ class Articles:
         )
 
 
-def written(settings: Settings) -> dict[str, Any]:
+def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
     return {key: value for key, value in settings.flat().items() if key not in _NOT_WRITTEN}
 
@@ -66,8 +66,8 @@ def tensors_of(architecture: nn.Module) -> Tensors:
     return tuple((name, tuple(parameter.shape)) for name, parameter in architecture.named_parameters())
 
 
-def read_articles(parameters: bytes) -> Articles:
-    """The reverse of `Articles.encode`; `FederationError` says what is wrong."""
+def read_founding_parameters(parameters: bytes) -> FoundingParameters:
+    """The reverse of `FoundingParameters.encode`; `FederationError` says what is wrong."""
     try:
         content: Mapping[str, Any] = read_canonical_json(parameters)
         missing = [key for key in _KEYS if key not in content]
@@ -81,11 +81,13 @@ def read_articles(parameters: bytes) -> Articles:
         graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
         network = Network(tuple(map(str, servers)), devices, graph, int(content["weight"]))
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
-        articles = Articles(Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]))
+        founding = FoundingParameters(
+            Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"])
+        )
         _check_network(network)
-        if articles.encode() != parameters:
+        if founding.encode() != parameters:
             raise ValueError("they would be written otherwise")
-        return articles
+        return founding
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
 

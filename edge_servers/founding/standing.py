@@ -6,15 +6,15 @@ from clients.models import Vector
 
 
 @dataclass(frozen=True)
-class Reign:
+class Tenure:
     """Who led last, and for how many rounds in a row."""
 
     leader: str = ""
     terms: int = 0
 
-    def after(self, leader: str) -> "Reign":
+    def after(self, leader: str) -> "Tenure":
         """The reign once `leader` has led one more round."""
-        return Reign(leader, self.terms + 1 if leader == self.leader else 1)
+        return Tenure(leader, self.terms + 1 if leader == self.leader else 1)
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Standing:
     block_hash: bytes
     winner: int | None = None
     """Device that sealed the last block."""
-    reign: Reign = Reign()
+    tenure: Tenure = Tenure()
     divergence: float = 0.0
     excluded: tuple[str, ...] = ()
     """Servers that may not post in the next round (P14)."""

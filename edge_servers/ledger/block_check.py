@@ -7,12 +7,12 @@ from typing import Any
 from chain.errors import ChainError, RoundRefusedError
 from chain.node.node import Node
 from chain.node.vm import call_registry
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.round_check import RoundBody, check_published
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from edge_servers.errors import EdgeError, FederationError, ReplayError
-from edge_servers.founding.parameters import Articles, read_articles
+from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters
 from edge_servers.learning.aggregation import divergence
 from edge_servers.replay.block_record import FOUNDING_BLOCK, model_in, parameters_in, record_of
 from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
@@ -27,8 +27,8 @@ class RoundChecker:
 
     _KEPT = 8
 
-    def __init__(self, articles: Articles, before: Callable[[Header], Before]) -> None:
-        self.articles = articles
+    def __init__(self, founding: FoundingParameters, before: Callable[[Header], Before]) -> None:
+        self.founding = founding
         self._before = before
         self._replayed: dict[tuple[Any, ...], Replayed] = {}
 
@@ -49,7 +49,7 @@ class RoundChecker:
         key = _name_of(body)
         if key not in self._replayed:
             record = record_of(body.header.block_number - FOUNDING_BLOCK, zip(body.posts, body.statuses, strict=True))
-            self._replayed[key] = replay_round(record, self._before(body.parent), self.articles)
+            self._replayed[key] = replay_round(record, self._before(body.parent), self.founding)
             for old in list(self._replayed)[: -self._KEPT]:
                 del self._replayed[old]
         return self._replayed[key]
@@ -65,10 +65,10 @@ class NodeHistory:
 
     _KEPT = 4
 
-    def __init__(self, articles: Articles) -> None:
+    def __init__(self, founding: FoundingParameters) -> None:
         self._node: Node | None = None
         self._checker: RoundChecker | None = None
-        self._articles = articles
+        self._founding = founding
         self._found: dict[bytes, Before] = {}
 
     def follow(self, node: Node, checker: RoundChecker) -> None:
@@ -87,7 +87,7 @@ class NodeHistory:
         block = None if self._node is None else self._node.block(parent.hash)
         if block is None or self._node is None:
             raise ReplayError(f"the node has no block {parent.block_number}")
-        model = model_in(block, self._articles)
+        model = model_in(block, self._founding)
         if parent.block_number == FOUNDING_BLOCK:
             return Before(model, 0.0)
         return Before(model, self._divergence(block, self._node), self._excluded(parent, self._node))
@@ -98,11 +98,11 @@ class NodeHistory:
         if known is not None:
             return divergence(known.iterates[0])
         record = record_of(block.header.block_number - FOUNDING_BLOCK, zip(body.posts, body.statuses, strict=True))
-        return divergence(aggregates(record, self._articles))
+        return divergence(aggregates(record, self._founding))
 
     def _excluded(self, parent: Header, node: Node) -> tuple[str, ...]:
         """Who may not post in the round after `parent`; flags of that round must not count yet."""
-        servers = {server: bytes.fromhex(server[2:]) for server in self._articles.network.servers}
+        servers = {server: bytes.fromhex(server[2:]) for server in self._founding.network.servers}
         is_ours = node.header(parent.block_number) == parent  # the state of now says nothing about another branch
         if is_ours and not any(int(node.ask("excluded_through", address)) for address in servers.values()):
             return ()  # nobody ever was; the state of now is at hand
@@ -128,14 +128,14 @@ class FoundedChecker:
             checker(body)
 
     def _found(self) -> RoundChecker | None:
-        founding = None if self.node is None else self.node.block(FOUNDING_BLOCK)
-        if self._checker is None and self._is_ours and founding is not None:
+        block = None if self.node is None else self.node.block(FOUNDING_BLOCK)
+        if self._checker is None and self._is_ours and block is not None:
             try:
-                articles = read_articles(parameters_in(founding))
+                founding = read_founding_parameters(parameters_in(block))
             except FederationError:
                 self._is_ours = False
                 return None
-            self._checker = RoundChecker(articles, history := NodeHistory(articles))
+            self._checker = RoundChecker(founding, history := NodeHistory(founding))
             if self.node is not None:
                 history.follow(self.node, self._checker)
         return self._checker
@@ -146,5 +146,5 @@ def body_of(block: Block, node: Node) -> RoundBody:
     parent = node.header(block.header.parent_hash)
     if parent is None:
         raise ReplayError(f"the node has no parent of block {block.header.block_number}")
-    posts = tuple(read_post(transaction, node.genesis) for transaction in block.transactions)
+    posts = tuple(read_signed_call(transaction, node.genesis) for transaction in block.transactions)
     return RoundBody(block.header, parent, posts, tuple(receipt.status for receipt in block.receipts))

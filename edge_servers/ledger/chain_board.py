@@ -20,7 +20,7 @@ from chain.wire.documents import ClosedList
 from chain.wire.transactions import Transaction, decode_transaction
 from clients.orders import LedgerTerms, Order
 from edge_servers.errors import BoardError, EdgeError, GradientRefusedError
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.board import Clock, InProcessBoard, Slot
 from edge_servers.planning.plan import Plan
@@ -44,14 +44,14 @@ class LedgerBoard:
     def __init__(
         self,
         ledger: Ledger,
-        articles: Articles,
+        founding: FoundingParameters,
         accounts: Mapping[str, LocalAccount],
         clock: Clock,
         beside: InProcessBoard,
         others: Sequence[Ledger] = (),
         poll_s: float = 0.5,
     ) -> None:
-        self.ledger, self.articles = ledger, articles
+        self.ledger, self.founding = ledger, founding
         self._ledgers = {address: ledger.signed_by(account) for address, account in accounts.items()}
         self._clock, self._beside, self._poll_s = clock, beside, poll_s
         self._accounts, self._others = accounts, others
@@ -71,7 +71,7 @@ class LedgerBoard:
         try:
             self._post(round_, kind, step, sender, body)
         except ChainError as error:
-            raise BoardError(f"{self.articles.network.name(sender)} cannot post {slot}: {error}") from error
+            raise BoardError(f"{self.founding.network.name(sender)} cannot post {slot}: {error}") from error
 
     def _post(self, round_: int, kind: str, step: int, sender: str, body: Any, through: Ledger | None = None) -> None:
         if isinstance(body, Gradient) and body.signed:
@@ -81,15 +81,15 @@ class LedgerBoard:
         if kind == "plan":
             ledger.submit_plan(round_, body.payload)
         elif kind == "gradient":
-            payload = encode_floats(body.values, self.articles.sizes, self.articles.settings.rounds.codec)
+            payload = encode_floats(body.values, self.founding.sizes, self.founding.settings.rounds.codec)
             base, plan = self.digests(round_)
             ledger.submit_gradient(round_, base, plan, body.samples, body.iterations, payload)
         elif kind == "close":
             ledger.submit_close(round_, self._closed_list(round_, body).encode())
         elif kind == "iterate":
-            ledger.submit_iterate(round_, step, iterate_payload(body, self.articles))
+            ledger.submit_iterate(round_, step, iterate_payload(body, self.founding))
         else:
-            ledger.submit_model(round_, model_payload(body, self.articles))
+            ledger.submit_model(round_, model_payload(body, self.founding))
 
     def _closed_list(self, round_: int, close: Close) -> ClosedList:
         posts = self.ledger.posts(round_, contract.GRADIENT)
@@ -108,7 +108,7 @@ class LedgerBoard:
             try:
                 self._ledgers[sender].submit_endorsement(round_, self.ledger.parent_hash())
             except ChainError as error:  # the others' endorsements may do
-                _LOG.warning("%s cannot endorse: %s", self.articles.network.name(sender), error)
+                _LOG.warning("%s cannot endorse: %s", self.founding.network.name(sender), error)
 
     def submit_flag(self, server: str, round_: int, offender: str, slot: int, found: bytes, expected: bytes) -> None:
         """One server's accusation."""
@@ -162,14 +162,14 @@ class LedgerBoard:
         return Close(accepted, tuple(Refusal(who, reason, "") for who, reason in closed.refused))
 
     def _read_gradient(self, post: Post) -> Gradient:
-        return read_gradient(post, self.plan(post.round), self.articles)
+        return read_gradient(post, self.plan(post.round), self.founding)
 
     _readers: Mapping[str, Callable[["LedgerBoard", Post], Any]] = {
         "plan": lambda _, post: plan_in(post.payload),
         "gradient": _read_gradient,
         "close": _read_close,
-        "iterate": lambda self, post: decode_iterate(post.payload, self.articles.sizes),
-        "model": lambda self, post: model_of(post.payload, self.articles),
+        "iterate": lambda self, post: decode_iterate(post.payload, self.founding.sizes),
+        "model": lambda self, post: model_of(post.payload, self.founding),
     }
 
     def plan(self, round_: int) -> Plan:
@@ -206,7 +206,7 @@ class LedgerBoard:
 
     def wait_turn(self, rank: int) -> None:
         """Let time pass until whoever has this rank may lead: rank * T after the parent block (P12)."""
-        left_s = self.ledger.parent_time() + rank * self.articles.settings.rounds.turn_s - self._clock.now()
+        left_s = self.ledger.parent_time() + rank * self.founding.settings.rounds.turn_s - self._clock.now()
         if left_s > 0:
             self._clock.sleep(left_s)
 
@@ -227,7 +227,7 @@ class LedgerBoard:
                     registry=connection.registry.hex(),
                     frame_bytes=connection.payload_bytes,
                     nonce=self.ledger.nonce(bytes.fromhex(address[2:])),
-                    codec=self.articles.settings.rounds.codec,
+                    codec=self.founding.settings.rounds.codec,
                     base_model=base.hex(),
                     plan=plan.hex(),
                 ),
@@ -260,7 +260,7 @@ class LedgerBoard:
                 plan.round, contract.GRADIENT, sender, bytes(call["digest"]), bytes(call["payload"]),
                 transaction.hash, call, is_intact=not call["chunks"],
             )  # fmt: skip
-            gradient = read_gradient(post, plan, self.articles)
+            gradient = read_gradient(post, plan, self.founding)
             self._read[post.transaction_hash] = gradient
             self._opened[transaction.hash] = transaction
             return replace(gradient, signed=raw)

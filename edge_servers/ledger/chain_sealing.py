@@ -9,8 +9,8 @@ from chain.node.node import Node
 from chain.wire.headers import Header
 from clients.models import Vector
 from edge_servers.errors import ReplayError
-from edge_servers.founding.parameters import Articles
-from edge_servers.founding.standing import Reign, Standing
+from edge_servers.founding.parameters import FoundingParameters
+from edge_servers.founding.standing import Standing, Tenure
 from edge_servers.learning.aggregation import divergence
 from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.board import Clock
@@ -29,8 +29,8 @@ class ChainSealer:
     Simulated time passes as the plan says it should: a block's time is that of its parent plus the round's T_wall.
     """
 
-    def __init__(self, node: Node, articles: Articles, clock: Clock) -> None:
-        self._node, self._articles, self._clock = node, articles, clock
+    def __init__(self, node: Node, founding: FoundingParameters, clock: Clock) -> None:
+        self._node, self._founding, self._clock = node, founding, clock
         self._last: Seal | None = None
 
     def seal(self, parent: bytes, leader: str, plan: Plan, models: Mapping[str, Vector]) -> None:
@@ -42,11 +42,11 @@ class ChainSealer:
         try:
             self._node.propose(bytes.fromhex(leader[2:]))
         except ChainError as error:  # without a block the leader has failed, and the next in rank tries
-            _LOG.warning("%s cannot propose a block: %s", self._articles.network.name(leader), error)
+            _LOG.warning("%s cannot propose a block: %s", self._founding.network.name(leader), error)
             return
         shares = {
             bytes.fromhex(device.address[2:]): rate
-            for device, rate in zip(self._articles.network.devices, plan.hash_rate, strict=True)
+            for device, rate in zip(self._founding.network.devices, plan.hash_rate, strict=True)
         }
         self._node.seal_by_draw(shares, head.hash)
 
@@ -63,13 +63,13 @@ class ChainSealer:
         if head.block_number != round_ + FOUNDING_BLOCK:
             return None
         if self._last is None or self._last.block_hash != head.hash:
-            self._last = seal_of(self._node, head, self._articles)
+            self._last = seal_of(self._node, head, self._founding)
         return self._last
 
 
-def seal_of(node: Node, header: Header, articles: Articles) -> Seal:
+def seal_of(node: Node, header: Header, founding: FoundingParameters) -> Seal:
     """A block as the end of its round."""
-    network = articles.network
+    network = founding.network
     winner = network.find_device(text(header.winner or b""))
     if winner is None:
         raise ReplayError(f"block {header.block_number} is sealed by nobody of the founding")
@@ -87,21 +87,21 @@ def seal_of(node: Node, header: Header, articles: Articles) -> Seal:
     )
 
 
-def standing_of(node: Node, articles: Articles, checker: RoundChecker) -> Standing:
+def standing_of(node: Node, founding: FoundingParameters, checker: RoundChecker) -> Standing:
     """Where a chain stands after its head: what a server that starts or starts again goes on from."""
     head = node.head
     block = node.block(head.hash)
     if block is None:
         raise ReplayError(f"the node has no block {head.block_number}")
-    model = model_in(block, articles)
+    model = model_in(block, founding)
     if head.block_number == FOUNDING_BLOCK:
         return Standing(0, model, head.hash)
-    seal = seal_of(node, head, articles)
+    seal = seal_of(node, head, founding)
     measured = divergence(checker.replayed(body_of(block, node)).iterates[0])
-    return Standing(seal.round, model, head.hash, seal.winner, reign_at(node, head), measured, seal.excluded_next)
+    return Standing(seal.round, model, head.hash, seal.winner, tenure_at(node, head), measured, seal.excluded_next)
 
 
-def reign_at(node: Node, head: Header) -> Reign:
+def tenure_at(node: Node, head: Header) -> Tenure:
     """Who led last when `head` was the last block, and for how many rounds in a row."""
     terms, header = 0, head
     while header.block_number > FOUNDING_BLOCK and header.coinbase == head.coinbase:
@@ -110,4 +110,4 @@ def reign_at(node: Node, head: Header) -> Reign:
         if parent is None:
             break
         header = parent
-    return Reign(text(head.coinbase), terms) if terms else Reign()
+    return Tenure(text(head.coinbase), terms) if terms else Tenure()

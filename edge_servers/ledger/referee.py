@@ -58,7 +58,7 @@ class Referee:
     """An `Oversight` that believes nothing it can compute."""
 
     def __init__(self, board: LedgerBoard) -> None:
-        self.board, self.articles = board, board.articles
+        self.board, self.founding = board, board.founding
         self._books = _Books(Standing(-1, np.zeros(0, np.float32), b""))
 
     # --- the round
@@ -70,11 +70,11 @@ class Referee:
 
     def check_plan(self, plan: Plan, leader: str) -> None:
         """The plan must be one that the founding parameters allow, with the divergence of the round before."""
-        network = self.articles.network
+        network = self.founding.network
         barred = {network.server_index(server) for server in self._books.virtual}
         try:
-            check_plan(plan, self.articles, self._books.round, barred)
-            check_phi(plan, self.articles)
+            check_plan(plan, self.founding, self._books.round, barred)
+            check_phi(plan, self.founding)
             check_divergence(plan, self._books.divergence)
         except PlanError as error:
             self._note(leader, "plan", contract.PLAN, self._sent(leader, contract.PLAN), b"", str(error))
@@ -83,12 +83,12 @@ class Referee:
     def gradients(self) -> tuple[dict[str, Gradient], list[Refusal]]:
         """Every posted gradient through P6."""
         admitted = self._admitted()
-        name = self.articles.network.name
+        name = self.founding.network.name
         refused = [Refusal(name(who), error.reason, str(error)) for who, error in admitted.refused.items()]
         return dict(admitted.good), refused
 
     def _admitted(self) -> Admitted:
-        return admitted_gradients(self.board.record(self._books.round), self.articles)
+        return admitted_gradients(self.board.record(self._books.round), self.founding)
 
     def counted(self, close: Close, leader: str) -> list[Gradient]:
         """What the closed list makes count; one that accepts what may not count is the leader's failure."""
@@ -98,21 +98,21 @@ class Referee:
         if books.record is not None and books.record.only(contract.CLOSE) == post and books.closed is not None:
             return list(books.closed.counted)
         try:
-            closed = closed_gradients(record, self.articles, admitted_gradients(record, self.articles))
-            iterates = replayed_iterates(closed.counted, len(books.model), record.plan.phi, self.articles)
+            closed = closed_gradients(record, self.founding, admitted_gradients(record, self.founding))
+            iterates = replayed_iterates(closed.counted, len(books.model), record.plan.phi, self.founding)
         except (ReplayError, OverflowRefusedError) as error:
             found = b"" if post is None else post.transaction_hash
             self._note(leader, "close", contract.CLOSE, found, b"", str(error))
             raise LeaderFailedError(leader, str(error)) from error
         books.record, books.closed, books.iterates = record, closed, iterates
-        omission = close_offence(record, closed.omitted, self.articles)
+        omission = close_offence(record, closed.omitted, self.founding)
         if omission is not None:
             books.offences.setdefault((omission.offender, omission.slot), omission)
         return list(closed.counted)
 
     def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
         """The replayed iterate: what the server posted if it is right, what it should have posted if not (P14)."""
-        self._check_iterate(self.articles.network.servers[server], step, deadline_s)
+        self._check_iterate(self.founding.network.servers[server], step, deadline_s)
         return self._books.iterates[step][server]
 
     def _check_iterate(self, server: str, step: int, deadline_s: float) -> None:
@@ -122,8 +122,8 @@ class Referee:
         wait_s = 0.0 if server in books.silent else deadline_s
         slot = contract.ITERATE + step
         posted = self.board.posted(Slot(books.round, "iterate", step), server, wait_s)
-        m = self.articles.network.server_index(server)
-        offence = iterate_offence(posted, books.iterates[step][m], server, step, self.articles)
+        m = self.founding.network.server_index(server)
+        offence = iterate_offence(posted, books.iterates[step][m], server, step, self.founding)
         books.checked.add((server, step))
         if posted is None:
             books.silent.add(server)  # nobody waits for it again in this round
@@ -137,14 +137,14 @@ class Referee:
     def check_model(self, model: Vector, leader: str) -> None:
         """The leader's model must be the replayed one, bit for bit."""
         books = self._books
-        m = self.articles.network.server_index(leader)
+        m = self.founding.network.server_index(leader)
         closed = books.closed.counted if books.closed else ()
-        expected = replayed_model(closed, books.iterates[-1][m], m, books.model, self.articles)
+        expected = replayed_model(closed, books.iterates[-1][m], m, books.model, self.founding)
         post = self.board.ledger.posts(books.round, contract.MODEL).get(bytes.fromhex(leader[2:]))
-        right = model_payload(expected, self.articles)
+        right = model_payload(expected, self.founding)
         if post is None or post.payload != right:
             sent = b"" if post is None else post.transaction_hash
-            detail = f"{self.articles.network.name(leader)} published a model that eqs. 11 and 12 do not give"
+            detail = f"{self.founding.network.name(leader)} published a model that eqs. 11 and 12 do not give"
             self._note(leader, "model", contract.MODEL, sent, digest(right), detail)
             raise LeaderFailedError(leader, detail)
 
@@ -152,7 +152,7 @@ class Referee:
 
     def note_missing(self, leader: str, kind: str) -> None:
         """A leader posted nothing in its time."""
-        detail = f"{self.articles.network.name(leader)} posted no {kind} in its time"
+        detail = f"{self.founding.network.name(leader)} posted no {kind} in its time"
         self._note(leader, "missing", _LEADS[kind], b"", b"", detail)
 
     def _sent(self, leader: str, slot: int) -> bytes:
@@ -167,7 +167,7 @@ class Referee:
     def check_all_iterates(self, deadline_s: float) -> None:
         """Every server's every step, also those no neighbour asked for; and who signed two posts for one slot."""
         for step in range(len(self._books.iterates)):
-            for server in self.articles.network.servers:
+            for server in self.founding.network.servers:
                 self._check_iterate(server, step, deadline_s)
 
     def accuse(self, server: str) -> None:
@@ -175,7 +175,7 @@ class Referee:
         books = self._books
         pairs = {"0x" + first.sender.hex(): (first, second) for first, second in self.board.ledger.conflicts()}
         for offender, pair in pairs.items():
-            step = f"{self.articles.network.name(offender)} signed two different posts for one slot"
+            step = f"{self.founding.network.name(offender)} signed two different posts for one slot"
             self._note(offender, "equivocation", contract.EQUIVOCATION, pair[0].hash, pair[1].hash, step)
         for offence in list(books.offences.values()):
             key = (server, offence.offender)
@@ -210,11 +210,11 @@ class Referee:
     def excluded(self) -> set[str]:
         """Servers that may not post any more in this round: excluded before it, or by its flags."""
         suspects = {offence.offender for offence in self._books.offences.values()}
-        servers = set(self.articles.network.servers)
+        servers = set(self.founding.network.servers)
         return self._books.virtual | {each for each in suspects & servers if self.board.is_excluded(each)}
 
     @property
     def offences(self) -> Sequence[Accused]:
         """What was found in this round, for metrics and people."""
-        name = self.articles.network.name
+        name = self.founding.network.name
         return [Accused(name(o.offender), o.kind, o.step, o.detail) for o in self._books.offences.values()]

@@ -12,7 +12,7 @@ from edge_servers.planning.plan import Plan
 
 
 @dataclass
-class Work:
+class RunningRound:
     """What a server holds of the round it is in."""
 
     plan: Plan

@@ -5,17 +5,17 @@ from edge_servers.founding.standing import Standing
 from edge_servers.parameters import Settings
 from edge_servers.planning.latency import paper_terms
 from edge_servers.planning.plan import Plan
-from edge_servers.planning.proposal import Draft, Planner, planned, planned_phi, round_state
+from edge_servers.planning.proposal import Draft, Planner, planned_phi, propose_offloading, round_state
 
 
-def drafted(
+def draft_plan(
     standing: Standing, network: Network, settings: Settings, planner: Planner, sample_bytes: int
 ) -> tuple[Draft, Plan]:
     """The plan of the round after `standing`, and what it was made from (Algorithm 1, line 5)."""
     round_, iterations = standing.round + 1, settings.training.iterations
     barred = tuple(network.server_index(each) for each in standing.excluded)
     state = round_state(round_, network, settings.data, sample_bytes, barred)
-    proposal = planned(planner, state)
+    proposal = propose_offloading(planner, state)
     given = proposal.allocation
     plan = Plan(
         round=round_,

@@ -12,7 +12,7 @@ import numpy as np
 from edge_servers.errors import PlanError
 from edge_servers.learning.graph import Graph
 from edge_servers.planning.proposal import Proposal
-from edge_servers.planning.state import RoundState, widened
+from edge_servers.planning.state import RoundState, widen_channels
 from policy.parameters import LatencyParams
 from policy.world.latency import Latency, allocated_latency, wall_clock_s
 from policy.world.state import Array, State, path_gain, server_positions_m
@@ -22,7 +22,7 @@ BYTES_PER_MB = 1e6
 
 def paper_terms(proposal: Proposal, state: RoundState) -> dict[str, float]:
     """The terms with the parameters the policy was trained with (S17-S26)."""
-    _, params = widened(state, proposal.channels)
+    _, params = widen_channels(state, proposal.channels)
     return _terms(proposal.latency, params)
 
 
@@ -38,7 +38,7 @@ def real_terms(
     sample_bytes: int,
 ) -> dict[str, float]:
     """The same allocation with the actual model, block, data, mini-batches, graph and steps."""
-    world, params = widened(state, proposal.channels)
+    world, params = widen_channels(state, proposal.channels)
     params = replace(params, model_bits=8.0 * payload_bytes, block_mb=block_bytes / BYTES_PER_MB, phi=phi, passes=1.0)
     latency = allocated_latency(
         proposal.allocation, _real_world(world, proposal, state, batch, iterations, sample_bytes), params

@@ -76,7 +76,7 @@ class FixedPlanner:
 
     def decide(self, state: RoundState) -> Request:
         """The home server of every listed device."""
-        return listed([home if self._is_listed(n) else LOCAL for n, home in enumerate(state.homes)], state)
+        return list_request([home if self._is_listed(n) else LOCAL for n, home in enumerate(state.homes)], state)
 
     def _is_listed(self, device: int) -> bool:
         return device % 10 in _OFFLOADERS_OF_TEN if self.devices is None else device in self.devices
@@ -101,7 +101,7 @@ class RandomPlanner:
         for n in range(len(state.homes)):
             rng = stream(self.seed, Purpose.PLAN, state.round, n)
             choices.append(int(rng.integers(state.servers)) if rng.random() < self.probability else LOCAL)
-        return listed(choices, state)
+        return list_request(choices, state)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _shipped_digest() -> str:
     return hashlib.sha256(SHIPPED.read_bytes()).hexdigest()
 
 
-def listed(servers: Sequence[int], state: RoundState) -> Request:
+def list_request(servers: Sequence[int], state: RoundState) -> Request:
     """A list of servers as a request: u = 1, the devices of a cell take its sub-channels in order.
 
     Every cell begins where the one before it ended, so that few devices do not all meet on sub-channel 0 (S11). A list

@@ -15,7 +15,7 @@ from edge_servers.learning.schemes import SCHEMES
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.planners import FixedPlanner, Planner, RandomPlanner, Request, make_planner
-from edge_servers.planning.state import LOCAL, RoundState, round_state, widened
+from edge_servers.planning.state import LOCAL, RoundState, round_state, widen_channels
 from policy.errors import PolicyError
 from policy.world.latency import Latency, latency_of
 from policy.world.projection import CPU, Allocation, Decision
@@ -29,9 +29,9 @@ __all__ = [
     "RandomPlanner",
     "RoundState",
     "make_planner",
-    "planned",
     "planned_orders",
     "planned_phi",
+    "propose_offloading",
     "round_state",
 ]
 
@@ -54,11 +54,11 @@ class Proposal:
         return int(channels)
 
 
-def planned(planner: Planner, state: RoundState) -> Proposal:
+def propose_offloading(planner: Planner, state: RoundState) -> Proposal:
     """What a planner's decision comes to within what devices allow and channels carry (P25, S9, S12)."""
     try:
         request = planner.decide(state)
-        world, params = widened(state, request.channels)
+        world, params = widen_channels(state, request.channels)
         request.decision.check(world)
     except PolicyError as error:
         raise PlanError(f"planner {planner.name}: {error}") from error

@@ -103,7 +103,7 @@ def round_samples(round_: int, network: Network, data: DataParams, sample_bytes:
     return tuple(shares.tolist())
 
 
-def widened(state: RoundState, channels: int) -> tuple[State, LatencyParams]:
+def widen_channels(state: RoundState, channels: int) -> tuple[State, LatencyParams]:
     """The world with this many sub-channels per server. Those beyond G fade like the first ones, in turn."""
     if channels == state.params.channels:
         return state.world, state.params

@@ -12,7 +12,7 @@ from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, inspect_chain
 from chain.errors import ChainError, CodecError
 from chain.protocol import contract
-from chain.protocol.consensus import Post
+from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import TERMS_BYTES, RegistryTerms, deployment
 from chain.protocol.genesis import Genesis
 from chain.wire.blocks import Block
@@ -20,7 +20,7 @@ from chain.wire.documents import read_canonical_json
 from chain.wire.headers import Header
 from clients.models import Vector
 from edge_servers.errors import EdgeError, FederationError
-from edge_servers.founding.parameters import Articles, read_articles
+from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
 from edge_servers.replay.block_record import FOUNDING_BLOCK, model_in, record_of
@@ -37,11 +37,11 @@ class DerivedRound:
     """A round whose model follows from its own posts and the model before it."""
 
     header: Header
-    posts: Sequence[Post]
+    posts: Sequence[SignedCall]
     record: RoundRecord
     replayed: Replayed
     """With the offences: iterates that are wrong or missing, gradients left out of the closed list."""
-    articles: Articles
+    founding: FoundingParameters
     genesis: Genesis
     virtual: tuple[str, ...]
     """Servers that were excluded before the round: everybody computes their iterates (P14)."""
@@ -56,12 +56,12 @@ class DerivedRound:
     def who_posted(self, slot: int) -> str:
         """Name of the server that filled a leader's slot."""
         post = self.record.only(slot)
-        return "nobody" if post is None else self.articles.network.name(text(post.sender))
+        return "nobody" if post is None else self.founding.network.name(text(post.sender))
 
     @property
     def sealed_by(self) -> str:
         """Name of the device that mined the block."""
-        return self.articles.network.name(text(self.header.winner or b""))
+        return self.founding.network.name(text(self.header.winner or b""))
 
 
 OnRound = Callable[[DerivedRound], Any]
@@ -85,82 +85,84 @@ class Auditor:
         self._genesis, self._on_round = genesis, on_round
         self._divergence = 0.0
         self._excluded: dict[bytes, int] = {}
-        self.articles: Articles | None = None
+        self.founding: FoundingParameters | None = None
         self.obstacle = "the chain is not founded"
-        """Why models cannot be derived again, where there are no articles."""
+        """Why models cannot be derived again, where the founding parameters are not ours."""
         self.model: Vector | None = None
         """Of the last block."""
 
-    def take(self, block: Block, posts: Sequence[Post], found: Inspection) -> None:
+    def take(self, block: Block, posts: Sequence[SignedCall], found: Inspection) -> None:
         """The next block; `AuditError` if its model does not follow from it and the model before."""
         number = block.header.block_number
         with_place = f"block {number}"
         try:
             if number == FOUNDING_BLOCK:
                 self._read_founding(block, posts, found)
-            elif number > FOUNDING_BLOCK and self.articles is not None:
-                with_place += f", built by {self.articles.network.name(text(block.header.coinbase))}"
-                self._on_round(self._derived(block, posts, found, self.articles))
+            elif number > FOUNDING_BLOCK and self.founding is not None:
+                with_place += f", built by {self.founding.network.name(text(block.header.coinbase))}"
+                self._on_round(self._derived(block, posts, found, self.founding))
         except (EdgeError, ChainError) as error:
             raise AuditError(f"{with_place}: {error}") from error
         self._excluded = dict(found.excluded_through)
 
-    def stand_on(self, block: Block, posts: Sequence[Post], found: Inspection) -> None:
+    def stand_on(self, block: Block, posts: Sequence[SignedCall], found: Inspection) -> None:
         """Go on after a round whose model is taken as it is sealed: the model before it is not at hand."""
-        if self.articles is None:
+        if self.founding is None:
             raise AuditError(self.obstacle)
-        articles, record = self.articles, _record(block, posts)
+        founding, record = self.founding, _record(block, posts)
         try:
-            check_plan(record.plan, articles, record.round)
-            _check_leader(record, articles)
-            self._divergence, self.model = divergence(aggregates(record, articles)), model_in(block, articles)
+            check_plan(record.plan, founding, record.round)
+            _check_leader(record, founding)
+            self._divergence, self.model = divergence(aggregates(record, founding)), model_in(block, founding)
         except (EdgeError, ChainError) as error:
             raise AuditError(f"block {block.header.block_number}: {error}") from error
         self._excluded = dict(found.excluded_through)
 
     # --- founding
 
-    def _read_founding(self, block: Block, posts: Sequence[Post], found: Inspection) -> None:
+    def _read_founding(self, block: Block, posts: Sequence[SignedCall], found: Inspection) -> None:
         accepted = [post.call for post, receipt in zip(posts, block.receipts, strict=True) if receipt.status == 1]
         parameters = next(bytes(call["parameters"]) for call in accepted if call is not None and call.name == "found")
         try:
-            articles = read_articles(parameters)
+            founding = read_founding_parameters(parameters)
         except FederationError as error:
             if _claims_to_be_ours(parameters):
                 raise
             self.obstacle = f"the founding parameters name no such network ({error.__cause__})"
             return
-        _check_members(articles, found)
-        _check_terms(articles, next(post.transaction.data for post in posts if post.call is None))
-        _check_graph(articles)
-        self.model, self.articles, self.obstacle = model_in(block, articles), articles, ""
+        _check_members(founding, found)
+        _check_terms(founding, next(post.transaction.data for post in posts if post.call is None))
+        _check_graph(founding)
+        self.model, self.founding, self.obstacle = model_in(block, founding), founding, ""
 
     # --- rounds
 
-    def _derived(self, block: Block, posts: Sequence[Post], found: Inspection, articles: Articles) -> DerivedRound:
-        record, network = _record(block, posts), articles.network
+    def _derived(
+        self, block: Block, posts: Sequence[SignedCall], found: Inspection, founding: FoundingParameters
+    ) -> DerivedRound:
+        record, network = _record(block, posts), founding.network
         virtual = tuple(s for s in network.servers if self._excluded.get(bytes.fromhex(s[2:]), 0) >= record.round)
-        _check_leader(record, articles)
+        _check_leader(record, founding)
         if self.model is None:
             raise AuditError("found no model before it")
-        replayed = replay_round(record, Before(self.model, self._divergence, virtual), articles)
+        replayed = replay_round(record, Before(self.model, self._divergence, virtual), founding)
         self.model, self._divergence = replayed.model, divergence(replayed.iterates[0])
         news = {text(who): k for who, k in found.excluded_through.items() if self._excluded.get(who) != k}
-        return DerivedRound(block.header, posts, record, replayed, articles, self._genesis, virtual, news)
+        return DerivedRound(block.header, posts, record, replayed, founding, self._genesis, virtual, news)
 
 
-def _record(block: Block, posts: Sequence[Post]) -> RoundRecord:
+def _record(block: Block, posts: Sequence[SignedCall]) -> RoundRecord:
     statuses = (receipt.status for receipt in block.receipts)
     return record_of(block.header.block_number - FOUNDING_BLOCK, zip(posts, statuses, strict=True))
 
 
-def _check_leader(record: RoundRecord, articles: Articles) -> None:
+def _check_leader(record: RoundRecord, founding: FoundingParameters) -> None:
     """Servers that join later by votes are none of the graph: a round that one of them leads cannot be derived."""
     post = record.only(contract.MODEL)
-    if post is not None and text(post.sender) not in articles.network.servers:
+    if post is not None and text(post.sender) not in founding.network.servers:
         raise AuditError(
             f"round {record.round}: the model is published by {text(post.sender)}, expected one of "
-            f"the {len(articles.network.servers)} servers of the founding parameters"
+            f"the {len(founding.network.servers)} servers of the founding parameters"
         )
 
 
@@ -173,9 +175,9 @@ def _claims_to_be_ours(parameters: bytes) -> bool:
     return isinstance(content, dict) and content.keys() >= {"settings", "servers", "devices"}
 
 
-def _check_members(articles: Articles, found: Inspection) -> None:
+def _check_members(founding: FoundingParameters, found: Inspection) -> None:
     """The founding parameters must speak of those whom the registry knows."""
-    network = articles.network
+    network = founding.network
     expected = {server: server for server in network.servers}
     expected |= {device.address: network.servers[device.home] for device in network.devices}
     registered = {text(who): text(home) for who, home in found.members.items()}
@@ -187,9 +189,9 @@ def _check_members(articles: Articles, found: Inspection) -> None:
             )
 
 
-def _check_terms(articles: Articles, creation: bytes) -> None:
+def _check_terms(founding: FoundingParameters, creation: bytes) -> None:
     """The registry must be deployed with the terms that the founding parameters name."""
-    rounds = articles.settings.rounds
+    rounds = founding.settings.rounds
     terms = RegistryTerms(
         term_cap=rounds.term_cap,
         turn_s=rounds.turn_s,
@@ -201,9 +203,9 @@ def _check_terms(articles: Articles, creation: bytes) -> None:
         raise AuditError(f"found a registry with terms 0x{found.hex()}, expected 0x{expected.hex()}: {terms}")
 
 
-def _check_graph(articles: Articles) -> None:
+def _check_graph(founding: FoundingParameters) -> None:
     """Graph and consensus weight follow from the settings (L9)."""
-    network, rounds = articles.network, articles.settings.rounds
+    network, rounds = founding.network, founding.settings.rounds
     graph = make_graph(rounds.graph, rounds.edges)
     weight = consensus_weight(graph, rounds.weights)
     if network.graph != graph or abs(network.weight - weight) > 1:  # eigenvalues may differ in the last bit elsewhere

@@ -7,18 +7,18 @@ from eth_hash.auto import keccak
 from chain.client.posts import Post, read_whole, slot_of
 from chain.errors import CodecError
 from chain.protocol import contract
-from chain.protocol.consensus import Post as NodePost
+from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import decode_call
 from chain.wire.blocks import Block
 from clients.models import Vector
 from edge_servers.errors import FederationError, ReplayError
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.replay.record import Accusation, RoundRecord, model_of, text
 
 FOUNDING_BLOCK = 1
 
 
-def record_of(round_: int, posts: Iterator[tuple[NodePost, int]]) -> RoundRecord:
+def record_of(round_: int, posts: Iterator[tuple[SignedCall, int]]) -> RoundRecord:
     """A block's posts with their receipts' statuses as the record of its round; what was reverted says nothing."""
     whole: list[Post] = []
     accusations: list[Accusation] = []
@@ -38,7 +38,7 @@ def record_of(round_: int, posts: Iterator[tuple[NodePost, int]]) -> RoundRecord
     return RoundRecord.of(round_, whole, accusations)
 
 
-def _accusation(post: NodePost) -> Accusation:
+def _accusation(post: SignedCall) -> Accusation:
     call = post.call
     if call is None:
         raise CodecError("found no call")
@@ -61,7 +61,7 @@ def parameters_in(founding: Block) -> bytes:
     raise FederationError("the founding block does not found a network")
 
 
-def model_in(block: Block, articles: Articles) -> Vector:
+def model_in(block: Block, founding: FoundingParameters) -> Vector:
     """The model that a block publishes; the founding block publishes model 0."""
     posts: list[bytes] = []
     for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
@@ -73,5 +73,5 @@ def model_in(block: Block, articles: Articles) -> Vector:
         elif call.name in ("model", "found"):
             count = int(call["chunks"])
             payload = b"".join(posts[-count:]) if count else bytes(call["payload"])
-            return model_of(payload, articles)
+            return model_of(payload, founding)
     raise ReplayError(f"block {block.header.block_number} publishes no model")

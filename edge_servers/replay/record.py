@@ -15,7 +15,7 @@ from chain.wire.codec import decode_floats
 from chain.wire.documents import ClosedList
 from clients.models import Vector
 from edge_servers.errors import GradientRefusedError, PlanError
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
 from edge_servers.learning.schemes import SCHEMES
@@ -90,15 +90,15 @@ def text(address: bytes) -> str:
     return "0x" + address.hex()
 
 
-def read_gradient(post: Post, plan: Plan, articles: Articles) -> Gradient:
+def read_gradient(post: Post, plan: Plan, founding: FoundingParameters) -> Gradient:
     """A posted gradient, checked as P6 says; `GradientRefusedError` with the reason it cannot count."""
     if not post.is_intact:
         raise GradientRefusedError("malformed", "its chunks do not have the digest it names")
     sender = text(post.sender)
-    name, server, samples, iterations = _weight(sender, plan, articles)
+    name, server, samples, iterations = _weight(sender, plan, founding)
     call = post.arguments
     found = int(call["samples"]), int(call["iterations"])
-    is_server = sender in articles.network.servers
+    is_server = sender in founding.network.servers
     if found != (samples, iterations) and not (is_server and _is_part(found, samples, iterations)):
         raise GradientRefusedError(
             "wrong-weight",
@@ -106,9 +106,9 @@ def read_gradient(post: Post, plan: Plan, articles: Articles) -> Gradient:
         )
     gradient = Gradient(
         sender, name, server, *found, bytes(call["base_model"]).hex(), bytes(call["plan_digest"]).hex(),
-        _values(post, articles), transaction_hash=post.transaction_hash,
+        _values(post, founding), transaction_hash=post.transaction_hash,
     )  # fmt: skip
-    check_gradient(gradient, sum(articles.sizes), articles.settings.rounds, np.dtype(np.float64))
+    check_gradient(gradient, sum(founding.sizes), founding.settings.rounds, np.dtype(np.float64))
     return gradient
 
 
@@ -117,9 +117,9 @@ def _is_part(found: tuple[int, int], samples: int, iterations: int) -> bool:
     return 0 < found[0] <= samples and found[1] == iterations
 
 
-def _weight(sender: str, plan: Plan, articles: Articles) -> tuple[str, int, int, int]:
+def _weight(sender: str, plan: Plan, founding: FoundingParameters) -> tuple[str, int, int, int]:
     """Name, cluster, D_y and e_y of a training node by the plan."""
-    network = articles.network
+    network = founding.network
     if sender in network.servers:
         m = network.server_index(sender)
         samples = sum(d for d, target in zip(plan.samples, plan.assignment, strict=True) if target == m)
@@ -131,16 +131,16 @@ def _weight(sender: str, plan: Plan, articles: Articles) -> tuple[str, int, int,
     return f"device {n}", device.home, plan.samples[n], plan.iterations[n]
 
 
-def _values(post: Post, articles: Articles) -> Any:
+def _values(post: Post, founding: FoundingParameters) -> Any:
     try:
-        return decode_floats(post.payload, articles.sizes)
+        return decode_floats(post.payload, founding.sizes)
     except CodecError as error:
         raise GradientRefusedError("malformed", str(error)) from error
 
 
-def model_of(payload: bytes, articles: Articles) -> Vector:
+def model_of(payload: bytes, founding: FoundingParameters) -> Vector:
     """The model in a post; `CodecError` if it is none of this network."""
-    return decode_floats(payload, articles.sizes).astype(np.float32)
+    return decode_floats(payload, founding.sizes).astype(np.float32)
 
 
 def check_divergence(plan: Plan, expected: float) -> None:
@@ -149,13 +149,13 @@ def check_divergence(plan: Plan, expected: float) -> None:
         raise PlanError(f"plan: found divergence {plan.divergence!r} of the round before, expected {expected!r}")
 
 
-def check_plan(plan: Plan, articles: Articles, round_: int, excluded: Iterable[int] = ()) -> None:
+def check_plan(plan: Plan, founding: FoundingParameters, round_: int, excluded: Iterable[int] = ()) -> None:
     """Raise `PlanError` for a plan that the founding parameters do not allow (P3, P25)."""
-    network, settings = articles.network, articles.settings
+    network, settings = founding.network, founding.settings
     n, m = len(network.devices), len(network.servers)
     if plan.round != round_ or len(plan.assignment) != n or len(plan.samples) != n:
         raise PlanError(f"found a plan of round {plan.round} for {len(plan.assignment)} devices")
-    samples = round_samples(round_, network, settings.data, articles.sample_bytes)
+    samples = round_samples(round_, network, settings.data, founding.sample_bytes)
     if plan.samples != samples:
         wrong = next(i for i in range(n) if plan.samples[i] != samples[i])
         raise PlanError(f"plan: found {plan.samples[wrong]} samples of device {wrong}, expected {samples[wrong]}")
@@ -179,12 +179,12 @@ def check_plan(plan: Plan, articles: Articles, round_: int, excluded: Iterable[i
             raise PlanError(f"plan: device {device.index} may not offload to server {target}")
 
 
-def check_phi(plan: Plan, articles: Articles) -> None:
+def check_phi(plan: Plan, founding: FoundingParameters) -> None:
     """Raise `PlanError` for a number of consensus steps that the founding parameters do not allow.
 
     Under phi auto it is the leader's word: K of Corollary 1 is the run's length, which may change.
     """
-    rounds = articles.settings.rounds
+    rounds = founding.settings.rounds
     gossips = SCHEMES[rounds.scheme].gossips
     is_open = gossips and rounds.is_auto_phi and plan.round > 1
     fixed = rounds.first_phi if gossips else 0

@@ -16,7 +16,7 @@ from chain.wire.codec import encode_floats, encode_iterate
 from chain.wire.documents import ClosedList
 from clients.models import Vector
 from edge_servers.errors import GradientRefusedError, ReplayError
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gossip import next_iterate
@@ -51,25 +51,25 @@ class ClosedGradients:
     """How many of them a filter changed."""
 
 
-def admitted_gradients(record: RoundRecord, articles: Articles) -> Admitted:
+def admitted_gradients(record: RoundRecord, founding: FoundingParameters) -> Admitted:
     """Every posted gradient through P6 (bounds, weight, form)."""
     good: dict[str, Gradient] = {}
     refused: dict[str, GradientRefusedError] = {}
     for sender, post in record.gradient_posts().items():
         try:
-            good[sender] = read_gradient(post, record.plan, articles)
+            good[sender] = read_gradient(post, record.plan, founding)
         except GradientRefusedError as error:
             refused[sender] = error
-    twice = {sender: good.pop(sender) for sender in _counted_twice(good, record.plan, articles)}
+    twice = {sender: good.pop(sender) for sender in _counted_twice(good, record.plan, founding)}
     for sender in twice:
         detail = "found data that count at the server they were planned for already"
         refused[sender] = GradientRefusedError("wrong-weight", detail)
     return Admitted(good, refused, twice)
 
 
-def _counted_twice(good: Mapping[str, Gradient], plan: Plan, articles: Articles) -> list[str]:
+def _counted_twice(good: Mapping[str, Gradient], plan: Plan, founding: FoundingParameters) -> list[str]:
     """Devices that were to offload and posted a gradient, though their server counts all that the plan gives it."""
-    network, found = articles.network, []
+    network, found = founding.network, []
     for m, server in enumerate(network.servers):
         if server not in good:
             continue
@@ -84,7 +84,7 @@ def _counted_twice(good: Mapping[str, Gradient], plan: Plan, articles: Articles)
     return found
 
 
-def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted) -> ClosedGradients:
+def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted: Admitted) -> ClosedGradients:
     """What the closed list makes count; `ReplayError` for one that no honest leader posts."""
     try:
         closed = record.closed_list
@@ -100,16 +100,16 @@ def closed_gradients(record: RoundRecord, articles: Articles, admitted: Admitted
     accepted = [by_hash[each] for each in closed.accepted]
     if [g.sender for g in accepted] != sorted(g.sender for g in accepted):
         raise ReplayError(f"round {record.round}: the closed list is not in ascending order of address")
-    filters = deterministic_filter(articles.settings.rounds.filter)
+    filters = deterministic_filter(founding.settings.rounds.filter)
     taken_out = _named(closed, listed, [filters.reason] if filters.reason else [])
-    judged = _named(closed, listed, verdicts_of(articles.settings.rounds.filter))
+    judged = _named(closed, listed, verdicts_of(founding.settings.rounds.filter))
     if 2 * len(judged) >= max(1, len(admitted.good)):
         raise ReplayError(
             f"round {record.round}: the leader's verdict takes out {len(judged)} of {len(admitted.good)} gradients, "
             "expected less than half of them"
         )
     input_ = sorted([*accepted, *taken_out], key=lambda gradient: gradient.sender)
-    if _counted_twice({gradient.sender: gradient for gradient in input_}, record.plan, articles):
+    if _counted_twice({gradient.sender: gradient for gradient in input_}, record.plan, founding):
         raise ReplayError(
             f"round {record.round}: the closed list counts data of a device and at the server that has them"
         )
@@ -131,9 +131,11 @@ def _named(closed: ClosedList, listed: Mapping[str, Gradient], reasons: Sequence
     return [g for g in listed.values() if g.node in who and g.transaction_hash not in hashes]
 
 
-def replayed_iterates(counted: Sequence[Gradient], size: int, phi: int, articles: Articles) -> list[list[FixedPoint]]:
+def replayed_iterates(
+    counted: Sequence[Gradient], size: int, phi: int, founding: FoundingParameters
+) -> list[list[FixedPoint]]:
     """Eqs. 8 and 9 for all servers: x_m(l) as [step][server]."""
-    network = articles.network
+    network = founding.network
     total = total_samples(counted)
     steps = [
         [
@@ -148,22 +150,22 @@ def replayed_iterates(counted: Sequence[Gradient], size: int, phi: int, articles
 
 
 def replayed_model(
-    counted: Sequence[Gradient], x: FixedPoint, leader: int, model: Vector, articles: Articles
+    counted: Sequence[Gradient], x: FixedPoint, leader: int, model: Vector, founding: FoundingParameters
 ) -> Vector:
     """Eqs. 10-12: the model that a leader must publish."""
-    eta, servers = articles.settings.training.learning_rate, len(articles.network.servers)
-    scheme = SCHEMES[articles.settings.rounds.scheme]
+    eta, servers = founding.settings.training.learning_rate, len(founding.network.servers)
+    scheme = SCHEMES[founding.settings.rounds.scheme]
     return scheme.model_after(ClosedRound(leader, servers, model, counted, x, eta))
 
 
-def iterate_payload(x: FixedPoint, articles: Articles) -> bytes:
+def iterate_payload(x: FixedPoint, founding: FoundingParameters) -> bytes:
     """An iterate as it is posted."""
-    return encode_iterate(x, articles.sizes)
+    return encode_iterate(x, founding.sizes)
 
 
-def model_payload(model: Vector, articles: Articles) -> bytes:
+def model_payload(model: Vector, founding: FoundingParameters) -> bytes:
     """A model as it is posted."""
-    return encode_floats(model, articles.sizes, "fp32")
+    return encode_floats(model, founding.sizes, "fp32")
 
 
 @dataclass(frozen=True)
@@ -199,13 +201,13 @@ class Replayed:
 
 
 def iterate_offence(
-    posted: Post | None, expected: FixedPoint, server: str, step: int, articles: Articles
+    posted: Post | None, expected: FixedPoint, server: str, step: int, founding: FoundingParameters
 ) -> Offence | None:
     """Whether a server's iterate is wrong or missing; None if it is right."""
-    payload = iterate_payload(expected, articles)
+    payload = iterate_payload(expected, founding)
     if posted is not None and posted.payload == payload:
         return None
-    name = articles.network.name(server)
+    name = founding.network.name(server)
     slot, digest = contract.ITERATE + step, bytes(keccak(payload))
     if posted is None:
         return Offence(server, "missing", slot, bytes(32), digest, f"{name} posted no iterate of step {step}")
@@ -213,14 +215,14 @@ def iterate_offence(
     return Offence(server, "iterate", slot, posted.transaction_hash, digest, detail)
 
 
-def close_offence(record: RoundRecord, omitted: Sequence[Gradient], articles: Articles) -> Offence | None:
+def close_offence(record: RoundRecord, omitted: Sequence[Gradient], founding: FoundingParameters) -> Offence | None:
     """Whether the leader left out gradients that were there (P4)."""
     post = record.only(contract.CLOSE)
     if not omitted or post is None:
         return None
     leader = "0x" + post.sender.hex()
     names = ", ".join(gradient.node for gradient in omitted)
-    detail = f"{articles.network.name(leader)} left {names} out of the closed list without a reason"
+    detail = f"{founding.network.name(leader)} left {names} out of the closed list without a reason"
     return Offence(leader, "close", contract.CLOSE, post.transaction_hash, omitted[0].transaction_hash, detail)
 
 
@@ -235,47 +237,47 @@ class Before:
     """Servers that may not post (P14)."""
 
 
-def aggregates(record: RoundRecord, articles: Articles) -> list[FixedPoint]:
+def aggregates(record: RoundRecord, founding: FoundingParameters) -> list[FixedPoint]:
     """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on."""
-    closed = closed_gradients(record, articles, admitted_gradients(record, articles))
-    return replayed_iterates(closed.counted, sum(articles.sizes), 0, articles)[0]
+    closed = closed_gradients(record, founding, admitted_gradients(record, founding))
+    return replayed_iterates(closed.counted, sum(founding.sizes), 0, founding)[0]
 
 
-def replay_round(record: RoundRecord, before: Before, articles: Articles) -> Replayed:
+def replay_round(record: RoundRecord, before: Before, founding: FoundingParameters) -> Replayed:
     """A sealed round from what was before it; `EdgeError` where its plan may not be or its posts make another model.
 
     Nobody misses the iterates of excluded servers. A plan is checked before it is followed: a block may come from
     anybody.
     """
-    check_plan(record.plan, articles, record.round, map(articles.network.server_index, before.excluded))
-    check_phi(record.plan, articles)
+    check_plan(record.plan, founding, record.round, map(founding.network.server_index, before.excluded))
+    check_phi(record.plan, founding)
     if before.divergence is not None:
         check_divergence(record.plan, before.divergence)
     model = before.model
-    admitted = admitted_gradients(record, articles)
-    closed = closed_gradients(record, articles, admitted)
-    iterates = replayed_iterates(closed.counted, len(model), record.plan.phi, articles)
-    offences = [close_offence(record, closed.omitted, articles)]
+    admitted = admitted_gradients(record, founding)
+    closed = closed_gradients(record, founding, admitted)
+    iterates = replayed_iterates(closed.counted, len(model), record.plan.phi, founding)
+    offences = [close_offence(record, closed.omitted, founding)]
     silent = set(before.excluded)
     for step, expected in enumerate(iterates):
-        for m, server in enumerate(articles.network.servers):
+        for m, server in enumerate(founding.network.servers):
             posted = record.iterate(server, step)
             if posted is not None or server not in silent:
-                offences.append(iterate_offence(posted, expected[m], server, step, articles))
+                offences.append(iterate_offence(posted, expected[m], server, step, founding))
     published = record.only(contract.MODEL)
     if published is None:
         raise ReplayError(f"round {record.round} was sealed without a model")
-    leader = articles.network.server_index("0x" + published.sender.hex())
-    derived = replayed_model(closed.counted, iterates[-1][leader], leader, model, articles)
-    _check_published(published, derived, record, articles)
+    leader = founding.network.server_index("0x" + published.sender.hex())
+    derived = replayed_model(closed.counted, iterates[-1][leader], leader, model, founding)
+    _check_published(published, derived, record, founding)
     found = tuple(offence for offence in offences if offence is not None)
     return Replayed(closed.counted, iterates, derived, found, record.closed_list.refused, closed.touched)
 
 
-def _check_published(published: Post, derived: Vector, record: RoundRecord, articles: Articles) -> None:
-    expected = model_payload(derived, articles)
+def _check_published(published: Post, derived: Vector, record: RoundRecord, founding: FoundingParameters) -> None:
+    expected = model_payload(derived, founding)
     if published.payload != expected:
         raise ReplayError(
-            f"round {record.round}: the model of {articles.network.name('0x' + published.sender.hex())} has digest "
+            f"round {record.round}: the model of {founding.network.name('0x' + published.sender.hex())} has digest "
             f"0x{published.digest.hex()}, its own gradients and closed list give 0x{keccak(expected).hex()}"
         )

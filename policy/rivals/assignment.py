@@ -2,7 +2,7 @@
 
 With the best split of the bandwidth (S10), b_n = W a_n / A_m, the uploads to server m take A_m^2 / W together, where
 a_n = sqrt(D_n / log2(1 + SINR_n)) is the weight of device n and A_m the sum over the server's devices. A change on
-sub-channel g changes only weights on g, by interference, and A_m by their sum. `Plan.changed` holds those for every
+sub-channel g changes only weights on g, by interference, and A_m by their sum. `SlotPlan.changed` holds those for every
 device in every slot, and a step recomputes them only for the sub-channels it touched.
 """
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from policy.parameters import dbm_to_w
-from policy.rivals.bound import Task
+from policy.rivals.bound import AssignmentProblem
 from policy.world.projection import Choices
 from policy.world.state import Array
 
@@ -30,7 +30,7 @@ Update = tuple[int, int, int, float]
 
 
 @dataclass(frozen=True)
-class Plan:
+class SlotPlan:
     """An assignment of slots and powers, and how the weights change with every change of one slot."""
 
     occupant: Choices  # (G, M), NOBODY if the slot is empty
@@ -49,7 +49,7 @@ class Plan:
         return found
 
 
-def powers_w(task: Task) -> Array:
+def powers_w(task: AssignmentProblem) -> Array:
     """The coarse levels, K of them, at which a device is tried in a slot."""
     params = task.params
     return np.array([dbm_to_w(max(params.power_min_dbm, params.power_max_dbm - back)) for back in BACK_OFFS_DB])
@@ -61,7 +61,7 @@ def weights(data_bits: Array, signal_w: Array, noise_w: Array) -> Array:
     return np.minimum(np.sqrt(data_bits / efficiency), NEVER)
 
 
-def channel(task: Task, g: int, occupant: Choices, power_w: Array) -> tuple[Array, Array, Array]:
+def channel(task: AssignmentProblem, g: int, occupant: Choices, power_w: Array) -> tuple[Array, Array, Array]:
     """`weight`, `cleared` and `changed` of one sub-channel."""
     everybody, servers = np.maximum(occupant, 0), np.arange(occupant.size)
     taken = occupant >= 0
@@ -77,7 +77,7 @@ def channel(task: Task, g: int, occupant: Choices, power_w: Array) -> tuple[Arra
     return weight, cleared - weight[:, None], changed - weight[:, None, None, None]
 
 
-def _changed(task: Task, g: int, occupant: Choices, now: tuple[Array, Array, Array, Array]) -> Array:
+def _changed(task: AssignmentProblem, g: int, occupant: Choices, now: tuple[Array, Array, Array, Array]) -> Array:
     """Weights (M', M, K, N) on g after slot m went to device n; a device that had another slot on g leaves it."""
     data, signal, without, heard = now
     own = powers_w(task)[:, None] * task.gain[g][:, None, :]  # (M', K, N)
@@ -95,7 +95,7 @@ def _changed(task: Task, g: int, occupant: Choices, now: tuple[Array, Array, Arr
     return weights(bits, signals, np.maximum(noise, task.params.noise_w))
 
 
-def learning_s(task: Task, occupant: Choices, weight: Array) -> float:
+def learning_s(task: AssignmentProblem, occupant: Choices, weight: Array) -> float:
     """S17 with the best split of the bandwidth: sum_m A_m^2 / W + T_exe + T_loc + T_up; infinite with a time-out."""
     width = task.params.bandwidth_hz
     loads = weight.sum(axis=0)
@@ -110,7 +110,7 @@ def learning_s(task: Task, occupant: Choices, weight: Array) -> float:
     return float((loads**2).sum() / width + served + task.local_s[at_home].sum() + (sharing * upload).sum())
 
 
-def alone_s(task: Task, plan: Plan) -> Array:
+def alone_s(task: AssignmentProblem, plan: SlotPlan) -> Array:
     """What T pays for one more device that trains itself, or saves with one less: T_loc and S16's T_up, whose k each
     other device at the same home feels.  # (N,)"""
     at_home = plan.slot < 0
@@ -121,14 +121,14 @@ def alone_s(task: Task, plan: Plan) -> Array:
     return np.asarray(task.local_s + others + np.where(at_home, sharing, sharing + 1) * task.upload_s)
 
 
-def new_plan(task: Task, occupant: Choices, power_w: Array) -> Plan:
+def new_plan(task: AssignmentProblem, occupant: Choices, power_w: Array) -> SlotPlan:
     """The plan with these occupants and powers."""
     parts = [channel(task, g, occupant[g], power_w[g]) for g in range(occupant.shape[0])]
     weight, cleared, changed = (np.stack(part) for part in zip(*parts, strict=True))
-    return Plan(occupant, power_w, weight, cleared, changed, learning_s(task, occupant, weight))
+    return SlotPlan(occupant, power_w, weight, cleared, changed, learning_s(task, occupant, weight))
 
 
-def updated(task: Task, plan: Plan, updates: Sequence[Update]) -> Plan:
+def updated(task: AssignmentProblem, plan: SlotPlan, updates: Sequence[Update]) -> SlotPlan:
     """The plan after these slots were given to other devices, all at once, or emptied."""
     occupant, power = plan.occupant.copy(), plan.power_w.copy()
     for g, m, n, _ in updates:
@@ -140,12 +140,12 @@ def updated(task: Task, plan: Plan, updates: Sequence[Update]) -> Plan:
     stale = (occupant != plan.occupant) | (power != plan.power_w)
     for g in np.flatnonzero(stale.any(axis=1)).tolist():
         weight[g], cleared[g], changed[g] = channel(task, g, occupant[g], power[g])
-    return Plan(occupant, power, weight, cleared, changed, learning_s(task, occupant, weight))
+    return SlotPlan(occupant, power, weight, cleared, changed, learning_s(task, occupant, weight))
 
 
 def best_of(
-    task: Task, plan: Plan, change_s: Array, updates: Callable[[tuple[int, ...]], Sequence[Update]]
-) -> Plan | None:
+    task: AssignmentProblem, plan: SlotPlan, change_s: Array, updates: Callable[[tuple[int, ...]], Sequence[Update]]
+) -> SlotPlan | None:
     """The plan after the candidate that shortens T most, or None. Estimates neglect time-outs of others and that two
     devices of one home share its band, so each is checked."""
     for _ in range(min(TRIES, change_s.size)):
@@ -160,19 +160,19 @@ def best_of(
     return None
 
 
-def uploads_s(task: Task, plan: Plan, change: Array) -> Array:
+def uploads_s(task: AssignmentProblem, plan: SlotPlan, change: Array) -> Array:
     """Change of sum_m A_m^2 / W when the loads change by `change` (..., M)."""
     return np.asarray((change * (change + 2 * plan.weight.sum(axis=0))).sum(axis=-1) / task.params.bandwidth_hz)
 
 
-def offloading(plan: Plan) -> tuple[Choices, Choices, Choices, Choices]:
+def offloading(plan: SlotPlan) -> tuple[Choices, Choices, Choices, Choices]:
     """The I taken slots: s = g M + m, g, m, and the device that has each."""
     taken = np.flatnonzero(plan.occupant.ravel() >= 0)
     g, m = np.divmod(taken, plan.occupant.shape[1])
     return taken, g, m, plan.occupant[g, m]
 
 
-def exchanged_s(task: Task, plan: Plan) -> tuple[Array, Array]:
+def exchanged_s(task: AssignmentProblem, plan: SlotPlan) -> tuple[Array, Array]:
     """Change of T_exe + T_loc + T_up when n comes into (g, m) and its occupant trains itself (G, M, N), and the part of
     it that is the occupant's (G, M)."""
     _, g, m, device = offloading(plan)
@@ -186,7 +186,7 @@ def exchanged_s(task: Task, plan: Plan) -> tuple[Array, Array]:
     return change, out
 
 
-def placements_s(task: Task, plan: Plan) -> Array:
+def placements_s(task: AssignmentProblem, plan: SlotPlan) -> Array:
     """Change of T when device n takes slot (m, g) at power level k and who was there trains itself; infinite if n would
     time out.  # (G, M, K, N)"""
     _, g, m, device = offloading(plan)
@@ -204,20 +204,20 @@ def placements_s(task: Task, plan: Plan) -> Array:
     return np.asarray(change)
 
 
-def placed(task: Task, plan: Plan) -> Plan | None:
+def placed(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
     """Insert, move or replace: a device takes a slot."""
     powers = powers_w(task)
     return best_of(task, plan, placements_s(task, plan), lambda i: [(i[0], i[1], i[3], powers[i[2]])])
 
 
-def removed(task: Task, plan: Plan) -> Plan | None:
+def removed(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
     """A device gives its slot back and trains itself."""
     _, g, m, _ = offloading(plan)
     change = uploads_s(task, plan, plan.cleared[g, :, m]) + exchanged_s(task, plan)[1][g, m]
     return best_of(task, plan, change, lambda i: [(int(g[i[0]]), int(m[i[0]]), NOBODY, 0.0)])
 
 
-def best_levels(task: Task, plan: Plan) -> tuple[Array, Array]:
+def best_levels(task: AssignmentProblem, plan: SlotPlan) -> tuple[Array, Array]:
     """For each device in each slot the power (S, N) that shortens T most, and how the loads change then (S, N, M)."""
     servers = plan.weight.shape[1]
     twice = plan.changed + 2 * plan.weight.sum(axis=0)[:, None, None, None]
@@ -227,7 +227,7 @@ def best_levels(task: Task, plan: Plan) -> tuple[Array, Array]:
     return powers_w(task)[level].reshape(-1, devices), change.transpose(0, 2, 3, 1).reshape(-1, devices, servers)
 
 
-def swapped(task: Task, plan: Plan) -> Plan | None:
+def swapped(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
     """Two devices on different sub-channels change places."""
     taken, g, m, device = offloading(plan)
     power, change = best_levels(task, plan)
@@ -243,7 +243,7 @@ def swapped(task: Task, plan: Plan) -> Plan | None:
     return best_of(task, plan, total, updates)
 
 
-def chained(task: Task, plan: Plan) -> Plan | None:
+def chained(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
     """Device n takes a slot, and who was there takes another slot on another sub-channel."""
     taken, g, m, device = offloading(plan)
     servers = plan.occupant.shape[1]
@@ -257,7 +257,7 @@ def chained(task: Task, plan: Plan) -> Plan | None:
     return best_of(task, plan, _chains_s(task, plan, change), updates)
 
 
-def _chains_s(task: Task, plan: Plan, change: Array) -> Array:
+def _chains_s(task: AssignmentProblem, plan: SlotPlan, change: Array) -> Array:
     """Change of T when n takes the slot of device i and i goes to slot s.  # (I, N, S)"""
     taken, g, m, device = offloading(plan)
     servers = plan.occupant.shape[1]
@@ -277,7 +277,9 @@ def _chains_s(task: Task, plan: Plan, change: Array) -> Array:
     return np.asarray(total)
 
 
-def climbed(task: Task, plan: Plan, moves: Sequence[Callable[[Task, Plan], Plan | None]]) -> Plan:
+def climbed(
+    task: AssignmentProblem, plan: SlotPlan, moves: Sequence[Callable[[AssignmentProblem, SlotPlan], SlotPlan | None]]
+) -> SlotPlan:
     """The plan after best-improvement steps; a later kind of move only when the earlier ones find nothing."""
     while True:
         for move in moves:

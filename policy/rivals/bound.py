@@ -16,7 +16,7 @@ TANGENTS = 40
 
 
 @dataclass(frozen=True)
-class Task:
+class AssignmentProblem:
     """What a slot is worth in one state: the constants of T_learn for G sub-channels, M servers, N devices."""
 
     gain: Array  # (G, M, N)
@@ -28,13 +28,13 @@ class Task:
     params: LatencyParams
 
 
-def task_of(state: State, row: int, params: LatencyParams) -> Task:
+def task_of(state: State, row: int, params: LatencyParams) -> AssignmentProblem:
     """The assignment problem of environment `row`."""
     data = state.data_bits[row]
     home = home_servers(state)[row]
     heard = state.gain[row].mean(axis=2)[np.arange(home.size), home]
     efficiency = np.log2(1 + dbm_to_w(params.power_max_dbm) * heard / params.noise_w)
-    return Task(
+    return AssignmentProblem(
         gain=np.ascontiguousarray(state.gain[row].transpose(2, 1, 0)),
         data_bits=data,
         local_s=fastest_local_s(state, params)[row],
@@ -45,13 +45,13 @@ def task_of(state: State, row: int, params: LatencyParams) -> Task:
     )
 
 
-def quiet_weights(task: Task) -> Array:
+def quiet_weights(task: AssignmentProblem) -> Array:
     """a = sqrt(D / log2(1 + P_max h / sigma^2)), as if nobody else transmitted.  # (G, M, N)"""
     power = dbm_to_w(task.params.power_max_dbm)
     return np.asarray(np.sqrt(task.data_bits / np.log2(1 + power * task.gain / task.params.noise_w)))
 
 
-def matched(task: Task, weights: Array, loads: Array) -> tuple[Choices, float]:
+def matched(task: AssignmentProblem, weights: Array, loads: Array) -> tuple[Choices, float]:
     """Who takes which slot when a slot of server m costs 2 A_m a / W + exe instead of training locally.
 
     Hungarian method; slots that save nothing stay empty.  # occupant (G, M), -1 if nobody, and the seconds saved < 0
@@ -72,7 +72,7 @@ def loads_of(occupant: Choices, weights: Array) -> Array:
     return np.asarray(np.where(occupant >= 0, chosen, 0.0).sum(axis=0))
 
 
-def quiet_learning_s(task: Task) -> tuple[float, Array]:
+def quiet_learning_s(task: AssignmentProblem) -> tuple[float, Array]:
     """Lower bound on T_learn, and the loads A_m at which it is reached.
 
     With the best split of W a server's uploads take A_m^2 / W (Cauchy-Schwarz), A_m = sum a, and interference only

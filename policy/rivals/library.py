@@ -113,7 +113,7 @@ def _a2c_discretised(env: "DeviceVecEnv", _steps: int, seed: int) -> "BaseAlgori
 
 
 @dataclass(frozen=True)
-class Recipe:
+class LibrarySpec:
     """How an agent of the library is trained."""
 
     actions: str  # of `device_env.ACTIONS`
@@ -121,11 +121,11 @@ class Recipe:
     new: Callable[["DeviceVecEnv", int, int], "BaseAlgorithm"]  # from environment, vector steps and seed
 
 
-LIBRARY_AGENTS: dict[str, Recipe] = {
-    "ddpg": Recipe("relaxed", 120_000, _ddpg),
-    "dqn": Recipe("discrete", 240_000, _dqn),
-    "a2c-relaxed": Recipe("relaxed", 240_000, _a2c_relaxed),
-    "a2c-discretised": Recipe("multi", 240_000, _a2c_discretised),
+LIBRARY_AGENTS: dict[str, LibrarySpec] = {
+    "ddpg": LibrarySpec("relaxed", 120_000, _ddpg),
+    "dqn": LibrarySpec("discrete", 240_000, _dqn),
+    "a2c-relaxed": LibrarySpec("relaxed", 240_000, _a2c_relaxed),
+    "a2c-discretised": LibrarySpec("multi", 240_000, _a2c_discretised),
 }
 
 
@@ -171,7 +171,7 @@ def check_library() -> None:
         raise PolicyError("stable-baselines3 is not installed; get it with: pip install 'bfl[baselines]'") from error
 
 
-def recipe_of(name: str) -> Recipe:
+def recipe_of(name: str) -> LibrarySpec:
     """The recipe with this name; `PolicyError` if there is none."""
     if name not in LIBRARY_AGENTS:
         raise PolicyError(f"found agent {name!r}, expected one of {', '.join(LIBRARY_AGENTS)}")
@@ -194,7 +194,7 @@ def _teller(env: "DeviceVecEnv", steps: int, told: Told | None) -> Callable[...,
     return tell
 
 
-def trained(
+def train_agent(
     name: str, params: LatencyParams, rounds: int | None = None, seed: int = 0, told: Told | None = None
 ) -> LibraryAgent:
     """An agent after `rounds` rounds (the recipe's if None), rounded up to whole vector steps of 16.
@@ -216,7 +216,7 @@ def trained(
     return LibraryAgent(name, params.servers, params.channels, model)
 
 
-def loaded(path: Path) -> LibraryAgent:
+def load_agent(path: Path) -> LibraryAgent:
     """The agent that was saved. Only its weights are read, nothing in the file is executed."""
     check_library()
     from policy.rivals.device_env import DeviceVecEnv

@@ -10,7 +10,7 @@ from policy.parameters import LatencyParams, dbm_to_w
 from policy.rivals.assignment import (
     GAIN_S,
     NOBODY,
-    Plan,
+    SlotPlan,
     Update,
     best_of,
     chained,
@@ -26,7 +26,7 @@ from policy.rivals.assignment import (
     uploads_s,
     weights,
 )
-from policy.rivals.bound import Task, matched, quiet_learning_s, quiet_weights, task_of
+from policy.rivals.bound import AssignmentProblem, matched, quiet_learning_s, quiet_weights, task_of
 from policy.world.latency import latency_of
 from policy.world.projection import LOCAL, Allocation, Decision, cpu_hz, projected, water_filled
 from policy.world.state import Array, State
@@ -46,7 +46,7 @@ def near_optimum(state: State, params: LatencyParams) -> Decision:
     return decision_of(best_allocation(state, params), state, params)
 
 
-def searched(decision: Decision, state: State, params: LatencyParams) -> Decision:
+def search_nearby(decision: Decision, state: State, params: LatencyParams) -> Decision:
     """Local search that starts from the slots and powers of `decision`; where nothing better is found it stays."""
     state.check(params)
     began = projected(decision, state, params)
@@ -70,7 +70,7 @@ def best_allocation(state: State, params: LatencyParams) -> Allocation:
     return allocation_of([best_plan(task_of(state, row, params)) for row in range(state.shape[0])], state, params)
 
 
-def allocation_of(plans: list[Plan], state: State, params: LatencyParams) -> Allocation:
+def allocation_of(plans: list[SlotPlan], state: State, params: LatencyParams) -> Allocation:
     """The plans of B states with the best of everything else."""
     batch, devices, _, channels = state.shape
     occupant = np.stack([plan.occupant.T for plan in plans])  # (B, M, G)
@@ -100,14 +100,14 @@ def split_hz(weight: Array, params: LatencyParams) -> Array:
     return np.asarray(params.bandwidth_hz * reached / np.maximum(reached.sum(axis=0), np.finfo(float).tiny))
 
 
-def best_plan(task: Task) -> Plan:
+def best_plan(task: AssignmentProblem) -> SlotPlan:
     """Local search from an empty and from Hungarian starts; the best is rebuilt part by part, then powers refined."""
     found = [climbed(task, start, MOVES) for start in starts(task)]
     plan = rebuilt(task, min(found, key=lambda plan: plan.learning_s))
     return climbed(task, plan, (*MOVES, repowered, detoured))
 
 
-def starts(task: Task) -> list[Plan]:
+def starts(task: AssignmentProblem) -> list[SlotPlan]:
     """The empty plan, and assignments that are best without interference, less those it makes time out."""
     channels, servers, _ = task.gain.shape
     loudest = np.full((channels, servers), dbm_to_w(task.params.power_max_dbm))
@@ -119,7 +119,7 @@ def starts(task: Task) -> list[Plan]:
     return found
 
 
-def without_timeouts(task: Task, plan: Plan) -> Plan:
+def without_timeouts(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan:
     """The plan less those who would time out, the heaviest first."""
     while np.isinf(plan.learning_s):
         g, m = np.unravel_index(plan.weight.argmax(), plan.weight.shape)
@@ -127,7 +127,7 @@ def without_timeouts(task: Task, plan: Plan) -> Plan:
     return plan
 
 
-def rebuilt(task: Task, plan: Plan) -> Plan:
+def rebuilt(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan:
     """Empty a sub-channel or a cell and search again, until that helps for none of them."""
     channels, servers = plan.occupant.shape
     ruins = [[(g, m) for m in range(servers)] for g in range(channels)]
@@ -141,7 +141,7 @@ def rebuilt(task: Task, plan: Plan) -> Plan:
     return plan
 
 
-def repowered(task: Task, plan: Plan) -> Plan | None:
+def repowered(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
     """The best power of the fine grid for one slot of each sub-channel; if that is too much at once, for one slot."""
     _, g, m, device = offloading(plan)
     grid = power_grid_w(task.params)
@@ -159,7 +159,7 @@ def repowered(task: Task, plan: Plan) -> Plan | None:
     return best_of(task, plan, change, lambda index: [update(*index)])
 
 
-def detoured(task: Task, plan: Plan) -> Plan | None:
+def detoured(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
     """A placement that alone costs time and pays with those after it: a softer neighbour makes room for a device."""
     change, powers = placements_s(task, plan), powers_w(task)
     for step in np.argsort(change, axis=None)[:DETOURS]:
@@ -176,7 +176,7 @@ def power_grid_w(params: LatencyParams) -> Array:
     return np.array([dbm_to_w(dbm) for dbm in np.linspace(params.power_min_dbm, params.power_max_dbm, steps + 1)])
 
 
-def _powers_s(task: Task, plan: Plan, grid_w: Array) -> Array:
+def _powers_s(task: AssignmentProblem, plan: SlotPlan, grid_w: Array) -> Array:
     """Change of T when the device of a taken slot sends at another power.  # (I, F)"""
     _, g, m, _ = offloading(plan)
     everybody, taken, each = np.maximum(plan.occupant, 0), plan.occupant >= 0, np.arange(g.size)

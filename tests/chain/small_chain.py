@@ -16,12 +16,12 @@ from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
 from chain.audit.archive import FileArchive
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import StoreError
 from chain.node.node import Node
 from chain.node.vm import Execution
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import GRADIENT, ITERATE, MODEL, RegistryTerms, encode_call
 from chain.protocol.genesis import Genesis
 from chain.protocol.turns import Membership
@@ -108,8 +108,8 @@ def story() -> Story:
         return Story(path.read_bytes(), node.genesis, left_out, liar, reverted)
 
 
-def charter() -> Charter:
-    return Charter(NETWORK.homes, PARAMETERS, model_of(0), NETWORK.payload_bytes, NETWORK.terms)
+def charter() -> Founding:
+    return Founding(NETWORK.homes, PARAMETERS, model_of(0), NETWORK.payload_bytes, NETWORK.terms)
 
 
 def _leader(node: Node, rank: int = 0) -> LocalAccount:
@@ -230,7 +230,7 @@ def executed(node: Node, raw: Sequence[bytes], leader: LocalAccount, winner: Loc
     execution = Execution(node._store, parent, address_of(leader), timestamp, parent.difficulty)
     transactions, receipts, gas = [], [], 0
     for each in map(decode_transaction, raw):
-        outcome = execution.apply(each, read_post(each, node.genesis).sender, node.genesis.gas_limit - gas)
+        outcome = execution.apply(each, read_signed_call(each, node.genesis).sender, node.genesis.gas_limit - gas)
         receipts.append(outcome.receipt(gas))
         transactions.append(each)
         gas += outcome.gas
@@ -268,7 +268,7 @@ def forged(
     return Block(header.sealed(nonce), body, outcomes, block.total_difficulty)
 
 
-class Shelf:
+class StoredChain:
     """Blocks as an archive, whatever they say."""
 
     def __init__(self, blocks: Sequence[Block], genesis: Genesis | None = None, head: Header | None = None) -> None:

@@ -244,10 +244,10 @@ def test_a_later_model_is_proven_also_to_a_device_that_was_away_and_as_often_as_
 def earlier(chain: SmallChain, order: Order) -> Order:
     """An order of round 2, whose headers go on to the head: model 1 is proven to whoever knows any of the blocks."""
     node = chain.hosting.nodes[0]
-    block, articles = node.block(2), chain.hosting.articles
+    block, founding = node.block(2), chain.hosting.founding
     assert block is not None
-    assert articles is not None
-    model = model_in(block, articles)
+    assert founding is not None
+    model = model_in(block, founding)
     before = LocalLedger(node).model_proof(1, 1)
     headers = tuple(header for n in range(1, 4) if (header := node.header(n)) is not None)
     proof = json.dumps(replace(before, headers=headers).to_json()).encode()

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from bfl.attacks.servers import conduct_of, poisoned, read_attacks
+from bfl.attacks.servers import conduct_of, poison_device, read_attacks
 from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
 from chain.node.node import Node
-from chain.protocol.consensus import Post, read_post
+from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from clients.device import Device
@@ -20,7 +20,7 @@ from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
 from edge_servers.chain_hosting import START_S, ChainHosting
 from edge_servers.federation import Federation, RoundReport, found_federation
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.ledger.board import Slot
 from edge_servers.ledger.chain_board import LedgerBoard
 from edge_servers.ledger.conduct import Conduct
@@ -55,9 +55,9 @@ class ChainNetwork:
         return list(self.federation.servers)
 
     @property
-    def articles(self) -> Articles:
-        assert self.hosting.articles is not None
-        return self.hosting.articles
+    def founding(self) -> FoundingParameters:
+        assert self.hosting.founding is not None
+        return self.hosting.founding
 
     @property
     def node(self) -> Node:
@@ -71,11 +71,11 @@ class ChainNetwork:
     @property
     def ranked(self) -> list[int]:
         """Who may lead the round that comes, by rank."""
-        return [self.articles.network.server_index(each) for each in self.servers[0].leaders]
+        return [self.founding.network.server_index(each) for each in self.servers[0].leaders]
 
     def key(self, server: int) -> bytes:
         """A server's address as the chain has it."""
-        return bytes.fromhex(self.articles.network.servers[server][2:])
+        return bytes.fromhex(self.founding.network.servers[server][2:])
 
     def board(self, server: int) -> LedgerBoard:
         board = self.servers[server].board
@@ -102,10 +102,10 @@ class ChainNetwork:
 
     def leader_of(self, round_: int) -> int:
         """Who built a round's block."""
-        return self.articles.network.server_index("0x" + self.header(round_).coinbase.hex())
+        return self.founding.network.server_index("0x" + self.header(round_).coinbase.hex())
 
-    def posts(self, round_: int) -> list[Post]:
-        return [read_post(transaction, self.node.genesis) for transaction in self.block(round_).transactions]
+    def posts(self, round_: int) -> list[SignedCall]:
+        return [read_signed_call(transaction, self.node.genesis) for transaction in self.block(round_).transactions]
 
     def calls(self, round_: int) -> list[str]:
         """What was called in a block, in its order."""
@@ -114,7 +114,7 @@ class ChainNetwork:
     def senders(self, round_: int) -> set[int]:
         """Servers that posted anything in a round."""
         found = {"0x" + post.sender.hex() for post in self.posts(round_)}
-        return {m for m, address in enumerate(self.articles.network.servers) if address in found}
+        return {m for m, address in enumerate(self.founding.network.servers) if address in found}
 
     def record(self, round_: int) -> RoundRecord:
         statuses = [receipt.status for receipt in self.block(round_).receipts]
@@ -122,11 +122,11 @@ class ChainNetwork:
 
     def model(self, round_: int) -> Vector:
         """The model that a block publishes."""
-        return model_in(self.block(round_), self.articles)
+        return model_in(self.block(round_), self.founding)
 
     def replayed(self, round_: int, virtual: tuple[str, ...] = ()) -> Replayed:
         """A round derived again from the chain alone, as an auditor does."""
-        return replay_round(self.record(round_), Before(self.model(round_ - 1), None, virtual), self.articles)
+        return replay_round(self.record(round_), Before(self.model(round_ - 1), None, virtual), self.founding)
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def chain_network(
         wallets = [Wallet(hosting.account("device", n)) for n in range(devices)]
         attacks = read_attacks(attack, settings.rounds.edges, devices)
         made = [
-            poisoned(
+            poison_device(
                 (kinds or {}).get(n, Device)(
                     n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), architecture, wallet=wallet
                 ),

@@ -233,11 +233,11 @@ def test_a_device_that_claims_more_samples_is_refused(attack: str, reason: str) 
 def test_a_gradient_of_another_plan_is_refused_by_the_ledger(planned: ChainNetwork, order: Order) -> None:
     assert order.ledger is not None
     terms = replace(order.ledger, plan="ab" * 32)
-    sizes = planned.articles.sizes
+    sizes = planned.founding.sizes
     values = np.zeros(sum(sizes), np.float32)
     signed = signed_gradient(planned.wallets[3].account, terms, 4, SHARE, 2, values, sizes)
     opened = planned.board(0).opener(planned.servers[0].current.plan)
-    gradient = opened(signed, planned.articles.network.devices[3].address)
+    gradient = opened(signed, planned.founding.network.devices[3].address)
     assert gradient.plan_digest == "ab" * 32
     with pytest.raises(Exception, match="gradient for another plan"):
         planned.board(0).ledger.submit_raw(signed)
@@ -248,7 +248,7 @@ def test_a_gradient_of_another_plan_is_refused_by_the_ledger(planned: ChainNetwo
 
 def follower(network: ChainNetwork, checked: bool) -> Node:
     """Another node with all blocks but the last, that checks rounds or does not."""
-    checker = RoundChecker(network.articles, history := NodeHistory(network.articles))
+    checker = RoundChecker(network.founding, history := NodeHistory(network.founding))
     options = {"check_round": checker} if checked else {}
     node = Node.in_memory(network.node.genesis, now=network.clock.now, **options)
     history.follow(node, checker)
@@ -265,7 +265,7 @@ def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: f
         node.submit(post.transaction.raw)
     wrong = network.model(round_) + np.float32(model_change)
     ledger = LocalLedger(node, network.hosting.account("server", leader))
-    ledger.submit_model(round_, model_payload(wrong, network.articles))
+    ledger.submit_model(round_, model_payload(wrong, network.founding))
 
 
 @pytest.fixture(scope="module")
@@ -401,7 +401,7 @@ def test_a_network_that_is_refused_gives_its_databases_back(tmp_path: Path) -> N
 
 def test_keys_and_chain_follow_from_seed_and_settings() -> None:
     with chain_network() as one, chain_network() as same, chain_network(seed=1) as other:
-        assert one.articles == same.articles
+        assert one.founding == same.founding
         assert one.node.genesis == same.node.genesis
         assert one.node.genesis.chain_id != other.node.genesis.chain_id
-        assert not set(one.articles.network.servers) & set(other.articles.network.servers)
+        assert not set(one.founding.network.servers) & set(other.founding.network.servers)

@@ -15,7 +15,7 @@ from chain.wire.codec import decode_floats
 from clients.errors import ParameterError
 from edge_servers import chain_hosting
 from edge_servers.errors import GradientRefusedError
-from edge_servers.founding.parameters import read_articles
+from edge_servers.founding.parameters import read_founding_parameters
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
 from edge_servers.replay.record import read_gradient
 from edge_servers.replay.replay import replayed_iterates, replayed_model
@@ -47,7 +47,7 @@ def test_a_round_is_one_block_and_names_it(calm: ChainNetwork) -> None:
 
 def test_every_training_node_signs_its_own_gradient_and_names_model_and_plan(calm: ChainNetwork) -> None:
     """Device 0 hands its data to server 0, which trains in its place."""
-    network = calm.articles.network
+    network = calm.founding.network
     expected = {network.servers[0], *(network.devices[n].address for n in range(1, 6))}
     for round_ in (1, 2, 3):
         posts = [post for post in calm.posts(round_) if post.call is not None]
@@ -80,13 +80,13 @@ def test_the_closed_list_accepts_the_gradients_by_address(calm: ChainNetwork) ->
     assert record.closed_list.refused == ()
 
 
-def test_the_founding_block_carries_articles_that_read_back_equal(calm: ChainNetwork) -> None:
+def test_the_founding_block_carries_parameters_that_read_back_equal(calm: ChainNetwork) -> None:
     posts = calm.posts(0)
     found = next(post.call for post in posts if post.call is not None and post.call.name == "found")
-    read = read_articles(bytes(found["parameters"]))
-    assert read.encode() == calm.articles.encode()
-    assert (read.network, read.tensors) == (calm.articles.network, calm.articles.tensors)
-    assert LocalLedger(calm.node).parameters() == calm.articles.encode()
+    read = read_founding_parameters(bytes(found["parameters"]))
+    assert read.encode() == calm.founding.encode()
+    assert (read.network, read.tensors) == (calm.founding.network, calm.founding.tensors)
+    assert LocalLedger(calm.node).parameters() == calm.founding.encode()
 
 
 def test_the_model_in_the_block_is_the_standings_bit_for_bit(calm: ChainNetwork) -> None:
@@ -105,14 +105,14 @@ def test_the_chain_alone_gives_every_model_and_no_offence(calm: ChainNetwork) ->
 def test_the_model_is_that_of_consensus_without_a_chain_from_the_same_decoded_gradients(calm: ChainNetwork) -> None:
     for round_ in (1, 2, 3):
         record, before = calm.record(round_), calm.model(round_ - 1)
-        counted = [read_gradient(post, record.plan, calm.articles) for post in record.gradient_posts().values()]
+        counted = [read_gradient(post, record.plan, calm.founding) for post in record.gradient_posts().values()]
         leader = calm.leader_of(round_)
-        x = replayed_iterates(counted, len(before), record.plan.phi, calm.articles)[-1][leader]
-        eta = calm.articles.settings.training.learning_rate
+        x = replayed_iterates(counted, len(before), record.plan.phi, calm.founding)[-1][leader]
+        eta = calm.founding.settings.training.learning_rate
         scheme = SCHEMES["consensus-no-chain"]
         model = scheme.next_model(ClosedRound(leader, 3, before, counted, x, eta))
         assert model.tobytes() == calm.model(round_).tobytes()
-        assert replayed_model(counted, x, leader, before, calm.articles).tobytes() == model.tobytes()
+        assert replayed_model(counted, x, leader, before, calm.founding).tobytes() == model.tobytes()
 
 
 def test_time_on_the_chain_passes_as_the_plan_says(calm: ChainNetwork) -> None:
@@ -165,7 +165,7 @@ def test_without_consensus_nobody_mixes_and_the_model_is_the_leaders_clusters() 
         (report,) = network.run()
         assert report.phi == 0
         record, leader = network.record(1), network.leader_of(1)
-        posted = [read_gradient(post, record.plan, network.articles) for post in record.gradient_posts().values()]
+        posted = [read_gradient(post, record.plan, network.founding) for post in record.gradient_posts().values()]
         cluster = [gradient for gradient in posted if gradient.server == leader]
         mean = sum(each.samples / sum(g.samples for g in cluster) * each.values for each in cluster)
         assert np.abs(network.model(1) - (network.model(0) - 0.1 * mean)).max() < 1e-6
@@ -186,7 +186,7 @@ def test_a_codec_changes_what_counts_and_by_how_much_it_may(codec: str, at_most:
         network.run()
         trained = {g.sender: g.values for server in network.servers for g in server.current.collected.values()}
         for sender, post in network.record(1).gradient_posts().items():
-            kept = decode_floats(post.payload, network.articles.sizes)
+            kept = decode_floats(post.payload, network.founding.sizes)
             assert np.array_equal(kept, trained[sender])  # what a server reads is what everyone will read
     with chain_network(codec="fp32", planner="fixed:none") as exact:
         exact.run()
@@ -253,7 +253,7 @@ def test_where_the_frame_is_too_small_servers_post_in_chunks_and_devices_whose_g
 
     A model that came in chunks it knows by its digest.
     """
-    monkeypatch.setattr(chain_hosting, "_payload_bytes", lambda articles: 4096)
+    monkeypatch.setattr(chain_hosting, "_payload_bytes", lambda founding: 4096)
     with chain_network(hidden="300,100", codec=codec, phi="1") as network:
         for report in network.run(2):
             assert network.calls(report.round).count("gradient") == gradients
@@ -293,4 +293,4 @@ def test_a_gradient_of_a_stranger_is_none(calm: ChainNetwork) -> None:
     post = next(iter(record.gradient_posts().values()))
     stranger = type(post)(**{**vars(post), "sender": bytes(20)})
     with pytest.raises(GradientRefusedError, match="is no participant of the founding"):
-        read_gradient(stranger, record.plan, calm.articles)
+        read_gradient(stranger, record.plan, calm.founding)

@@ -30,7 +30,7 @@ def check_passed_on(network: ChainNetwork, round_: int, failed: int, following: 
     assert network.replayed(round_).model.tobytes() == network.model(round_).tobytes()
     assert all(server.standing.model.tobytes() == network.model(round_).tobytes() for server in network.servers)
     accused = {each.offender for each in network.record(round_).accusations}
-    assert accused == {network.articles.network.servers[failed]}
+    assert accused == {network.founding.network.servers[failed]}
 
 
 # --- silence ----------------------------------------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def test_a_plan_that_sends_a_device_to_an_excluded_server_is_refused() -> None:
     with chain_network(attack="iterate-noise@1:server=2,step=1") as network:
         network.run()
         leader, following = network.ranked
-        assert network.servers[0].standing.excluded == (network.articles.network.servers[2],)
+        assert network.servers[0].standing.excluded == (network.founding.network.servers[2],)
         network.servers[leader].conduct = only("plan", with_fields(assignment=(-1, -1, 2, -1, -1, -1)))
         (report,) = network.run()
         assert report.offences[0].detail == "plan: device 2 may not offload to server 2"
@@ -300,7 +300,7 @@ def test_a_closed_list_that_accepts_what_must_not_count_is_the_leaders_failure()
         assert leader != 0
 
         def generous(close: Close) -> Close:
-            return Close(tuple(sorted((*close.accepted, network.articles.network.servers[0]))), ())
+            return Close(tuple(sorted((*close.accepted, network.founding.network.servers[0]))), ())
 
         network.servers[leader].conduct = only("close", generous)
         (report,) = network.run()
@@ -315,7 +315,7 @@ def test_a_closed_list_that_accepts_whom_the_filters_take_out_is_the_leaders_fai
         leader, following = network.ranked[:2]
 
         def everybody(close: Close) -> Close:
-            return Close(tuple(sorted(device.address for device in network.articles.network.devices)), ())
+            return Close(tuple(sorted(device.address for device in network.founding.network.devices)), ())
 
         network.servers[leader].conduct = only("close", everybody)
         (report,) = network.run()
@@ -335,7 +335,7 @@ def test_the_winners_home_leads_the_next_round_and_the_winner_is_in_the_header()
             assert after.leader == before.winner % 3
             winner = network.header(before.round).winner
             assert winner is not None
-            assert text(winner) == network.articles.network.devices[before.winner].address
+            assert text(winner) == network.founding.network.devices[before.winner].address
 
 
 @pytest.mark.parametrize("cap", [1, 2])

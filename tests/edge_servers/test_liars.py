@@ -16,7 +16,7 @@ from chain.wire.blocks import encode_block
 from clients.device import answer_orders
 from clients.errors import ParameterError
 from clients.orders import SignedReply, read_reply
-from edge_servers.devices.closing import closed, told_by
+from edge_servers.devices.closing import believed_refusals, close_list
 from edge_servers.errors import BoardError, PlanError, ReplayError
 from edge_servers.learning.gradients import Close, Refusal
 from edge_servers.ledger.block_check import NodeHistory, RoundChecker, body_of
@@ -61,7 +61,7 @@ def ledger_of(network: ChainNetwork, server: int) -> LocalLedger:
 
 def refusing(network: ChainNetwork, reason: str, kept: int) -> Conduct:
     """A leader whose list keeps so many gradients and says of the others what it likes."""
-    name = network.articles.network.name
+    name = network.founding.network.name
 
     def change(close: Close) -> Close:
         rest = tuple(Refusal(name(sender), reason, "") for sender in close.accepted[kept:])
@@ -98,15 +98,15 @@ def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -
     """Krum over all that a node has seen would take out others than Krum over what the leader had."""
     with chain_network(filter="krum", planner="fixed:none") as network:
         network.run()
-        record, articles = network.record(1), network.articles
-        everybody = dict(admitted_gradients(record, articles).good)
+        record, founding = network.record(1), network.founding
+        everybody = dict(admitted_gradients(record, founding).good)
     for late in sorted(everybody):
         seen = {sender: gradient for sender, gradient in everybody.items() if sender != late}
-        honest = closed(seen, [], np.zeros(sum(articles.sizes), np.float32), articles.settings, lambda model: 0.0)
+        honest = close_list(seen, [], np.zeros(sum(founding.sizes), np.float32), founding.settings, lambda model: 0.0)
         hashes = tuple(everybody[sender].transaction_hash for sender in honest.accepted)
         listed = with_close(record, hashes, *((each.node, each.reason) for each in honest.refused))
-        leaders = closed_gradients(listed, articles, Admitted(seen, {}))
-        others = closed_gradients(listed, articles, Admitted(everybody, {}))
+        leaders = closed_gradients(listed, founding, Admitted(seen, {}))
+        others = closed_gradients(listed, founding, Admitted(everybody, {}))
         assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted] == list(honest.accepted)
         assert leaders.omitted == ()
         assert [g.sender for g in others.omitted] == [late]
@@ -118,7 +118,7 @@ def test_a_list_that_names_another_outlier_than_the_filter_does_costs_its_leader
 
         def other_outlier(close: Close) -> Close:
             """The outlier counts, and somebody else goes for it."""
-            network_, (outlier,) = network.articles.network, close.refused
+            network_, (outlier,) = network.founding.network, close.refused
             back = next(d.address for d in network_.devices if f"device {d.index}" == outlier.node)
             gone, *rest = close.accepted
             return Close(tuple(sorted([*rest, back])), (Refusal(network_.name(gone), "krum", ""),))
@@ -140,11 +140,11 @@ def test_a_servers_word_counts_for_its_own_cluster_and_not_with_the_leaders_reas
         Refusal("device 3", "loss", ""),
         Refusal("device 3", "krum", ""),
     ]
-    network = sealed.articles.network
-    assert told_by(0, words, network, "krum") == words[:2]
-    assert told_by(0, words, network, "krum+loss") == words[:2]
-    assert told_by(0, words, network, "none") == [*words[:2], words[5]]  # no filter, so nobody's reason
-    assert told_by(1, words, network, "none") == words[2:4]
+    network = sealed.founding.network
+    assert believed_refusals(0, words, network, "krum") == words[:2]
+    assert believed_refusals(0, words, network, "krum+loss") == words[:2]
+    assert believed_refusals(0, words, network, "none") == [*words[:2], words[5]]  # no filter, so nobody's reason
+    assert believed_refusals(1, words, network, "none") == words[2:4]
 
 
 @pytest.mark.parametrize("reason", ["loss", "krum", "late"])
@@ -183,16 +183,16 @@ def test_a_plan_with_other_samples_than_the_seed_gives_is_refused(
     wrong = next(n for n in range(6) if samples[n] != 40)
     plan = replace(sealed.record(2).plan, samples=samples)
     with pytest.raises(PlanError, match=f"found {samples[wrong]} samples of device {wrong}, expected 40"):
-        check_plan(plan, sealed.articles, 2)
+        check_plan(plan, sealed.founding, 2)
 
 
 def test_what_the_seed_gives_is_another_share_in_every_round_where_the_state_says_so(sealed: ChainNetwork) -> None:
     """A sample of 2**21 bytes: the data of a round are a few of them, drawn anew for each."""
-    settings = sealed.articles.settings
+    settings = sealed.founding.settings
     data = replace(settings.data, data_per_round="state")
-    articles = replace(sealed.articles, settings=replace(settings, data=data), sample_bytes=2**21)
+    founding = replace(sealed.founding, settings=replace(settings, data=data), sample_bytes=2**21)
     with pytest.raises(PlanError, match=r"plan: found 40 samples of device 0, expected \d+"):
-        check_plan(sealed.record(2).plan, articles, 2)
+        check_plan(sealed.record(2).plan, founding, 2)
 
 
 @pytest.mark.parametrize(
@@ -282,8 +282,8 @@ def test_an_offloader_whose_data_the_server_does_not_count_may_train(
         else post
         for post in posts_of(planned)
     ]
-    found = admitted_gradients(type(record).of(2, weighed), sealed.articles)
-    assert [sealed.articles.network.name(sender) for sender in found.refused] == refused
+    found = admitted_gradients(type(record).of(2, weighed), sealed.founding)
+    assert [sealed.founding.network.name(sender) for sender in found.refused] == refused
     assert {error.reason for error in found.refused.values()} <= {"wrong-weight"}
 
 
@@ -291,28 +291,28 @@ def test_a_server_whose_gradient_comes_late_does_not_make_a_list_with_its_offloa
     sealed: ChainNetwork,
 ) -> None:
     """Device 3 did not hand over and trained; then server 0 posts, to some nodes, that it counts device 3's data."""
-    record, articles = sealed.record(2), sealed.articles
-    key, device = sealed.key(0), sealed.articles.network.devices[3]
+    record, founding = sealed.record(2), sealed.founding
+    key, device = sealed.key(0), sealed.founding.network.devices[3]
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))  # device 3 trained, as the ledger has it
     full = with_payload(record, contract.PLAN, plan.payload)
     early = type(record).of(2, [p for p in posts_of(full) if (p.slot, p.sender) != (contract.GRADIENT, key)])
-    seen = admitted_gradients(early, articles)
+    seen = admitted_gradients(early, founding)
     accepted = tuple(seen.good[sender].transaction_hash for sender in sorted(seen.good))
-    late = admitted_gradients(full, articles)
+    late = admitted_gradients(full, founding)
     assert late.refused[device.address].reason == "wrong-weight"
-    leaders = closed_gradients(with_close(early, accepted), articles, seen)
-    others = closed_gradients(with_close(full, accepted), articles, late)
+    leaders = closed_gradients(with_close(early, accepted), founding, seen)
+    others = closed_gradients(with_close(full, accepted), founding, late)
     assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted]
     assert device.address in {g.sender for g in others.counted}
     assert [g.node for g in others.omitted] == ["server 0"]  # as any gradient that the leader did not have
 
 
 def test_a_list_that_counts_data_at_the_device_and_at_its_server_is_refused(sealed: ChainNetwork) -> None:
-    record, articles = sealed.record(2), sealed.articles
+    record, founding = sealed.record(2), sealed.founding
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))
     forged = with_payload(record, contract.PLAN, plan.payload)
     with pytest.raises(ReplayError, match="round 2: the closed list counts data of a device and at the server"):
-        closed_gradients(forged, articles, admitted_gradients(forged, articles))
+        closed_gradients(forged, founding, admitted_gradients(forged, founding))
 
 
 # --- posts ------------------------------------------------------------------------------------------------------------
@@ -330,9 +330,9 @@ def test_a_second_post_with_the_same_digest_is_no_conflict_and_does_not_save_a_l
             ledger._send("iterate", 1, 2, post.digest, 0, post.payload[:-1] + b"\x07")
         assert list(ledger.conflicts()) == []
         phases(network, "verify", "seal")
-        name = network.articles.network.name
+        name = network.founding.network.name
         assert {(name(o.offender), o.kind) for o in network.replayed(1).offences} == {(f"server {liar}", "iterate")}
-        assert network.servers[0].standing.excluded == (network.articles.network.servers[liar],)
+        assert network.servers[0].standing.excluded == (network.founding.network.servers[liar],)
 
 
 def in_chunks(ledger: LocalLedger) -> Callable[[int, bytes], bytes]:
@@ -378,8 +378,8 @@ def test_a_flag_that_cannot_be_posted_does_not_end_the_round(
 
 def checker_of(network: ChainNetwork, round_: int) -> tuple[RoundChecker, RoundBody]:
     """A node's checker that has replayed a round already, and that round."""
-    before = model_in(network.block(round_ - 1), network.articles)
-    checker = RoundChecker(network.articles, lambda parent: Before(before))
+    before = model_in(network.block(round_ - 1), network.founding)
+    checker = RoundChecker(network.founding, lambda parent: Before(before))
     body = body_of(network.block(round_), network.node)
     checker(body)
     assert checker.find(body) is not None
@@ -402,7 +402,7 @@ def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_
         replace(post, sender=stranger) if post.call is not None and post.call.name == "model" else post
         for post in body.posts
     )
-    checker = RoundChecker(sealed.articles, lambda parent: Before(sealed.model(1)))
+    checker = RoundChecker(sealed.founding, lambda parent: Before(sealed.model(1)))
     with pytest.raises(RoundRefusedError, match=f"found 0x{'05' * 20}, expected a server of the founding"):
         checker(replace(body, header=replace(body.header, coinbase=stranger), posts=posts))
 
@@ -410,11 +410,11 @@ def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_
 def test_a_node_knows_from_its_chain_what_a_round_starts_from() -> None:
     with chain_network(attack="iterate-noise@2:server=2,step=1") as network:
         reports = network.run(3)
-        checker = RoundChecker(network.articles, history := NodeHistory(network.articles))
+        checker = RoundChecker(network.founding, history := NodeHistory(network.founding))
         history.follow(network.node, checker)
         found = [history(network.header(round_)) for round_ in range(4)]
         assert [each.divergence for each in found] == [0.0, *(report.divergence for report in reports)]
-        liar = (network.articles.network.servers[2],)
+        liar = (network.founding.network.servers[2],)
         assert [each.excluded for each in found] == [(), (), liar, liar]
         for round_, each in enumerate(found):
             assert each.model.tobytes() == network.model(round_).tobytes()
@@ -431,8 +431,8 @@ def test_a_node_reads_who_is_excluded_from_the_branch_that_a_block_is_on(sealed:
     for block in (shown, newest):
         node.import_block(encode_block(block.header, block.transactions))
     assert node.head == newest.header
-    history = NodeHistory(sealed.articles)
-    history.follow(node, RoundChecker(sealed.articles, history))
-    assert history(shown.header).excluded == (sealed.articles.network.servers[2],)
+    history = NodeHistory(sealed.founding)
+    history.follow(node, RoundChecker(sealed.founding, history))
+    assert history(shown.header).excluded == (sealed.founding.network.servers[2],)
     assert history(newest.header).excluded == ()
     node.close()

@@ -92,7 +92,7 @@ def test_a_false_flag_is_no_offence_of_whom_it_accuses() -> None:
         for phase in network.federation.phases:
             phase(network.servers)
             if phase.__name__ == "verify":
-                accused, server = network.articles.network.servers[victim], network.servers[liar].address
+                accused, server = network.founding.network.servers[victim], network.servers[liar].address
                 network.board(liar).submit_flag(server, 2, accused, 3, bytes(32), bytes(32))
         found = recovered(network, 2)
         assert (found["offences"], found["failed-leaders"]) == ([], [])

@@ -21,11 +21,11 @@ from policy.agents import (
     searched_agent,
 )
 from policy.errors import PolicyError
-from policy.evaluation import CHUNK, Score, evaluated, fresh_states, half_width, ratio
+from policy.evaluation import CHUNK, Score, evaluate_agent, fresh_states, half_width, ratio
 from policy.parameters import LatencyParams
 from policy.rivals.heuristics import HEURISTICS, all_local, greedy_channel, random_choice, threshold
 from policy.rivals.library import LIBRARY_AGENTS
-from policy.rivals.optimum import searched
+from policy.rivals.optimum import search_nearby
 from policy.world.latency import latency_of
 from policy.world.projection import Decision
 from policy.world.state import Array, State, new_state
@@ -72,14 +72,14 @@ def test_every_agent_sees_the_same_states_whatever_it_draws() -> None:
         return random_choice(state, params, rng) if len(seen) > 2 else all_local(state, params, rng)
 
     for _ in range(2):
-        evaluated("watching", watching, WORLD, CHUNK + 5, told=told.append)
+        evaluate_agent("watching", watching, WORLD, CHUNK + 5, told=told.append)
     assert same(seen[0], seen[2])
     assert same(seen[1], seen[3])
     assert told == [CHUNK, 5] * 2
 
 
 def test_a_score_is_the_latency_of_each_state() -> None:
-    score = evaluated("greedy-channel", greedy_channel, WORLD, CHUNK + 5)
+    score = evaluate_agent("greedy-channel", greedy_channel, WORLD, CHUNK + 5)
     expected = [
         latency_of(greedy_channel(state, WORLD, np.random.default_rng(0)), state, WORLD).per_device_s
         for state in fresh_states(WORLD, CHUNK + 5)
@@ -87,14 +87,14 @@ def test_a_score_is_the_latency_of_each_state() -> None:
     assert score.per_state_s.tolist() == np.concatenate(expected).tolist()
     assert score.mean_s == pytest.approx(float(np.concatenate(expected).mean()))
     assert score.decide_ms > 0
-    again = [evaluated("random", random_choice, WORLD, 9).per_state_s.tolist() for _ in range(2)]
+    again = [evaluate_agent("random", random_choice, WORLD, 9).per_state_s.tolist() for _ in range(2)]
     assert again[0] == again[1]
 
 
 @pytest.mark.parametrize("states", [0, -3])
 def test_no_states_are_refused(states: int) -> None:
     with pytest.raises(PolicyError, match=f"states: found {states}, expected at least 1"):
-        evaluated("all-local", all_local, WORLD, states)
+        evaluate_agent("all-local", all_local, WORLD, states)
 
 
 def test_a_half_width_by_hand() -> None:
@@ -166,7 +166,7 @@ def test_a_seed_goes_into_the_settings() -> None:
 
 def test_agents_of_a_file_decide_and_searching_helps(weights: Path) -> None:
     plain, best_of, search = (
-        evaluated("it", agent, WORLD, 12).per_state_s
+        evaluate_agent("it", agent, WORLD, 12).per_state_s
         for agent in (policy_agent(weights), policy_agent(weights, tries=8), searched_agent(weights))
     )
     assert (best_of <= plain).all()
@@ -182,7 +182,7 @@ def test_a_search_is_never_worse_than_where_it_began(name: str) -> None:
     assert agent is not None
     decision = agent(state, params, np.random.default_rng(9))
     began = latency_of(decision, state, params)
-    found = latency_of(searched(decision, state, params), state, params)
+    found = latency_of(search_nearby(decision, state, params), state, params)
     quiet = ~began.is_timeout.any(axis=1)
     assert quiet.sum() >= 5
     assert (found.total_s[quiet] <= began.total_s[quiet] + 1e-9).all()
@@ -195,5 +195,5 @@ def test_a_search_from_a_rule_comes_close_to_the_optimum() -> None:
     assert optimum is not None
     rng = np.random.default_rng(0)
     best = latency_of(optimum(state, params, rng), state, params).total_s
-    found = latency_of(searched(threshold(state, params, rng), state, params), state, params).total_s
+    found = latency_of(search_nearby(threshold(state, params, rng), state, params), state, params).total_s
     assert found.mean() == pytest.approx(best.mean(), rel=0.02)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bfl.experiments.claims import INCOMPARABLE, verdict
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.curves import PARTITIONS
 from bfl.experiments.learning.trials import Line
 
@@ -96,7 +96,7 @@ Found = Mapping[tuple[str, str, str], tuple[Catch, Estimate]]
 """By attack, filter and partition: the catch, and how far below the honest run without a filter it ends"""
 
 
-def defence_claims(found: Found) -> list[Finding]:
+def defence_claims(found: Found) -> list[ClaimVerdict]:
     """What docs/attacks.md says of every kind; the paper tries none of them."""
     return [
         _at_once("replay catches the first wrong post of a server", found, BY_REPLAY),
@@ -113,27 +113,27 @@ def _of(found: Found, kinds: Sequence[str]) -> dict[str, Catch]:
     return {f"{kind}, {PARTITIONS[p]}": catch for (kind, _, p), (catch, _) in found.items() if kind in kinds}
 
 
-def _at_once(claim: str, found: Found, kinds: Sequence[str]) -> Finding:
+def _at_once(claim: str, found: Found, kinds: Sequence[str]) -> ClaimVerdict:
     some = _of(found, kinds)
     late = [f"{name}: {catch.after_told if catch.after else 'never'}" for name, catch in some.items()
             if catch.after is None or max(catch.after) > 1]  # fmt: skip
     told = f"{len(some) - len(late)} of {len(some)} cases" + (f"; not {', '.join(late)}" if late else "")
-    return Finding(f"(ours) {claim}", told, verdict(not late))
+    return ClaimVerdict(f"(ours) {claim}", told, verdict(not late))
 
 
-def _excluded(claim: str, found: Found, kinds: Sequence[str]) -> Finding:
+def _excluded(claim: str, found: Found, kinds: Sequence[str]) -> ClaimVerdict:
     some = _of(found, kinds)
     free = [name for name, catch in some.items() if not catch.excluded]
     told = f"{len(some) - len(free)} of {len(some)} cases" + (f"; not {', '.join(free)}" if free else "")
-    return Finding(f"(ours) {claim}", told, verdict(not free))
+    return ClaimVerdict(f"(ours) {claim}", told, verdict(not free))
 
 
-def _nobody_wrongly(found: Found) -> Finding:
+def _nobody_wrongly(found: Found) -> ClaimVerdict:
     wrong = sum(catch.false_offences for catch, _ in found.values())
-    return Finding("(ours) no honest server is accused", f"{wrong} accusations", verdict(wrong == 0))
+    return ClaimVerdict("(ours) no honest server is accused", f"{wrong} accusations", verdict(wrong == 0))
 
 
-def _met(kind: str, partition: str, found: Found) -> Finding:
+def _met(kind: str, partition: str, found: Found) -> ClaimVerdict:
     """Some filter ends half as far below the honest run without one, its own cost counted; told with the best."""
     lost = {name: value for (k, name, p), (_, value) in found.items() if (k, p) == (kind, partition)}
     bare = lost["none"]
@@ -142,12 +142,12 @@ def _met(kind: str, partition: str, found: Found) -> Finding:
     told += f"with the default norm-clip {lost['norm-clip'].mean:.2f} points"
     claim = f"(ours) some filter halves the damage of {kind} by 2 of 10 devices, {PARTITIONS[partition]}"
     if bare.mean <= bare.half_width:
-        return Finding(claim, f"{told}; no clear damage to halve", INCOMPARABLE)
-    return Finding(claim, told, verdict(lost[best].mean <= bare.mean / 2))
+        return ClaimVerdict(claim, f"{told}; no clear damage to halve", INCOMPARABLE)
+    return ClaimVerdict(claim, told, verdict(lost[best].mean <= bare.mean / 2))
 
 
-def _unmet(kind: str, found: Found) -> Finding:
+def _unmet(kind: str, found: Found) -> ClaimVerdict:
     some = _of(found, [kind])
     seen = [name for name, catch in some.items() if catch.by]
     told = f"caught in {len(seen)} of {len(some)} cases without a filter"
-    return Finding(f"(ours) no rule catches {kind}: it is left to the filters", told, verdict(not seen))
+    return ClaimVerdict(f"(ours) no rule catches {kind}: it is left to the filters", told, verdict(not seen))

@@ -11,7 +11,7 @@ from bfl.experiments.figure import Figure, Result, Table
 from bfl.experiments.images import Images, OnImages
 from bfl.experiments.learning.curves import PARTITIONS, accuracy, end, gap, seeds_told, told
 from bfl.experiments.learning.panels import draw_bars
-from bfl.experiments.learning.trials import Line, Trial, trial_on, tried
+from bfl.experiments.learning.trials import Line, Trial, run_trials, trial_on
 
 _DEVICES = "device=" + "+".join(map(str, DEVICES))
 FILTERS = ("none", "norm-clip", "krum", "median", "trimmed-mean", "norm-clip+loss")
@@ -87,7 +87,7 @@ class DefencesFigure(OnImages):
             for seed in seeds:
                 plain = trial_on(images, case.scheme, case.partition, seed, rounds, filter=case.filter)
                 honest[case, seed], attacked[case, seed] = plain, replace(plain, attack=case.text(first, rounds))
-        lines = tried(bench, self.name, dict.fromkeys([*honest.values(), *attacked.values()]))
+        lines = run_trials(bench, self.name, dict.fromkeys([*honest.values(), *attacked.values()]))
 
         def runs(some: Mapping[tuple[Case, int], Trial], case: Case) -> list[Sequence[Line]]:
             return [lines[some[case, seed]] for seed in seeds]

@@ -11,7 +11,7 @@ from bfl.experiments.figure import Figure, Result, Table
 from bfl.experiments.images import Images, OnImages
 from bfl.experiments.learning.curves import PARTITIONS, Curve, accuracy, curve, drop, over_seeds, seeds_told, told
 from bfl.experiments.learning.panels import draw_attack
-from bfl.experiments.learning.trials import Line, Trial, trial_on, tried
+from bfl.experiments.learning.trials import Line, Trial, run_trials, trial_on
 
 COLUMNS = ["figure", "partition", "scheme", "quantity", "round", "mean", "low", "high", "seeds"]
 NOTES = (
@@ -58,7 +58,7 @@ class AttackFigure(OnImages):
             for side in SIDES
         }
         every = [trial for some in trios.values() for t in some for trial in (t.honest, t.twice, t.late)]
-        lines = tried(bench, self.name, every)
+        lines = run_trials(bench, self.name, every)
         drops = _drops(trios, lines, budget.attack_rounds)
         named = [_named(trio, lines, budget.attack_rounds) for p in PARTITIONS for trio in trios[p, SIDES[0].label]]
         curves = {

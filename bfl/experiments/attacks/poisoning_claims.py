@@ -8,7 +8,7 @@ from itertools import pairwise
 from bfl.experiments.attacks.sides import SIDES
 from bfl.experiments.claims import INCOMPARABLE, verdict
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.curves import PARTITIONS
 
 Drops = Mapping[tuple[str, str, int], Estimate]
@@ -33,7 +33,7 @@ class Named:
     """Of those that the attacker would have led"""
 
 
-def attack_claims(drops: Drops, named: Sequence[Named], dataset: str) -> list[Finding]:
+def attack_claims(drops: Drops, named: Sequence[Named], dataset: str) -> list[ClaimVerdict]:
     """Its numbers (IID), its order (both), and ours: exact names, no false ones, no drop."""
     return [
         *_numbers(drops, dataset),
@@ -50,14 +50,14 @@ def mean_drop(drops: Drops, partition: str, label: str) -> float:
     return statistics.fmean(each.mean for (p, name, _), each in drops.items() if (p, name) == (partition, label))
 
 
-def _numbers(drops: Drops, dataset: str) -> list[Finding]:
+def _numbers(drops: Drops, dataset: str) -> list[ClaimVerdict]:
     """Each drop as a part of traditional FL's, for how strong the paper's noise was only its traditional FL tells."""
     *robust, traditional = SIDES
     if dataset not in traditional.paper:
         return []
     said, whole = traditional.paper[dataset], mean_drop(drops, "iid", traditional.label)
     found = [
-        Finding(
+        ClaimVerdict(
             f"{traditional.label} drops by {said:g} %, IID",
             f"{whole:.2f} points; its ϖ is not given, ours is that of our specification",
             INCOMPARABLE,
@@ -75,24 +75,24 @@ def _numbers(drops: Drops, dataset: str) -> list[Finding]:
         claim = (
             f"{side.label} drops by only {side.paper[dataset]:g} % where {traditional.label} drops by {said:g} %, IID"
         )
-        found.append(Finding(claim, measured, judged))
+        found.append(ClaimVerdict(claim, measured, judged))
     return found
 
 
-def ordered(claim: str, drops: Drops, partition: str) -> Finding:
+def ordered(claim: str, drops: Drops, partition: str) -> ClaimVerdict:
     """Every scheme loses more than the one before it, in the mean over the attacked rounds."""
     values = {side.label: mean_drop(drops, partition, side.label) for side in SIDES}
     measured = " < ".join(f"{label} {value:.2f}" for label, value in sorted(values.items(), key=lambda each: each[1]))
-    return Finding(claim, measured, verdict(all(a < b for a, b in pairwise(values.values()))))
+    return ClaimVerdict(claim, measured, verdict(all(a < b for a, b in pairwise(values.values()))))
 
 
-def least(claim: str, drops: Drops, partition: str) -> Finding:
+def least(claim: str, drops: Drops, partition: str) -> ClaimVerdict:
     """Ours loses less than every other scheme, in the mean over the attacked rounds."""
     ours, *others = (mean_drop(drops, partition, side.label) for side in SIDES)
-    return Finding(claim, f"{ours:.2f} points, least of the others {min(others):.2f}", verdict(ours < min(others)))
+    return ClaimVerdict(claim, f"{ours:.2f} points, least of the others {min(others):.2f}", verdict(ours < min(others)))
 
 
-def _no_drop(named: Sequence[Named]) -> Finding:
+def _no_drop(named: Sequence[Named]) -> ClaimVerdict:
     """Repair puts back the iterate that eq. 9 gives, so the model is the honest one to the bit.
 
     Where the attacker would have led, it is excluded before it can: the next in rank publishes from an iterate of its
@@ -104,15 +104,15 @@ def _no_drop(named: Sequence[Named]) -> Finding:
     if led:
         told += f"; {min(led):.2f} to {max(led):.2f} in {len(led)} in which it would have led"
     is_so = verdict(max(map(abs, followed)) == 0) if followed else INCOMPARABLE
-    return Finding("(ours) repair leaves a drop of exactly 0 where the attacker does not lead", told, is_so)
+    return ClaimVerdict("(ours) repair leaves a drop of exactly 0 where the attacker does not lead", told, is_so)
 
 
-def _names(named: Sequence[Named]) -> Finding:
+def _names(named: Sequence[Named]) -> ClaimVerdict:
     right, attacks = sum(each.right for each in named), sum(each.attacks for each in named)
     told = f"{right} of {attacks} attacks"
-    return Finding("(ours) round, step and server are named every time", told, verdict(right == attacks > 0))
+    return ClaimVerdict("(ours) round, step and server are named every time", told, verdict(right == attacks > 0))
 
 
-def _false_flags(named: Sequence[Named]) -> Finding:
+def _false_flags(named: Sequence[Named]) -> ClaimVerdict:
     false, rounds = sum(each.false for each in named), sum(each.honest_rounds for each in named)
-    return Finding("(ours) nobody is accused wrongly", f"{false} in {rounds:,} honest rounds", verdict(false == 0))
+    return ClaimVerdict("(ours) nobody is accused wrongly", f"{false} in {rounds:,} honest rounds", verdict(false == 0))

@@ -9,8 +9,8 @@ from bfl.experiments.estimate import Estimate, estimated
 from policy import agents
 from policy.actor.weights import SHIPPED
 from policy.agents import OURS
-from policy.cache import Curve, Shelf
-from policy.evaluation import evaluated
+from policy.cache import AgentCache, LearningCurve
+from policy.evaluation import evaluate_agent
 from policy.parameters import LatencyParams
 from policy.rivals.library import LIBRARY_AGENTS, check_library
 from policy.training.settings import LearningParams
@@ -65,7 +65,9 @@ def label_of(world: LatencyParams) -> str:
     return ",".join(f"{name}={getattr(world, name):g}" for name in found) or "default"
 
 
-def learned(bench: Bench, contender: Contender, seed: int, world: LatencyParams) -> tuple[agents.Agent, Curve | None]:
+def learned(
+    bench: Bench, contender: Contender, seed: int, world: LatencyParams
+) -> tuple[agents.Agent, LearningCurve | None]:
     """The agent after its training in this world, and its learning curve; trained if it is not in FOLDER/agents."""
     folder, effort = bench.folder / "agents", bench.budget.effort
     if world != LatencyParams():
@@ -76,7 +78,7 @@ def learned(bench: Bench, contender: Contender, seed: int, world: LatencyParams)
             told(done, f"T/N {per_device_s:.3f} s while learning")
 
         params = contender.params(seed) if contender.agent in agents.LEARNERS else None
-        return Shelf(folder, world, effort).agent(contender.agent, seed, hear, params)
+        return AgentCache(folder, world, effort).agent(contender.agent, seed, hear, params)
 
 
 def scores_after_learning(bench: Bench, contender: Contender, world: LatencyParams, home: LatencyParams) -> Scores:
@@ -85,7 +87,7 @@ def scores_after_learning(bench: Bench, contender: Contender, world: LatencyPara
 
     def scores_of(seed: int) -> list[float]:
         own = contender.params(seed) if contender.agent in agents.LEARNERS else None
-        key = Shelf(bench.folder, home, budget.effort).key(contender.agent, seed, own)
+        key = AgentCache(bench.folder, home, budget.effort).key(contender.agent, seed, own)
         return _kept_scores(bench, key, lambda: learned(bench, contender, seed, home)[0], world, budget.states)
 
     return [scores_of(seed) for seed in range(budget.seeds)]
@@ -130,6 +132,6 @@ def _kept_scores(
                 done += some
                 told(done / states, f"{done:,} of {states:,} states")
 
-            return [float(value) for value in evaluated(key, decide, world, states, told=hear).per_state_s]
+            return [float(value) for value in evaluate_agent(key, decide, world, states, told=hear).per_state_s]
 
     return bench.kept(f"{label_of(world)}-{key}-states{states}", states, measure)

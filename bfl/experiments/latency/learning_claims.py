@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from bfl.experiments.claims import INCOMPARABLE, verdict
 from bfl.experiments.estimate import Estimate, is_below
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 
 LEARNED_PART = 0.1
 """An agent has learned if T/N fell by this part of its first value"""
@@ -56,28 +56,28 @@ class Learned:
 Race = Mapping[str, Learned]
 
 
-def best(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> Finding:
+def best(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The winner's decisions end below those of every rival by more than the interval of the difference."""
     return _ranked(claim, race, winner, rivals, all(is_below(race[winner].final, race[r].final) for r in rivals))
 
 
-def worst(claim: str, race: Race, loser: str, rivals: Sequence[str]) -> Finding:
+def worst(claim: str, race: Race, loser: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The loser's decisions end above those of every rival by more than the interval of the difference."""
     return _ranked(claim, race, loser, rivals, all(is_below(race[r].final, race[loser].final) for r in rivals))
 
 
-def _ranked(claim: str, race: Race, one: str, rivals: Sequence[str], is_so: bool) -> Finding:
+def _ranked(claim: str, race: Race, one: str, rivals: Sequence[str], is_so: bool) -> ClaimVerdict:
     told = "at the end " + ", ".join(f"{name} {race[name].final} s" for name in (one, *rivals))
     return _unless_nobody_learned(claim, told, race, (one, *rivals), is_so)
 
 
-def fastest(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> Finding:
+def fastest(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The winner settles in fewer rounds than every rival."""
     is_so = all(race[winner].settled < race[rival].settled for rival in rivals)
     return _unless_nobody_learned(claim, _settling(race, (winner, *rivals)), race, (winner, *rivals), is_so)
 
 
-def slowest(claim: str, race: Race, loser: str, rivals: Sequence[str]) -> Finding:
+def slowest(claim: str, race: Race, loser: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The loser settles in more rounds than every rival."""
     is_so = all(race[rival].settled < race[loser].settled for rival in rivals)
     return _unless_nobody_learned(claim, _settling(race, (loser, *rivals)), race, (loser, *rivals), is_so)
@@ -91,7 +91,7 @@ def _settling(race: Race, names: Sequence[str]) -> str:
     return "rounds to 90 % of its fall: " + ", ".join(told(name) for name in names)
 
 
-def steadiest(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> Finding:
+def steadiest(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The winner's curve jumps less than every rival's in its second half, by a tenth."""
     told = "mean jump in the second half: "
     told += ", ".join(f"{name} {1e3 * race[name].roughness_s:.1f} ms" for name in (winner, *rivals))
@@ -99,15 +99,15 @@ def steadiest(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> Fin
     return _unless_nobody_learned(claim, told, race, (winner, *rivals), is_so)
 
 
-def diverges(claim: str, race: Race, name: str) -> Finding:
+def diverges(claim: str, race: Race, name: str) -> ClaimVerdict:
     """It ends above where it once was by a tenth."""
     run = race[name]
     told = f"{name}: from {run.mean_s[0]:.3f} s, lowest {min(run.mean_s):.3f} s, ends at {run.last_s:.3f} s"
-    return Finding(claim, told, verdict(run.last_s > (1 + LEARNED_PART) * min(run.mean_s)))
+    return ClaimVerdict(claim, told, verdict(run.last_s > (1 + LEARNED_PART) * min(run.mean_s)))
 
 
-def _unless_nobody_learned(claim: str, told: str, race: Race, names: Sequence[str], is_so: bool) -> Finding:
+def _unless_nobody_learned(claim: str, told: str, race: Race, names: Sequence[str], is_so: bool) -> ClaimVerdict:
     if any(race[name].has_learned for name in names):
-        return Finding(claim, told, verdict(is_so))
+        return ClaimVerdict(claim, told, verdict(is_so))
     falls = [f"{name} {race[name].mean_s[0]:.3f} -> {race[name].last_s:.3f} s" for name in names]
-    return Finding(claim, f"none of them learns: {', '.join(falls)}", INCOMPARABLE)
+    return ClaimVerdict(claim, f"none of them learns: {', '.join(falls)}", INCOMPARABLE)

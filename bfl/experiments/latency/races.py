@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bfl.experiments.bench import Bench
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.figure import Figure, Finding, Result, Row, Table
+from bfl.experiments.figure import ClaimVerdict, Figure, Result, Row, Table
 from bfl.experiments.latency.contestants import Contender, check_agents, final_estimate, learned
 from bfl.experiments.latency.learning_claims import Learned, Race, best, diverges, fastest, slowest, steadiest, worst
 from bfl.experiments.latency.pictures import draw_curves
@@ -30,7 +30,7 @@ class CurveFigure:
     name: str
     title: str
     contenders: tuple[Contender, ...]
-    claims: Callable[[Race], list[Finding]]
+    claims: Callable[[Race], list[ClaimVerdict]]
     notes: tuple[str, ...] = ()
 
     def check(self) -> None:
@@ -84,7 +84,7 @@ def _table(race: Race) -> Table:
     return Table(header, lines)
 
 
-def _actor_claims(race: Race) -> list[Finding]:
+def _actor_claims(race: Race) -> list[ClaimVerdict]:
     low, middle, high = (f"actor rate {rate}" for rate in ("0.001", "0.003", "0.005"))
     return [
         best("actor rate 0.003 gives the highest reward", race, middle, (low, high)),
@@ -94,7 +94,7 @@ def _actor_claims(race: Race) -> list[Finding]:
     ]
 
 
-def _critic_claims(race: Race) -> list[Finding]:
+def _critic_claims(race: Race) -> list[ClaimVerdict]:
     middle, others = "critic rate 0.02", ("critic rate 0.002", "critic rate 0.2")
     return [
         best("critic rate 0.02 is the best of three", race, middle, others),
@@ -102,7 +102,7 @@ def _critic_claims(race: Race) -> list[Finding]:
     ]
 
 
-def _space_claims(race: Race) -> list[Finding]:
+def _space_claims(race: Race) -> list[ClaimVerdict]:
     relaxed, discretised = "a2c-relaxed", "a2c-discretised"
     return [
         best("ours has the best reward of the action spaces", race, "a2c", (relaxed, discretised)),
@@ -111,7 +111,7 @@ def _space_claims(race: Race) -> list[Finding]:
     ]
 
 
-def _scheme_claims(race: Race) -> list[Finding]:
+def _scheme_claims(race: Race) -> list[ClaimVerdict]:
     rivals = ("a2c-vanilla", "actor-critic", "ddpg", "dqn")
     return [
         best("ours has the best reward of the schemes", race, "a2c", rivals),

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from bfl.experiments.claims import Series, as_far_below, averaged, falls, knee, lowest, rises, steepest
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 from policy.agents import OPTIMUM, OURS
 
 RANDOM = "random"
@@ -38,7 +38,7 @@ class Swept:
         }
 
 
-def device_claims(swept: Swept) -> list[Finding]:
+def device_claims(swept: Swept) -> list[ClaimVerdict]:
     """Fig. (a): number of devices."""
     totals = {name: swept.totals[name] for name in swept.methods}
     at = {name: line[-1] for name, line in swept.series.items()}
@@ -49,7 +49,7 @@ def device_claims(swept: Swept) -> list[Finding]:
     ]
 
 
-def consensus_claims(swept: Swept) -> list[Finding]:
+def consensus_claims(swept: Swept) -> list[ClaimVerdict]:
     """Fig. (b): rounds of consensus."""
     return [
         rises("latency rises with the rounds of consensus", swept.methods, OURS),
@@ -57,7 +57,7 @@ def consensus_claims(swept: Swept) -> list[Finding]:
     ]
 
 
-def power_claims(swept: Swept) -> list[Finding]:
+def power_claims(swept: Swept) -> list[ClaimVerdict]:
     """Fig. (a): transmit power."""
     return [
         falls("latency of every method falls with P_max", swept.methods, OURS),
@@ -67,7 +67,7 @@ def power_claims(swept: Swept) -> list[Finding]:
     ]
 
 
-def bandwidth_claims(swept: Swept) -> list[Finding]:
+def bandwidth_claims(swept: Swept) -> list[ClaimVerdict]:
     """Fig. (b): bandwidth. The paper does not say at which W its percentages hold: the mean over the axis is taken."""
     return [
         falls("latency of every method falls with W", swept.methods, OURS),
@@ -76,7 +76,7 @@ def bandwidth_claims(swept: Swept) -> list[Finding]:
     ]
 
 
-def hash_claims(swept: Swept) -> list[Finding]:
+def hash_claims(swept: Swept) -> list[ClaimVerdict]:
     """Fig. (c): hash power."""
     return [
         falls("latency of every method falls with Ψ_max", swept.methods, OURS),
@@ -84,7 +84,7 @@ def hash_claims(swept: Swept) -> list[Finding]:
     ]
 
 
-def _savings(at: dict[str, Estimate], claimed: Sequence[float], where: str) -> list[Finding]:
+def _savings(at: dict[str, Estimate], claimed: Sequence[float], where: str) -> list[ClaimVerdict]:
     room = (at[OPTIMUM], at[RANDOM])
     return [
         as_far_below(f"ours is {percent:g} % below {shown} ({where})", at[OURS], at[name], percent, room)

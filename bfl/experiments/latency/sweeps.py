@@ -8,7 +8,7 @@ from typing import Any
 
 from bfl.experiments.bench import Bench
 from bfl.experiments.estimate import Estimate, estimated
-from bfl.experiments.figure import Figure, Finding, Result, Row, Table
+from bfl.experiments.figure import ClaimVerdict, Figure, Result, Row, Table
 from bfl.experiments.latency.contestants import Scores, check_agents, check_shipped, scores_in
 from bfl.experiments.latency.pictures import draw_sweep
 from bfl.experiments.latency.sweep_claims import (
@@ -38,7 +38,7 @@ class SweepFigure:
     field: str
     """Of `LatencyParams`"""
     values: tuple[float, ...]
-    claims: Callable[[Swept], list[Finding]]
+    claims: Callable[[Swept], list[ClaimVerdict]]
     factor: float = 1.0
     """From the axis's unit to that of the field"""
 

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfl.experiments.bench import Bench
-from bfl.experiments.figure import Figure, Finding, Result, Table
+from bfl.experiments.figure import ClaimVerdict, Figure, Result, Table
 from bfl.experiments.images import Images, OnImages
 from bfl.experiments.learning import accuracy_claims
 from bfl.experiments.learning.accuracy_claims import Ends, Key
 from bfl.experiments.learning.curves import PARTITIONS, Curve, accuracy, curve, end, loss, seeds_told, told
 from bfl.experiments.learning.panels import draw_accuracy
-from bfl.experiments.learning.trials import Line, trial_on, tried
+from bfl.experiments.learning.trials import Line, run_trials, trial_on
 
 READ = {"accuracy (%)": accuracy, "loss": loss}
 COLUMNS = ["figure", "partition", "line", "quantity", "round", "mean", "low", "high", "seeds"]
@@ -44,7 +44,7 @@ class AccuracyFigure(OnImages):
     name: str
     title: str
     contestants: tuple[Contestant, ...]
-    claims: Callable[[Ends, Ends, str], list[Finding]]
+    claims: Callable[[Ends, Ends, str], list[ClaimVerdict]]
     notes: tuple[str, ...] = ()
     images: Images = Images()
 
@@ -59,7 +59,7 @@ class AccuracyFigure(OnImages):
             for partition in PARTITIONS
             for each in self.contestants
         }
-        lines = tried(bench, self.name, [trial for some in trials.values() for trial in some])
+        lines = run_trials(bench, self.name, [trial for some in trials.values() for trial in some])
         runs = {key: [lines[trial] for trial in some] for key, some in trials.items()}
         ends = {what: {key: end(some, read) for key, some in runs.items()} for what, read in READ.items()}
         curves = {what: {key: curve(some, read) for key, some in runs.items()} for what, read in READ.items()}

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from bfl.experiments.claims import FAILS, HOLDS, verdict
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.curves import PARTITIONS, gap, told
 
 OURS, ALONE, TRADITIONAL = "bfl (consensus, φ = 5)", "no consensus", "traditional FL"
@@ -26,7 +26,7 @@ def is_clear(difference: Estimate) -> bool:
     return difference.mean > difference.half_width
 
 
-def scheme_claims(accuracy: Ends, loss: Ends, dataset: str) -> list[Finding]:
+def scheme_claims(accuracy: Ends, loss: Ends, dataset: str) -> list[ClaimVerdict]:
     """Figs. "Comparison of different FL approaches"."""
     said = [ahead("IID", accuracy, percent, rival) for rival, percent in RIVALS.items() if dataset == "fashion-mnist"]
     return [
@@ -42,7 +42,7 @@ def scheme_claims(accuracy: Ends, loss: Ends, dataset: str) -> list[Finding]:
     ]
 
 
-def consensus_claims(accuracy: Ends, loss: Ends, dataset: str) -> list[Finding]:  # noqa: ARG001 - as of schemes
+def consensus_claims(accuracy: Ends, loss: Ends, dataset: str) -> list[ClaimVerdict]:  # noqa: ARG001 - as of schemes
     """Fig. "Comparison of BFL performance with different consensus rounds"."""
     first, last = steps_label(STEPS[0]), steps_label(STEPS[-1])
     return [
@@ -58,31 +58,31 @@ def consensus_claims(accuracy: Ends, loss: Ends, dataset: str) -> list[Finding]:
     ]
 
 
-def ahead(where: str, accuracy: Ends, percent: float, rival: str) -> Finding:
+def ahead(where: str, accuracy: Ends, percent: float, rival: str) -> ClaimVerdict:
     """Ours is at least that many points ahead in IID, within the interval."""
     found = gap(accuracy["iid", OURS], accuracy["iid", rival])
     claim = f"{where}: consensus improves accuracy by {percent:g} % over {rival}"
-    return Finding(claim, f"{told(found)} points", verdict(found.mean >= percent - found.half_width))
+    return ClaimVerdict(claim, f"{told(found)} points", verdict(found.mean >= percent - found.half_width))
 
 
-def best(claim: str, ends: Ends, partition: str, sign: float = 1.0) -> Finding:
+def best(claim: str, ends: Ends, partition: str, sign: float = 1.0) -> ClaimVerdict:
     """Ours is beyond both rivals by more than the interval of the difference."""
     gaps = {rival: gap(ends[partition, OURS], ends[partition, rival]) for rival in RIVALS}
     measured = ", ".join(f"{signed(found)} against {rival}" for rival, found in gaps.items())
-    return Finding(claim, measured, verdict(all(is_clear(found.times(sign)) for found in gaps.values())))
+    return ClaimVerdict(claim, measured, verdict(all(is_clear(found.times(sign)) for found in gaps.values())))
 
 
-def above(claim: str, upper: Estimate, lower: Estimate, sign: float = 1.0) -> Finding:
+def above(claim: str, upper: Estimate, lower: Estimate, sign: float = 1.0) -> ClaimVerdict:
     """One line is beyond another by more than the interval of the difference."""
     found = gap(upper, lower)
-    return Finding(claim, signed(found), verdict(is_clear(found.times(sign))))
+    return ClaimVerdict(claim, signed(found), verdict(is_clear(found.times(sign))))
 
 
-def wider(claim: str, accuracy: Ends, one: str, other: str) -> Finding:
+def wider(claim: str, accuracy: Ends, one: str, other: str) -> ClaimVerdict:
     """The gap between two lines is larger in non-IID than in IID, by more than both intervals."""
     iid, non_iid = (gap(accuracy[p, one], accuracy[p, other]) for p in PARTITIONS)
     is_wider = non_iid.mean - non_iid.half_width > iid.mean + iid.half_width
-    return Finding(claim, f"{signed(iid)} in IID, {signed(non_iid)} in non-IID", HOLDS if is_wider else FAILS)
+    return ClaimVerdict(claim, f"{signed(iid)} in IID, {signed(non_iid)} in non-IID", HOLDS if is_wider else FAILS)
 
 
 def signed(value: Estimate) -> str:

@@ -13,7 +13,7 @@ from bfl.experiments.learning.convergence_claims import convergence_claims
 from bfl.experiments.learning.curves import PARTITIONS, Curve, curve, seeds_told, spread_of
 from bfl.experiments.learning.mixing import MIXERS, SHOWN_STEPS, SIZES, XIS, Key, Mixed, error_bound
 from bfl.experiments.learning.mixing_pictures import draw_convergence
-from bfl.experiments.learning.trials import trial_on, tried
+from bfl.experiments.learning.trials import run_trials, trial_on
 
 SHOWN_STEP = 5
 """Of the errors in the table"""
@@ -50,7 +50,7 @@ class ConvergenceFigure(OnImages):
             ]
             for partition in PARTITIONS
         }
-        lines = tried(bench, self.name, [trial for some in trials.values() for trial in some])
+        lines = run_trials(bench, self.name, [trial for some in trials.values() for trial in some])
         runs = {p: [lines[trial] for trial in some] for p, some in trials.items()}
         aggregates = {(p, m): real_aggregates(bench, images, p, m) for p in PARTITIONS for m in SIZES}
         mixed = {

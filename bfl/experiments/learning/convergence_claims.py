@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from bfl.experiments.claims import verdict
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.curves import end, gap, spread_of, told
 from bfl.experiments.learning.mixing import MIXERS, XIS, Key, Mixed, error_bound
 from bfl.experiments.learning.trials import Line
@@ -13,20 +13,20 @@ ROUNDING = 2.0**-24
 that size says nothing about integers"""
 
 
-def convergence_claims(runs: Mapping[str, Sequence[Sequence[Line]]], mixed: Mapping[Key, Mixed]) -> list[Finding]:
+def convergence_claims(runs: Mapping[str, Sequence[Sequence[Line]]], mixed: Mapping[Key, Mixed]) -> list[ClaimVerdict]:
     """Assumption 1, the bound in the proof of Theorem 1, Corollary 1, and what non-IID data do to Xi."""
     return [_radii(), _optimal(), _bound(mixed), *_corollary(mixed), _divergence(runs)]
 
 
-def _radii() -> Finding:
+def _radii() -> ClaimVerdict:
     """Assumption 1 (iv)."""
     paper = {mixer: mixer.radius for mixer in MIXERS if mixer.rule == "paper"}
     worst = max(paper, key=lambda mixer: paper[mixer])
     measured = f"largest λ {paper[worst]:.4f}, {worst.name} of {worst.servers}, of {len(paper)} graphs"
-    return Finding("λ < 1 with 0 < d < 1/M on connected graphs", measured, verdict(paper[worst] < 1))
+    return ClaimVerdict("λ < 1 with 0 < d < 1/M on connected graphs", measured, verdict(paper[worst] < 1))
 
 
-def _optimal() -> Finding:
+def _optimal() -> ClaimVerdict:
     pairs = {(m.name, m.servers): m.radius for m in MIXERS if m.rule == "optimal"}
     paper = {(m.name, m.servers): m.radius for m in MIXERS if m.rule == "paper"}
     worse = [
@@ -34,10 +34,10 @@ def _optimal() -> Finding:
     ]
     measured = f"smaller or equal on {len(pairs) - len(worse)} of {len(pairs)} graphs"
     measured += f"; not {', '.join(worse)}" if worse else ""
-    return Finding("(ours) the optimal weight has no larger λ than the paper's", measured, verdict(not worse))
+    return ClaimVerdict("(ours) the optimal weight has no larger λ than the paper's", measured, verdict(not worse))
 
 
-def _bound(mixed: Mapping[Key, Mixed]) -> Finding:
+def _bound(mixed: Mapping[Key, Mixed]) -> ClaimVerdict:
     """At every step; the share of the bound that is really used is told where the error is not rounding."""
     beyond, shares = [], []
     for (partition, mixer), found in mixed.items():
@@ -53,10 +53,12 @@ def _bound(mixed: Mapping[Key, Mixed]) -> Finding:
         f"{len(beyond)} of {count:,} errors beyond it and rounding; at most {100 * max(shares):.0f} % of it is used"
     )
     measured += f"; first {beyond[0]}" if beyond else ""
-    return Finding("|c_m| ≤ M^(3/2) λ^l Ξ at every step (proof of Theorem 1, with L11)", measured, verdict(not beyond))
+    return ClaimVerdict(
+        "|c_m| ≤ M^(3/2) λ^l Ξ at every step (proof of Theorem 1, with L11)", measured, verdict(not beyond)
+    )
 
 
-def _corollary(mixed: Mapping[Key, Mixed]) -> list[Finding]:
+def _corollary(mixed: Mapping[Key, Mixed]) -> list[ClaimVerdict]:
     """phi is enough, whatever the graph; told with how many steps too many it asks for."""
     findings = []
     for xi in XIS:
@@ -67,12 +69,12 @@ def _corollary(mixed: Mapping[Key, Mixed]) -> list[Finding]:
             f"{len(pairs) - short} of {len(pairs)} cases; {sum(more) / max(1, len(more)):.1f} steps more than needed "
         )
         measured += f"in the mean, {max(more, default=0)} at most"
-        findings.append(Finding(f"φ of Corollary 1 is enough, ξ = {xi:g}", measured, verdict(short == 0)))
+        findings.append(ClaimVerdict(f"φ of Corollary 1 is enough, ξ = {xi:g}", measured, verdict(short == 0)))
     return findings
 
 
-def _divergence(runs: Mapping[str, Sequence[Sequence[Line]]]) -> Finding:
+def _divergence(runs: Mapping[str, Sequence[Sequence[Line]]]) -> ClaimVerdict:
     iid, non_iid = (end(runs[partition], spread_of) for partition in ("iid", "non-iid"))
     apart = gap(non_iid, iid)
     measured = f"Ξ of the last five rounds {told(iid, 4)} in IID, {told(non_iid, 4)} in non-IID"
-    return Finding("(ours) non-IID data make Ξ larger", measured, verdict(apart.mean > apart.half_width))
+    return ClaimVerdict("(ours) non-IID data make Ξ larger", measured, verdict(apart.mean > apart.half_width))

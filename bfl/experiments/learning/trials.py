@@ -67,7 +67,7 @@ def trial_on(images: Images, scheme: str, partition: str, seed: int, rounds: int
     return Trial(scheme, partition, seed, rounds, dataset=images.dataset, data_dir=images.folder, **more)
 
 
-def tried(bench: Bench, label: str, trials: Iterable[Trial]) -> dict[Trial, list[Line]]:
+def run_trials(bench: Bench, label: str, trials: Iterable[Trial]) -> dict[Trial, list[Line]]:
     """The rounds of every run, those that are not in FOLDER/points run now."""
     found = {trial: _kept(bench.folder, trial) for trial in trials}
     missing = [trial for trial, lines in found.items() if not lines]

@@ -11,7 +11,7 @@ from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
 from bfl.attacks.devices import DEVICE_KINDS, LARGEST_VALUE, PoisonedDevice
-from bfl.attacks.servers import KINDS, SERVER_KINDS, Attack, conduct_of, poisoned, read_attacks
+from bfl.attacks.servers import KINDS, SERVER_KINDS, Attack, conduct_of, poison_device, read_attacks
 from bfl.errors import BflError
 from chain.client.keys import address_of, simulated_account
 from chain.wire.transactions import decode_transaction
@@ -356,7 +356,7 @@ UPDATE = LocalUpdate(40, 3, np.random.default_rng(2).normal(0, 0.5, len(MODEL)).
 
 
 def device(text: str = "", wallet: Wallet | None = None) -> Device:
-    return poisoned(Device(3, DATASET.train, SHARE_OF_3, NETWORK, wallet=wallet), read(text), CLASSES)
+    return poison_device(Device(3, DATASET.train, SHARE_OF_3, NETWORK, wallet=wallet), read(text), CLASSES)
 
 
 def order(**changes: Any) -> Order:
@@ -387,7 +387,7 @@ def trained(text: str) -> GradientReply:
 
 def test_a_device_that_no_attack_concerns_is_itself() -> None:
     mine = Device(3, DATASET.train, SHARE_OF_3, NETWORK)
-    assert poisoned(mine, read("sign-flip@all:device=2; omitted-gradient@all:device=3"), CLASSES) is mine
+    assert poison_device(mine, read("sign-flip@all:device=2; omitted-gradient@all:device=3"), CLASSES) is mine
 
 
 def test_a_poisoned_device_has_everything_the_honest_one_had() -> None:

@@ -15,7 +15,7 @@ from rich.console import Console
 from bfl.auditing.model_export import export_model
 from bfl.errors import BflError
 from chain.audit.inspection import inspect_chain
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import InspectionError
 from chain.node.node import Node
@@ -27,7 +27,7 @@ from chain.wire.documents import ClosedList
 from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl
 from tests.chain.network import Clock, genesis, seal
-from tests.chain.small_chain import NETWORK, TENSORS, Shelf, executed, forged, model_of, signed, story, values_of
+from tests.chain.small_chain import NETWORK, TENSORS, StoredChain, executed, forged, model_of, signed, story, values_of
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_the_founding_model_is_the_founders(command: Command, run: Path) -> None
 def node_with(parameters: bytes = b"{}", model: bytes | None = None) -> Node:
     """A founded node with a model of numbers."""
     node = Node.in_memory(genesis(), now=Clock())
-    charter = Charter(NETWORK.homes, parameters, model_of(0) if model is None else model, 4096, NETWORK.terms)
+    charter = Founding(NETWORK.homes, parameters, model_of(0) if model is None else model, 4096, NETWORK.terms)
     found_network(web3_in_process(node), NETWORK.founder, charter)
     return node
 
@@ -147,7 +147,7 @@ def node_with(parameters: bytes = b"{}", model: bytes | None = None) -> Node:
 def exported(node: Node, path: Path, round_: int) -> dict[str, list[str]]:
     """The table of a model of the node's chain."""
     blocks = [block for number in range(node.head.block_number + 1) if (block := node.block(number)) is not None]
-    archive, console = Shelf(blocks), Console(width=200, file=io.StringIO())
+    archive, console = StoredChain(blocks), Console(width=200, file=io.StringIO())
     console.print(export_model(archive, inspect_chain(archive), round_, path / "model.pt"))
     return table(console.file.getvalue())  # type: ignore[attr-defined]
 
@@ -296,8 +296,8 @@ def test_nothing_is_exported_from_a_chain_that_does_not_fit(command: Command, ru
 
 
 def test_an_archive_that_shows_another_block_the_second_time_is_refused(tmp_path: Path) -> None:
-    found = inspect_chain(Shelf(story().blocks))
+    found = inspect_chain(StoredChain(story().blocks))
     other = [*story().blocks[:2], forged(story().blocks[2], (), ()), *story().blocks[3:]]
     with pytest.raises(InspectionError, match=r"^block 2: now 0x"):
-        export_model(Shelf(other), found, 1, tmp_path / "model.pt")
+        export_model(StoredChain(other), found, 1, tmp_path / "model.pt")
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from bfl.show.chain_tables import moment, pairs_table, printable, short, size, transaction_tables
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms
@@ -270,7 +270,7 @@ def test_help_explains_every_argument(
 def test_markup_and_control_characters_of_a_chain_are_shown_not_obeyed() -> None:
     parameters = b'{"name":"[bold red]x[/] \x1b[2J\x07"}'
     node = Node.in_memory(genesis(), now=Clock())
-    charter = Charter(NETWORK.homes, parameters, model_of(0), 4096, RegistryTerms())
+    charter = Founding(NETWORK.homes, parameters, model_of(0), 4096, RegistryTerms())
     found_network(web3_in_process(node), NETWORK.founder, charter)
     block = node.block(1)
     assert block is not None

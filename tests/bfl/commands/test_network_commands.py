@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from chain.client.connection import web3_over_http
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, load_key, save_key
 from chain.client.ledger import Ledger
 from chain.errors import NodeUnreachableError
@@ -159,7 +159,7 @@ def _new_rules() -> Genesis:
 
 def _found_and_run_a_round(url: str) -> Ledger:
     """Found over HTTP, post a round, and let a device mine it."""
-    charter = Charter(NETWORK.homes, b"{}", b"model 0", 4096, RegistryTerms(turn_s=3600))
+    charter = Founding(NETWORK.homes, b"{}", b"model 0", 4096, RegistryTerms(turn_s=3600))
     ledger = Ledger(found_network(web3_over_http(url, TOKEN), NETWORK.founder, charter))
     leader = next(server for server in NETWORK.servers if address_of(server) == ledger.leader())
     device = ledger.signed_by(NETWORK.devices[0])
@@ -182,7 +182,7 @@ def test_a_node_is_founded_mined_stopped_and_goes_on_where_it_was(folder: Path) 
     with running_node(folder, "--genesis", _written(folder / "genesis.json", rules), BFL_RPC_TOKEN=TOKEN) as node:
         assert f"head: block 0 0x{rules.header.hash.hex()}" in node.said
         with pytest.raises(NodeUnreachableError, match=r"refuses \(HTTP 401\)"):
-            found_network(web3_over_http(node.url, "wrong"), NETWORK.founder, Charter({}, b"", b"", 1))
+            found_network(web3_over_http(node.url, "wrong"), NETWORK.founder, Founding({}, b"", b"", 1))
         ledger = _found_and_run_a_round(node.url)
         sealed = node.wait_for("block 2")
         assert sealed.endswith(f", sealed by 0x{address_of(NETWORK.devices[0]).hex()}")

@@ -20,7 +20,7 @@ from bfl.experiments.latency import contestants, sweeps
 from bfl.experiments.latency.contestants import Contender, label_of
 from bfl.show.watch import Watch
 from policy import agents
-from policy.cache import Curve
+from policy.cache import LearningCurve
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.rivals.heuristics import HEURISTICS
@@ -59,10 +59,12 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Rules stand in for what learns; who was asked for is listed."""
     asked: list[str] = []
 
-    def learned(bench: Bench, contender: Contender, seed: int, world: LatencyParams) -> tuple[agents.Agent, Curve]:
+    def learned(
+        bench: Bench, contender: Contender, seed: int, world: LatencyParams
+    ) -> tuple[agents.Agent, LearningCurve]:
         asked.append(f"{contender.key} {seed} {label_of(world)}")
         slope = 0.5 if contender.key == "a2c" else 0.1 + 0.1 * seed
-        curve = Curve(contender.key, seed, [1, 2, 3], [3.0, 3 - slope, 3 - 2 * slope], 1.0)
+        curve = LearningCurve(contender.key, seed, [1, 2, 3], [3.0, 3 - slope, 3 - 2 * slope], 1.0)
         return HEURISTICS[STAND_INS.get(contender.agent, "threshold")], curve
 
     fixed = agents.fixed_agent

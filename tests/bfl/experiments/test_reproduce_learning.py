@@ -11,7 +11,7 @@ from bfl.experiments.attacks.poisoning_claims import Drops, Named, attack_claims
 from bfl.experiments.attacks.sides import SIDES
 from bfl.experiments.claims import FAILS, HOLDS, INCOMPARABLE
 from bfl.experiments.estimate import Estimate, estimated
-from bfl.experiments.figure import Finding
+from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.accuracy_claims import ALONE, OURS, TRADITIONAL, Ends, scheme_claims
 from bfl.experiments.learning.curves import accuracy, curve, drop, end, over_seeds
 from bfl.experiments.learning.mixing import (
@@ -37,7 +37,7 @@ def curve_of(*percents: float) -> list[Line]:
     return [line(at, percent) for at, percent in enumerate(percents, 1)]
 
 
-def verdicts(findings: list[Finding]) -> dict[str, str]:
+def verdicts(findings: list[ClaimVerdict]) -> dict[str, str]:
     return {finding.claim: finding.verdict for finding in findings}
 
 

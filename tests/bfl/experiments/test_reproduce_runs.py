@@ -20,7 +20,7 @@ from bfl.experiments.bench import QUICK, Bench
 from bfl.experiments.images import Images
 from bfl.experiments.learning import trials
 from bfl.experiments.learning.curves import PARTITIONS
-from bfl.experiments.learning.trials import Trial, tried
+from bfl.experiments.learning.trials import Trial, run_trials
 from bfl.show.watch import Watch
 from bfl.simulation import run as simulation
 from edge_servers.federation import RoundReport
@@ -136,7 +136,7 @@ def test_an_interrupted_run_goes_on_where_it_stood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, without_plots: None
 ) -> None:
     trial = replace(TRIAL, scheme=scheme)
-    whole = tried(bench(tmp_path / "whole"), "x", [trial])[trial]
+    whole = run_trials(bench(tmp_path / "whole"), "x", [trial])[trial]
     seen: list[int] = []
 
     def stop(report: RoundReport) -> None:
@@ -149,21 +149,21 @@ def test_an_interrupted_run_goes_on_where_it_stood(
     trials.run_trial(trial, tmp_path, lambda report: seen.append(report.round))
     assert seen == [1, 2, 3]
     monkeypatch.setattr(trials, "run_trial", None)
-    assert tried(bench(tmp_path), "x", [trial])[trial] == whole
+    assert run_trials(bench(tmp_path), "x", [trial])[trial] == whole
 
 
 def test_a_damaged_run_is_made_anew(tmp_path: Path, without_plots: None) -> None:
-    found = tried(bench(tmp_path), "x", [TRIAL])[TRIAL]
+    found = run_trials(bench(tmp_path), "x", [TRIAL])[TRIAL]
     path = tmp_path / "points" / f"{TRIAL.key}.json"
     for text in ("[", "[]", json.dumps(found[:2]), json.dumps([{}] * 3)):
         path.write_text(text, encoding="utf-8")
-        assert tried(bench(tmp_path), "x", [TRIAL])[TRIAL] == found
+        assert run_trials(bench(tmp_path), "x", [TRIAL])[TRIAL] == found
 
 
 def test_runs_in_processes_are_those_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "SAME", SAME)  # as the other processes have it
     two = [replace(TRIAL, rounds=1), replace(TRIAL, rounds=1, seed=1)]
-    assert tried(bench(tmp_path / "a", 2), "x", two) == tried(bench(tmp_path / "b"), "x", two)
+    assert run_trials(bench(tmp_path / "a", 2), "x", two) == run_trials(bench(tmp_path / "b"), "x", two)
 
 
 def test_another_setting_makes_another_run_but_another_folder_does_not() -> None:

@@ -17,7 +17,7 @@ from bfl.errors import RunFolderError
 from bfl.simulation.run_folder import Checkpoint, RunFolder, metrics_of
 from clients.evaluation import Scores
 from edge_servers.federation import RoundReport
-from edge_servers.founding.standing import Reign, Standing
+from edge_servers.founding.standing import Standing, Tenure
 from edge_servers.learning.gradients import Refusal
 from tests.bfl.conftest import Command
 from tests.bfl.runs import small
@@ -31,7 +31,7 @@ REPORT = RoundReport(
 
 def standing(round_: int, value: float = 0.5) -> Standing:
     """Where a server stands after a round, with a model of four values."""
-    return Standing(round_, np.full(4, value, np.float32), bytes(range(32)), 3, Reign("0xleader", 2), 0.25)
+    return Standing(round_, np.full(4, value, np.float32), bytes(range(32)), 3, Tenure("0xleader", 2), 0.25)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.chain.small_chain import (
     NEW_DEVICE,
     NEW_SERVER,
     ROUNDS,
-    Shelf,
+    StoredChain,
     forged,
     model_of,
     story,
@@ -27,7 +27,7 @@ from tests.chain.small_chain import (
 
 
 def inspected(blocks: Sequence[Block]) -> Inspection:
-    return inspect_chain(Shelf(blocks))
+    return inspect_chain(StoredChain(blocks))
 
 
 # --- honest chains
@@ -75,7 +75,7 @@ def test_payload_bytes_are_those_of_the_payloads() -> None:
 
 def test_progress_is_told_after_each_block() -> None:
     told: list[tuple[int, int]] = []
-    inspect_chain(Shelf(story().blocks), lambda done, total: told.append((done, total)))
+    inspect_chain(StoredChain(story().blocks), lambda done, total: told.append((done, total)))
     assert told == [(number, 8) for number in range(1, 9)]
 
 
@@ -108,7 +108,7 @@ def test_a_server_that_joins_changes_no_turn_of_the_running_round() -> None:
     node.propose(address_of(leader))
     seal(node, address_of(network.devices[0]))
     blocks = [block for number in range(3) if (block := node.block(number)) is not None]
-    assert inspect_chain(Shelf(blocks, node.genesis)).members[address_of(newcomer)] == address_of(newcomer)
+    assert inspect_chain(StoredChain(blocks, node.genesis)).members[address_of(newcomer)] == address_of(newcomer)
 
 
 # --- blocks that are not where they belong
@@ -142,30 +142,30 @@ def test_the_genesis_is_a_genesis_once() -> None:
 
 def test_another_genesis_is_named() -> None:
     with pytest.raises(InspectionError, match=r"^block 0: found genesis 0x[0-9a-f]{64}, expected 0x[0-9a-f]{64}$"):
-        inspect_chain(Shelf(story().blocks, genesis(chain_id=7)))
+        inspect_chain(StoredChain(story().blocks, genesis(chain_id=7)))
 
 
 def test_another_head_is_named() -> None:
     other = forged(story().blocks[7], timestamp=story().headers[7].timestamp + 1).header
     with pytest.raises(InspectionError, match=f"^block 7: 0x[0-9a-f]{{64}} is not the head 0x{other.hash.hex()}$"):
-        inspect_chain(Shelf(story().blocks, head=other))
+        inspect_chain(StoredChain(story().blocks, head=other))
     with pytest.raises(InspectionError, match=r"^block 8: there is no block 8$"):
-        inspect_chain(Shelf(story().blocks, head=replace(other, block_number=8)))
+        inspect_chain(StoredChain(story().blocks, head=replace(other, block_number=8)))
 
 
 def test_a_block_that_changes_between_two_readings_is_named() -> None:
     found = inspected(story().blocks)
-    assert checked_block(Shelf(story().blocks), 3, found) == story().blocks[3]
+    assert checked_block(StoredChain(story().blocks), 3, found) == story().blocks[3]
     swapped = _with(3, forged(story().blocks[3], state_root=bytes(32)))
     with pytest.raises(InspectionError, match=r"^block 3: now 0x[0-9a-f]{64}, 0x[0-9a-f]{64} before$"):
-        checked_block(Shelf(swapped), 3, found)
+        checked_block(StoredChain(swapped), 3, found)
     emptied = _with(3, replace(story().blocks[3], transactions=()))
     with pytest.raises(InspectionError, match=r"^block 3: its transactions are not those the header commits to"):
-        checked_block(Shelf(emptied), 3, found)
+        checked_block(StoredChain(emptied), 3, found)
 
 
 def test_a_node_that_does_not_answer_is_no_verdict() -> None:
-    class Silent(Shelf):
+    class Silent(StoredChain):
         def block(self, number: int) -> Block:
             raise NodeUnreachableError("no node answers")
 

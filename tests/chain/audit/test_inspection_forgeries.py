@@ -17,7 +17,7 @@ from chain.wire.blocks import Block
 from chain.wire.receipts import Log, Receipt
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
 from tests.chain.network import account, genesis
-from tests.chain.small_chain import NETWORK, Shelf, forged, model_of, signed, story
+from tests.chain.small_chain import NETWORK, StoredChain, forged, model_of, signed, story
 
 FOUNDER, DEVICE, OTHER = NETWORK.founder, NETWORK.devices[0], NETWORK.devices[1]
 STRANGER = account("stranger")
@@ -74,7 +74,7 @@ def block_2(*posts: tuple[Any, ...], receipts: list[Receipt] | None = None, **ch
 
 
 def inspected(blocks: tuple[Block, ...]) -> Inspection:
-    return inspect_chain(Shelf(blocks))
+    return inspect_chain(StoredChain(blocks))
 
 
 def refused(blocks: tuple[Block, ...], message: str) -> None:
@@ -123,7 +123,7 @@ def test_a_header_without_work_is_named() -> None:
     first = Block(rules.header, (), (), 0)
     lazy = replace(story().headers[1], parent_hash=rules.header.hash, difficulty=2**40)
     with pytest.raises(InspectionError, match=r"^block 1: found seal 0x[0-9a-f]{64} of nonce"):
-        inspect_chain(Shelf((first, replace(story().blocks[1], header=lazy)), rules))
+        inspect_chain(StoredChain((first, replace(story().blocks[1], header=lazy)), rules))
 
 
 def test_a_builder_before_its_turn_is_named() -> None:

@@ -4,12 +4,12 @@ import pytest
 from eth_hash.auto import keccak
 
 from chain.client.connection import Connection
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import ContractError, NotRegistryCallError, RevertedError, RpcError
 from chain.node.node import Node
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import CHUNK_BYTES, RegistryTerms, size_class
 from chain.protocol.genesis import block_gas
 from chain.rpc.in_process import web3_in_process
@@ -21,15 +21,15 @@ PARAMETERS = b'{"eta":0.1,"scheme":"bfl"}'
 MODEL = b"model 0"
 
 
-def charter(homes: dict[bytes, bytes] | None = None, model: bytes = MODEL, parameters: bytes = PARAMETERS) -> Charter:
-    return Charter(NETWORK.homes if homes is None else homes, parameters, model, NETWORK.payload_bytes, NETWORK.terms)
+def charter(homes: dict[bytes, bytes] | None = None, model: bytes = MODEL, parameters: bytes = PARAMETERS) -> Founding:
+    return Founding(NETWORK.homes if homes is None else homes, parameters, model, NETWORK.payload_bytes, NETWORK.terms)
 
 
 def empty_node(**changes: object) -> Node:
     return Node.in_memory(genesis(**changes), now=Clock())
 
 
-def founded(node: Node, wanted: Charter) -> Ledger:
+def founded(node: Node, wanted: Founding) -> Ledger:
     return Ledger(found_network(web3_in_process(node), NETWORK.founder, wanted))
 
 
@@ -50,7 +50,7 @@ def test_the_founder_creates_registers_founds_and_seals_it_alone() -> None:
     founded(node, charter())
     block = node.block(1)
     assert block is not None
-    posts = [read_post(transaction, node.genesis) for transaction in block.transactions]
+    posts = [read_signed_call(transaction, node.genesis) for transaction in block.transactions]
     assert [post.call.name if post.call else "creation" for post in posts] == ["creation", "register", "found"]
     assert {post.sender for post in posts} == {address_of(NETWORK.founder)} == {block.header.coinbase}
     assert block.header.winner is None
@@ -66,7 +66,7 @@ def test_the_founding_is_sealed_by_work() -> None:
 def test_the_registry_is_deployed_with_the_charters_terms_where_the_genesis_says() -> None:
     node, terms = empty_node(), RegistryTerms(term_cap=2, turn_s=7, flag_window=4, exclusion_rounds=5)
     connection = found_network(
-        web3_in_process(node), NETWORK.founder, Charter(NETWORK.homes, PARAMETERS, MODEL, 200_000, terms)
+        web3_in_process(node), NETWORK.founder, Founding(NETWORK.homes, PARAMETERS, MODEL, 200_000, terms)
     )
     assert connection.registry == node.genesis.registry
     assert (connection.term_cap, connection.turn_s, connection.payload_bytes) == (2, 7, size_class(200_000))
@@ -126,7 +126,7 @@ def test_a_network_is_founded_once() -> None:
         (charter(homes={bytes(20): bytes(20)}), "no address"),
     ],
 )
-def test_what_the_registry_refuses_is_not_founded(wanted: Charter, reason: str) -> None:
+def test_what_the_registry_refuses_is_not_founded(wanted: Founding, reason: str) -> None:
     node = empty_node()
     with pytest.raises(RevertedError, match=f"^{reason}$"):
         founded(node, wanted)
@@ -143,7 +143,7 @@ def test_parameters_beyond_the_registrys_frame_are_refused() -> None:
 
 def test_a_payload_that_no_registry_takes_is_refused_before_anything_is_posted() -> None:
     node = empty_node()
-    wanted = Charter(NETWORK.homes, PARAMETERS, MODEL, 5 << 20, NETWORK.terms)
+    wanted = Founding(NETWORK.homes, PARAMETERS, MODEL, 5 << 20, NETWORK.terms)
     with pytest.raises(ContractError, match="a payload of 5242880 bytes; the largest registry takes 4194304"):
         founded(node, wanted)
     assert node.pending() == ()

@@ -10,7 +10,7 @@ from eth_hash.auto import keccak
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
 from chain.client.connection import Connection, web3_over_http
-from chain.client.founding import Charter, found_network
+from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import DeadlineError, LedgerError, NodeUnreachableError, RevertedError, RpcError, WorkError
@@ -93,7 +93,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
                 web3 = web3_over_http(stack.enter_context(RpcServer(node, ServerParams(port=0))))
             else:
                 web3 = web3_in_process(node)
-        charter = Charter(network.homes, PARAMETERS, MODEL_0, network.payload_bytes, terms)
+        charter = Founding(network.homes, PARAMETERS, MODEL_0, network.payload_bytes, terms)
         connection = found_network(web3, network.founder, charter)
         yield Harness(request.param, network, Ledger(connection, deadline_s=20), node)
 

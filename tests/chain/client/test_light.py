@@ -8,7 +8,7 @@ from typing import Any
 
 from chain.client.keys import address_of
 from chain.node.node import Node
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.seal import is_sealed
 from tests.chain.network import Clock, Network, genesis
@@ -62,5 +62,5 @@ def test_a_device_trains_mines_and_checks_a_model_without_py_evm() -> None:
     assert is_sealed(node.head.mining_hash, node.head.nonce, DIFFICULTY)
     block = node.block(2)
     assert block is not None
-    assert read_post(block.transactions[1], node.genesis).sender == address_of(network.devices[0])
+    assert read_signed_call(block.transactions[1], node.genesis).sender == address_of(network.devices[0])
     node.close()

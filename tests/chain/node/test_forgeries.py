@@ -45,7 +45,7 @@ from chain.errors import (
 )
 from chain.node.node import Node
 from chain.node.vm import Execution
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import RegistryTerms, deployment, encode_call
 from chain.protocol.round_check import RoundBody
 from chain.store.database import IN_MEMORY
@@ -97,7 +97,7 @@ class Scene:
 
     def of(self, name: str) -> list[int]:
         """Positions of the calls of this name in the honest block."""
-        calls = [read_post(each, self.builder.genesis).call for each in self.transactions]
+        calls = [read_signed_call(each, self.builder.genesis).call for each in self.transactions]
         return [i for i, call in enumerate(calls) if call is not None and call.name == name]
 
     def with_header(self, **changes: Any) -> bytes:
@@ -123,7 +123,7 @@ class Scene:
         return sign_transaction(sender, Envelope(**(fields | envelope)), encode_call(name, *arguments))
 
     def gradient(self, sender: LocalAccount, payload: bytes = b"gradient", **envelope: Any) -> bytes:
-        call = read_post(self.transactions[self.of("gradient")[0]], self.builder.genesis).call
+        call = read_signed_call(self.transactions[self.of("gradient")[0]], self.builder.genesis).call
         assert call is not None
         digests = (call["base_model"], call["plan_digest"])
         return self.signed(sender, "gradient", 2, *digests, 100, 10, keccak(payload), 0, payload, **envelope)
@@ -306,7 +306,7 @@ def flipped_close(of: Scene) -> list[Transaction]:
 def inserted(of: Scene, raw: bytes) -> list[Transaction]:
     """The honest transactions with one of a forger among them, where the canonical order wants it."""
     found = [*of.transactions, decode_transaction(raw)]
-    return sorted(found, key=lambda each: read_post(each, of.builder.genesis).place)
+    return sorted(found, key=lambda each: read_signed_call(each, of.builder.genesis).place)
 
 
 def instead_of_gradient(of: Scene, raw: bytes) -> list[Transaction]:
@@ -611,7 +611,7 @@ def early_plan(of: Scene) -> bytes:
 
 
 def for_another(of: Scene, which: str) -> bytes:
-    call = read_post(of.transactions[of.of("gradient")[0]], of.builder.genesis).call
+    call = read_signed_call(of.transactions[of.of("gradient")[0]], of.builder.genesis).call
     assert call is not None
     base = keccak(b"no model") if which == "base model" else call["base_model"]
     plan = keccak(b"no plan") if which == "plan" else call["plan_digest"]

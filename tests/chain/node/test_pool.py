@@ -19,7 +19,7 @@ from chain.errors import (
 from chain.node import pool as pool_module
 from chain.node.node import Node
 from chain.node.pool import Pool
-from chain.protocol.consensus import PHASES, read_post
+from chain.protocol.consensus import PHASES, read_signed_call
 from chain.protocol.genesis import RETARGET
 from chain.wire.transactions import decode_transaction
 from tests.chain.network import START, TERMS, Clock, Network, account, founded_node, genesis, seal
@@ -307,7 +307,7 @@ def test_the_body_does_not_depend_on_the_order_of_arrival(seed: int) -> None:
 def arrive_in_any_order(pool: Pool, raws: list[bytes], rng: random.Random) -> None:
     """Shuffled as far as the registry allows: phase by phase, and what comes before an earlier nonce is sent again."""
     for phase in PHASES:
-        waiting = [raw for raw in raws if read_post(decode_transaction(raw), genesis()).phase == phase]
+        waiting = [raw for raw in raws if read_signed_call(decode_transaction(raw), genesis()).phase == phase]
         while waiting:
             rng.shuffle(waiting)
             waiting = [raw for raw in waiting if not is_admitted(pool, raw)]

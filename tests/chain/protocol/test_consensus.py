@@ -28,13 +28,13 @@ from chain.errors import (
 from chain.protocol import contract
 from chain.protocol.consensus import (
     PHASES,
-    Post,
+    SignedCall,
     check_header,
     check_order,
     check_time,
     is_better,
     next_difficulty,
-    read_post,
+    read_signed_call,
 )
 from chain.protocol.contract import encode_call
 from chain.protocol.genesis import RETARGET
@@ -63,15 +63,15 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def post(name: str, *arguments: Any, sender: LocalAccount = ONE, nonce: int = 0) -> Post:
+def post(name: str, *arguments: Any, sender: LocalAccount = ONE, nonce: int = 0) -> SignedCall:
     envelope = Envelope(CHAIN_ID, nonce, 100_000, GENESIS.registry)
     raw = sign_transaction(sender, envelope, encode_call(name, *(arguments or CALLS[name])))
-    return read_post(decode_transaction(raw), GENESIS)
+    return read_signed_call(decode_transaction(raw), GENESIS)
 
 
-def creation(sender: LocalAccount, nonce: int = 0, data: bytes = b"\x00") -> Post:
+def creation(sender: LocalAccount, nonce: int = 0, data: bytes = b"\x00") -> SignedCall:
     raw = sign_transaction(sender, Envelope(CHAIN_ID, nonce, 100_000, b""), data)
-    return read_post(decode_transaction(raw), GENESIS)
+    return read_signed_call(decode_transaction(raw), GENESIS)
 
 
 # --- order (C3)
@@ -152,7 +152,7 @@ def test_transactions_of_other_networks_and_contracts_are_no_posts() -> None:
     honest = decode_transaction(
         sign_transaction(ONE, Envelope(CHAIN_ID, 0, 100_000, GENESIS.registry), encode_call("plan", *CALLS["plan"]))
     )
-    assert read_post(honest, GENESIS).sender == address_of(ONE)
+    assert read_signed_call(honest, GENESIS).sender == address_of(ONE)
     changes: list[tuple[dict[str, Any], type[Exception]]] = [
         ({"chain_id": 1}, ChainIdError),
         ({"to": b"\x01" * 20}, NotRegistryCallError),
@@ -166,7 +166,7 @@ def test_transactions_of_other_networks_and_contracts_are_no_posts() -> None:
     ]
     for change, error in changes:
         with pytest.raises(error):
-            read_post(replace(honest, **change), GENESIS)
+            read_signed_call(replace(honest, **change), GENESIS)
 
 
 def test_only_the_founder_creates_and_only_first() -> None:

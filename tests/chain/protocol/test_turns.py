@@ -14,7 +14,7 @@ from chain.protocol.contract import ITERATE
 from chain.protocol.ranking import ranked_servers
 from chain.protocol.turns import Membership, rank_of, spent_leader
 from chain.wire.headers import Header
-from edge_servers.founding.standing import Reign
+from edge_servers.founding.standing import Tenure
 from edge_servers.ledger.ranking import ranked_leaders
 from tests.chain.network import START, TERMS, BareRegistry, Clock, Network, account, founded_node, genesis, seal
 
@@ -144,14 +144,14 @@ def test_headers_contract_and_edge_servers_rank_alike(
     leaders = st.sampled_from(servers[:2])
     winners = st.sampled_from([*homes, STRANGER])
     blocks = data.draw(st.lists(st.tuples(leaders, winners), min_size=1, max_size=6))
-    reign = Reign()
+    tenure = Tenure()
     for length in range(len(blocks) + 1):
         chain = headers(*blocks[:length], founder=servers[0])
         parent = chain[-1]
         registry.number = parent.block_number + 1
         registry.begin(parent.winner or NOBODY, parent.coinbase, parent.hash, parent.timestamp)
         if length:
-            reign = reign.after("0x" + parent.coinbase.hex())
+            tenure = tenure.after("0x" + parent.coinbase.hex())
         if some_are_excluded and length == len(blocks):
             flag_all(registry, servers, servers[data.draw(st.integers(0, count - 1))])
         excluded = {server for server in servers if registry.ask("is_excluded", server)}
@@ -163,7 +163,7 @@ def test_headers_contract_and_edge_servers_rank_alike(
             winner = parent.winner
             home = "0x" + homes[winner].hex() if winner and members.is_device(winner) else None
             texts = ["0x" + server.hex() for server in servers]
-            ranked = ranked_leaders(texts, home, parent.hash, reign, term_cap)
+            ranked = ranked_leaders(texts, home, parent.hash, tenure, term_cap)
             assert ranked == sorted(texts, key=lambda text: ranks[bytes.fromhex(text[2:])] or 0)
 
 

@@ -13,7 +13,7 @@ from chain.client.keys import address_of
 from chain.errors import ProofError
 from chain.mining.miner import Miner, mine
 from chain.node.node import Node
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.genesis import read_genesis
 from chain.protocol.proof import TransactionProof, check_transaction
 from chain.rpc.server import RpcServer, ServerParams
@@ -208,7 +208,7 @@ def test_a_proof_convinces_who_knows_the_header_only(shared: Scene) -> None:
         transaction, receipt = check_transaction(proof)
         assert proof.header == block.header
         assert (transaction, receipt.status) == (sent, 1)
-    assert read_post(decode_transaction(block.transactions[-1].raw), shared.node.genesis).phase == "model"
+    assert read_signed_call(decode_transaction(block.transactions[-1].raw), shared.node.genesis).phase == "model"
 
 
 def test_a_proof_of_something_else_convinces_nobody(shared: Scene) -> None:

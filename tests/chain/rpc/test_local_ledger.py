@@ -12,9 +12,9 @@ from chain.client.ledger import Ledger
 from chain.client.posts import read_whole
 from chain.errors import LedgerError, RevertedError
 from chain.node.node import Node
-from chain.node.pool import Entry
+from chain.node.pool import PendingCall
 from chain.protocol import contract
-from chain.protocol.consensus import read_post
+from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import decode_call, encode_call
 from chain.protocol.proof import check_model
 from chain.rpc.in_process import web3_in_process
@@ -178,7 +178,7 @@ def test_a_ledger_without_a_key_is_for_reading(running: Both) -> None:
 def test_a_transaction_that_is_no_post_of_a_round_is_not_read_as_one(running: Both) -> None:
     founding = running.node.block(1)
     assert founding is not None
-    creation = read_post(founding.transactions[0], running.node.genesis)
+    creation = read_signed_call(founding.transactions[0], running.node.genesis)
     with pytest.raises(LedgerError, match="no post of a round"):
         read_whole(creation)
 
@@ -230,12 +230,15 @@ def test_a_model_that_was_reverted_is_not_the_one_that_is_proven() -> None:
     while network.leader(node) is lowest:
         network.run_round(node, winner=network.devices[1])
     round_, leader = node.ask("round"), network.post_round(node)
-    vain = read_post(
+    vain = read_signed_call(
         decode_transaction(network.signed(node, lowest, "model", round_, keccak(b"no"), 0, b"no")), node.genesis
     )
     pool = node.pool
     first = next(iter(pool))
-    pool._entries = {vain.transaction.hash: Entry(vain, first.outcome), **pool._entries}  # a careless node lets it in
+    pool._entries = {
+        vain.transaction.hash: PendingCall(vain, first.outcome),
+        **pool._entries,
+    }  # a careless node lets it in
     node.propose(address_of(leader))
     seal(node, address_of(network.devices[0]))
     block = node.block(round_ + 1)

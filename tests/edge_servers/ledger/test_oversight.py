@@ -140,7 +140,7 @@ def test_where_the_leader_fails_the_next_in_rank_goes_on_and_the_failure_is_told
     assert report.leader == federation.servers[0].network.server_index(ranked[1])
     assert (report.training_nodes, report.refused) == (expected.training_nodes, ())
     first, *others = (server.standing for server in federation.servers)
-    assert all(np.array_equal(first.model, other.model) and first.reign == other.reign for other in others)
+    assert all(np.array_equal(first.model, other.model) and first.tenure == other.tenure for other in others)
     federation.servers[leader].conduct = honest
     assert federation.run_round().failed_leaders == ()  # the next round starts afresh
 

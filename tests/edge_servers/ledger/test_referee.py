@@ -37,7 +37,7 @@ def accusations(network: ChainNetwork, round_: int) -> list[Accusation]:
 
 def flagged(network: ChainNetwork, round_: int) -> dict[str, set[str]]:
     """Names of those that were accused, with the names of those that did."""
-    name = network.articles.network.name
+    name = network.founding.network.name
     found: dict[str, set[str]] = {}
     for each in accusations(network, round_):
         found.setdefault(name(each.offender), set()).add(name(each.server))
@@ -79,13 +79,13 @@ def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_exp
     with attacked(attack, 1) as network:
         network.run()
         right = calm.replayed(1).iterates[step][2]
-        expected = bytes(keccak(iterate_payload(right, calm.articles)))
-        posted = network.record(1).iterate(network.articles.network.servers[2], step)
+        expected = bytes(keccak(iterate_payload(right, calm.founding)))
+        posted = network.record(1).iterate(network.founding.network.servers[2], step)
         found = bytes(32) if kind == "missing" else posted.transaction_hash if posted else b""
         assert accusations(network, 1) == [
-            Accusation(server, network.articles.network.servers[2], contract.ITERATE + step, found, expected)
-            for server in sorted(network.articles.network.servers)
-            if server != network.articles.network.servers[2]
+            Accusation(server, network.founding.network.servers[2], contract.ITERATE + step, found, expected)
+            for server in sorted(network.founding.network.servers)
+            if server != network.founding.network.servers[2]
         ]
 
 
@@ -93,7 +93,7 @@ def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_exp
 def test_an_auditor_finds_the_same_offences_from_the_chain_alone(attack: str, kind: str, step: int) -> None:
     with attacked(attack, 1) as network:
         (report,) = network.run()
-        name = network.articles.network.name
+        name = network.founding.network.name
         derived = [(name(o.offender), o.kind, o.step, o.detail) for o in network.replayed(1).offences]
         assert derived == [(o.offender, o.kind, o.step, o.detail) for o in report.offences]
 
@@ -145,7 +145,7 @@ def test_a_server_that_cannot_post_its_iterates_is_missed_like_one_that_does_not
 
         def hasty(slot: Slot, body: Any) -> Any:
             if slot == (1, "iterate", 0):
-                victim = network.articles.network.servers[0]
+                victim = network.founding.network.servers[0]
                 network.board(2).submit_flag(
                     network.servers[2].address, 1, victim, contract.ITERATE, bytes(32), bytes(32)
                 )
@@ -244,7 +244,7 @@ def test_a_leader_that_leaves_a_gradient_out_is_flagged_and_its_list_stands() ->
         assert [(o.offender, o.kind, o.step) for o in report.offences] == [(f"server {leader}", "close", None)]
         assert report.offences[0].detail == f"server {leader} left device 3 out of the closed list without a reason"
         assert (report.training_nodes, report.refused) == (5, ())
-        victim = network.articles.network.devices[3].address
+        victim = network.founding.network.devices[3].address
         left_out = network.record(1).gradient_posts()[victim].transaction_hash
         close = network.record(1).only(contract.CLOSE)
         assert close is not None
@@ -253,7 +253,7 @@ def test_a_leader_that_leaves_a_gradient_out_is_flagged_and_its_list_stands() ->
         }
         assert report.excluded == (leader,)
         assert report.leader != leader  # its flags excluded it before a model was due
-        assert network.waited_s(1) < network.articles.settings.rounds.turn_s  # so nobody had to wait for a turn
+        assert network.waited_s(1) < network.founding.settings.rounds.turn_s  # so nobody had to wait for a turn
 
 
 def test_a_leader_that_lies_in_the_gossip_is_excluded_before_the_model_and_the_next_publishes_at_once() -> None:
@@ -263,7 +263,7 @@ def test_a_leader_that_lies_in_the_gossip_is_excluded_before_the_model_and_the_n
         (report,) = network.run()
         assert (report.leader, report.excluded, report.failed_leaders) == (following, (leader,), ())
         assert flagged(network, 1) == {f"server {leader}": {f"server {m}" for m in range(3) if m != leader}}
-        assert network.waited_s(1) < network.articles.settings.rounds.turn_s
+        assert network.waited_s(1) < network.founding.settings.rounds.turn_s
         assert not network.run()[0].refused  # devices take the model of a leader that was second in rank
 
 
@@ -280,7 +280,7 @@ def test_an_excluded_server_posts_and_leads_nothing_until_its_time_is_over_and_i
             assert report.leader != 2
             assert report.training_nodes == 6  # devices 2 and 5 are at home there
             assert network.calls(report.round).count("iterate") == 2 * 2
-            assert network.replayed(report.round, (network.articles.network.servers[2],)).offences == ()
+            assert network.replayed(report.round, (network.founding.network.servers[2],)).offences == ()
         for report in reports[3:]:
             assert network.senders(report.round) == {0, 1, 2}
         assert all(not report.offences and not report.refused for report in reports[1:])
@@ -333,7 +333,7 @@ def test_two_liars_of_five_are_both_named_and_excluded_at_once() -> None:
 
 def test_a_minority_cannot_exclude_whoever_is_honest_and_an_auditor_does_not_believe_it() -> None:
     with chain_network() as network:
-        liar, victim = network.servers[0], network.articles.network.servers[1]
+        liar, victim = network.servers[0], network.founding.network.servers[1]
         for phase in ALGORITHM_1:
             phase(network.servers)
             if phase.__name__ == "verify":

@@ -10,7 +10,7 @@ from edge_servers.errors import PlanError
 from edge_servers.learning.graph import make_graph
 from edge_servers.planning.latency import graph_consensus_s, paper_terms, passes, real_terms, server_rates_bps
 from edge_servers.planning.planners import NAMES, make_planner
-from edge_servers.planning.proposal import LOCAL, Proposal, RoundState, planned, round_state
+from edge_servers.planning.proposal import LOCAL, Proposal, RoundState, propose_offloading, round_state
 from policy.env.offloading import round_info
 from policy.parameters import LatencyParams
 from policy.world.latency import consensus_s
@@ -49,13 +49,13 @@ def real(
 
 def drawn(planner: str, round_: int = 1, devices: int = 10, servers: int = 3) -> tuple[Proposal, RoundState]:
     state = round_state(round_, network(devices, servers), DataParams(), 784)
-    return planned(make_planner(planner, 0, devices), state), state
+    return propose_offloading(make_planner(planner, 0, devices), state), state
 
 
 def test_a_plan_by_hand() -> None:
     """Choice 1 + 5 m + g. Alone in its cell and on its sub-channel: R = 20 MHz log2(1 + 1 W 1e-9 / 1e-13 W)."""
     state = near(round_state(1, network(3, 2), DataParams(), 784))
-    found = planned(Stub((0, 1 + 5 + 2, 1 + 0)), state)
+    found = propose_offloading(Stub((0, 1 + 5 + 2, 1 + 0)), state)
     assert found.assignment == (LOCAL, 1, 0)
     assert found.allocation.slot.tolist() == [[-1, 7, 0]]
     assert found.latency.offload_s[0] == pytest.approx([0, *2 * [8e6 / (20e6 * np.log2(1 + 1e4))]], rel=1e-12)
@@ -63,14 +63,14 @@ def test_a_plan_by_hand() -> None:
 
 def test_of_two_devices_on_one_slot_the_other_trains() -> None:
     state = near(round_state(1, network(2, 1), DataParams(), 784))
-    found = planned(Stub((3, 3)), state)
+    found = propose_offloading(Stub((3, 3)), state)
     assert found.assignment == (0, LOCAL)  # a tie goes to the lowest device (S9)
     assert found.allocation.is_demoted.tolist() == [[False, True]]
 
 
 def test_a_device_predicted_to_time_out_trains_and_its_three_seconds_are_counted() -> None:
     """20 MHz log2(1 + 1e-15 / 1e-13) = 0.29 Mbit/s: 8 Mbit take 28 s."""
-    found = planned(Stub((1,)), near(round_state(1, network(1, 1), DataParams(), 784), gain=1e-15))
+    found = propose_offloading(Stub((1,)), near(round_state(1, network(1, 1), DataParams(), 784), gain=1e-15))
     assert found.assignment == (LOCAL,)
     assert found.allocation.slot.tolist() == [[0]]
     assert found.latency.offload_s.tolist() == [[3.0]]
@@ -80,17 +80,17 @@ def test_a_device_predicted_to_time_out_trains_and_its_three_seconds_are_counted
 def test_a_device_that_may_not_offload_trains_with_all_its_cpu_and_frees_its_slot() -> None:
     """Device 0 would win the tie; as it never consents, device 1 has the slot and nobody is demoted."""
     free, bound = (near(round_state(1, network(2, 1, consents), DataParams(), 784)) for consents in ({}, {0: "never"}))
-    assert planned(Stub((3, 3)), free).assignment == (0, LOCAL)
-    found = planned(Stub((3, 3)), bound)
+    assert propose_offloading(Stub((3, 3)), free).assignment == (0, LOCAL)
+    found = propose_offloading(Stub((3, 3)), bound)
     assert found.assignment == (LOCAL, 0)
     assert not found.allocation.is_demoted.any()
-    assert alike(found, planned(Stub((0, 3)), bound))
+    assert alike(found, propose_offloading(Stub((0, 3)), bound))
 
 
 def test_a_fixed_list_is_not_limited_by_the_sub_channels() -> None:
     """Seven of one cell: seven sub-channels in order, a seventh of 20 MHz each; the sixth fades like the first."""
     state = near(round_state(1, network(7, 1), DataParams(), 784))
-    found = planned(make_planner("fixed:0,1,2,3,4,5,6", 0, 7), state)
+    found = propose_offloading(make_planner("fixed:0,1,2,3,4,5,6", 0, 7), state)
     assert found.assignment == (0,) * 7
     assert found.channels == 7
     assert found.allocation.slot.tolist() == [[0, 1, 2, 3, 4, 5, 6]]
@@ -112,7 +112,7 @@ def test_the_papers_terms_are_those_of_the_environment(planner: str) -> None:
 def test_a_crowded_cell_counts_its_own_sub_channels() -> None:
     """Seven devices on seven sub-channels of server 0 of two: the wall clock must not take the sixth for server 1."""
     state = near(round_state(1, network(14, 2), DataParams(), 784))
-    found = planned(make_planner("fixed:0,2,4,6,8,10,12", 0, 14), state)
+    found = propose_offloading(make_planner("fixed:0,2,4,6,8,10,12", 0, 14), state)
     terms = paper_terms(found, state)
     assert found.assignment == (0, LOCAL) * 7
     assert terms["n_off"] == 7
@@ -130,7 +130,7 @@ def test_the_run_s_terms_by_hand() -> None:
     T_off = D_0 / (20 MHz log2(1 + 1e4)), T_up = 8 * 87,360 / (same rate), T_prop = 0.005 * 0.3 * 2.
     """
     state = replace(near(round_state(1, network(2, 1), DataParams(), 784)), samples=(1000, 2000))
-    found = planned(Stub((1, 0)), state)
+    found = propose_offloading(Stub((1, 0)), state)
     terms = real(found, state, payload_bytes=87_360, block_bytes=300_000, phi=4)
     rate_bps = 20e6 * np.log2(1 + 1e4)
     sent_s, uploaded_s = 1000 * 784 * 8 / rate_bps, 8 * 87_360 / rate_bps
@@ -147,7 +147,7 @@ def test_the_run_s_terms_by_hand() -> None:
 def test_where_the_run_is_as_the_paper_says_both_agree() -> None:
     """Whole shares of 6,000: B e = D where the batch is the whole data once; 5 KB, 0.25 MB, phi = 5, complete graph."""
     state = round_state(1, network(), DataParams(data_per_round="all"), 784)
-    found = planned(make_planner("all-local", 0, 10), state)
+    found = propose_offloading(make_planner("all-local", 0, 10), state)
     expected = paper_terms(found, state)
     terms = real(found, state, batch=6000, iterations=1)
     assert terms == pytest.approx(expected, rel=1e-12)
@@ -156,7 +156,7 @@ def test_where_the_run_is_as_the_paper_says_both_agree() -> None:
 def test_a_server_passes_over_the_union_of_what_it_got() -> None:
     """Three devices of 6,000 at one server: rho e = 25 * 10 / 18,000, so that T_exe is that of 250 images."""
     state = near(round_state(1, network(3, 1), DataParams(data_per_round="all"), 784))
-    found = planned(Stub((1, 2, 3)), state)
+    found = propose_offloading(Stub((1, 2, 3)), state)
     assert found.assignment == (0, 0, 0)
     terms = real(found, state)
     sent_s = 3 * 6000 * 784 * 8 / (20e6 / 3 * np.log2(1 + 1e4))

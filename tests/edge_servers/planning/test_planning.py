@@ -14,7 +14,7 @@ from edge_servers.founding.network import DeviceRecord, Network, home_server, si
 from edge_servers.learning.graph import make_graph
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.planners import AGENTS, NAMES, Request, make_planner
-from edge_servers.planning.proposal import LOCAL, Proposal, RoundState, planned, planned_phi, round_state
+from edge_servers.planning.proposal import LOCAL, Proposal, RoundState, planned_phi, propose_offloading, round_state
 from policy.actor.planner import Policy
 from policy.rivals.heuristics import HEURISTICS, asking_for_everything
 from policy.world.latency import latency_of
@@ -98,18 +98,18 @@ def test_a_planner_that_makes_no_sense_is_refused(text: str, message: str) -> No
 
 def test_a_device_that_does_not_consent_trains_itself() -> None:
     net = network(consents={0: "never", 4: "0,2", 5: "2"})
-    found = planned(make_planner("fixed:0,4,5,9", 0, 10), round_state(1, net, ALL, 784))
+    found = propose_offloading(make_planner("fixed:0,4,5,9", 0, 10), round_state(1, net, ALL, 784))
     assert found.assignment == (-1, -1, -1, -1, -1, 2, -1, -1, -1, 0)
 
 
 def test_a_list_is_obeyed_where_a_rule_would_give_up_at_the_time_out() -> None:
     """6,000 samples of 80,000 bytes are 3.8 Gbit, in three seconds at some 100 Mbit/s."""
     state = round_state(1, network(), ALL, 80_000)
-    listed = planned(make_planner("fixed:0,4", 0, 10), state)
+    listed = propose_offloading(make_planner("fixed:0,4", 0, 10), state)
     assert np.flatnonzero(listed.latency.is_timeout[0]).tolist() == [0, 4]
     assert listed.assignment == (0, -1, -1, -1, 1, -1, -1, -1, -1, -1)
     asked = Stub(tuple((listed.allocation.slot[0] + 1).tolist()))
-    assert planned(asked, state).assignment == (LOCAL,) * 10
+    assert propose_offloading(asked, state).assignment == (LOCAL,) * 10
 
 
 def test_the_state_gives_every_device_between_638_and_2551_images_of_784_bytes_anew_every_round() -> None:
@@ -201,7 +201,7 @@ def test_consent_and_exclusions_bind_every_planner(planner: str) -> None:
     offloads = 0
     for k in range(1, 6):
         state = round_state(k, net, DataParams(), 784, excluded=[1])
-        found = planned(make_planner(planner, 0, 8), state)
+        found = propose_offloading(make_planner(planner, 0, 8), state)
         assert found.assignment[:2] == (LOCAL, LOCAL)
         assert found.assignment[2] in (LOCAL, 0)
         assert found.assignment[3] in (LOCAL, 2)
@@ -219,7 +219,9 @@ def test_consent_and_exclusions_bind_every_planner(planner: str) -> None:
 @pytest.mark.parametrize(("devices", "servers"), [(1, 1), (1, 3), (10, 1), (12, 2)])
 def test_every_planner_plans_for_every_network_and_twice_alike(planner: str, devices: int, servers: int) -> None:
     net = network(devices, servers)
-    one, other = (planned(make_planner(planner, 2, devices), round_state(4, net, DataParams(), 784)) for _ in range(2))
+    one, other = (
+        propose_offloading(make_planner(planner, 2, devices), round_state(4, net, DataParams(), 784)) for _ in range(2)
+    )
     assert alike(one, other)
     assert len(one.assignment) == devices
     assert set(one.assignment) <= {LOCAL, *range(servers)}
@@ -231,7 +233,7 @@ def test_every_planner_plans_for_every_network_and_twice_alike(planner: str, dev
 )
 def test_a_decision_that_does_not_fit_the_state_is_refused(choice: tuple[int, ...], message: str) -> None:
     with pytest.raises(PlanError, match=f"planner stub: .*{message}"):
-        planned(Stub(choice), round_state(1, network(), ALL, 784))
+        propose_offloading(Stub(choice), round_state(1, network(), ALL, 784))
 
 
 # --- the planners -----------------------------------------------------------------------------------------------------
@@ -242,16 +244,18 @@ def test_the_trained_policy_offloads_somebody_and_is_faster_than_training_everyw
     saved = []
     for k in range(1, 21):
         state = round_state(k, network(), DataParams(), 784)
-        found = planned(trained, state)
+        found = propose_offloading(trained, state)
         assert any(m != LOCAL for m in found.assignment)
-        saved.append(float((planned(local, state).latency.total_s - found.latency.total_s)[0]))
+        saved.append(float((propose_offloading(local, state).latency.total_s - found.latency.total_s)[0]))
     assert np.mean(saved) > 0
 
 
 def test_the_trained_policy_is_the_shipped_one() -> None:
     state = round_state(6, network(), DataParams(), 784)
     expected = latency_of(Policy.trained(state.params).decide(state.world), state.world, state.params)
-    np.testing.assert_array_equal(planned(make_planner("a2c", 0, 10), state).latency.device_s, expected.device_s)
+    np.testing.assert_array_equal(
+        propose_offloading(make_planner("a2c", 0, 10), state).latency.device_s, expected.device_s
+    )
 
 
 def test_the_digest_names_the_weights_and_of_others_the_text() -> None:
@@ -276,14 +280,14 @@ def test_rules_that_draw_follow_seed_and_round() -> None:
 def test_the_cells_of_a_fixed_list_begin_where_the_one_before_ended() -> None:
     """Devices 0 and 3 belong to server 0, device 1 to server 1, device 2 to server 2; slots are 5 m + g."""
     state = round_state(1, network(4, 3), DataParams(), 784)
-    found = planned(make_planner("fixed:0,1,2,3", 0, 4), state)
+    found = propose_offloading(make_planner("fixed:0,1,2,3", 0, 4), state)
     assert found.allocation.slot.tolist() == [[0, 5 + 2, 10 + 3, 1]]
     assert found.channels == 5
 
 
 def test_who_may_not_offload_takes_no_sub_channel_of_a_fixed_list() -> None:
     state = round_state(1, network(7, 1, consents={0: "never", 3: "never"}), DataParams(), 784)
-    found = planned(make_planner("fixed:0,1,2,3,4,5,6", 0, 7), state)
+    found = propose_offloading(make_planner("fixed:0,1,2,3,4,5,6", 0, 7), state)
     assert found.allocation.slot.tolist() == [[-1, 0, 1, -1, 2, 3, 4]]
     assert found.channels == 5
 

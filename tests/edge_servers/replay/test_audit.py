@@ -24,7 +24,7 @@ from chain.client.keys import address_of
 from chain.errors import InspectionError, RoundRefusedError
 from chain.node.node import Node
 from chain.protocol import contract
-from chain.protocol.consensus import Post, read_post
+from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import encode_call, functions
 from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import RoundBody
@@ -32,14 +32,14 @@ from chain.wire.blocks import Block, encode_block
 from chain.wire.codec import decode_iterate, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
 from chain.wire.transactions import Envelope, sign_transaction
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.planning.plan import read_plan
 from edge_servers.replay.audit import AuditError, Auditor, DerivedRound, audit_chain
 from edge_servers.replay.block_record import model_in
 from edge_servers.replay.replay import Before
 from tests.chain.network import seal
-from tests.chain.small_chain import Shelf, story
+from tests.chain.small_chain import StoredChain, story
 
 SMALL: dict[str, object] = {
     "dataset": "synthetic", "rounds": 3, "devices": 4, "edges": 4, "iterations": 1, "batch": 5, "threads": 1,
@@ -53,17 +53,17 @@ class Chain:
 
     blocks: tuple[Block, ...]
     genesis: Genesis
-    articles: Articles
+    founding: FoundingParameters
     accounts: Mapping[bytes, LocalAccount]
 
     @property
-    def archive(self) -> Shelf:
-        return Shelf(self.blocks, self.genesis)
+    def archive(self) -> StoredChain:
+        return StoredChain(self.blocks, self.genesis)
 
-    def posts(self, number: int) -> list[Post]:
-        return [read_post(transaction, self.genesis) for transaction in self.blocks[number].transactions]
+    def posts(self, number: int) -> list[SignedCall]:
+        return [read_signed_call(transaction, self.genesis) for transaction in self.blocks[number].transactions]
 
-    def post(self, name: str, step: int | None = None) -> Post:
+    def post(self, name: str, step: int | None = None) -> SignedCall:
         """The first post of a kind in the last block."""
         for post in self.posts(len(self.blocks) - 1):
             is_meant = post.call is not None and post.call.name == name
@@ -81,15 +81,15 @@ def chain(attack: str = "", **changes: object) -> Chain:
         simulated = simulation.start(read_settings(flags=flags), Path(folder) / "run")
         hosting = simulated.hosting
         assert hosting is not None
-        assert hosting.articles is not None
-        keys = [hosting.account("server", m) for m in range(len(hosting.articles.network.servers))]
-        keys += [hosting.account("device", n) for n in range(len(hosting.articles.network.devices))]
+        assert hosting.founding is not None
+        keys = [hosting.account("server", m) for m in range(len(hosting.founding.network.servers))]
+        keys += [hosting.account("device", n) for n in range(len(hosting.founding.network.devices))]
         simulation.run(simulated, lambda report: None)
         archive = FileArchive(Path(folder) / "run")
         blocks = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
         archive.close()
     accounts = {address_of(key): key for key in keys}
-    return Chain(blocks, archive.genesis, hosting.articles, accounts)
+    return Chain(blocks, archive.genesis, hosting.founding, accounts)
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +132,7 @@ def rewritten(
     return replace(honest, blocks=(*honest.blocks[:-1], last))
 
 
-def _signed(post: Post, changes: dict[str, Any] | None, honest: Chain) -> bytes:
+def _signed(post: SignedCall, changes: dict[str, Any] | None, honest: Chain) -> bytes:
     if changes is None or post.call is None:
         return post.transaction.raw
     arguments = dict(post.call.arguments) | changes
@@ -147,8 +147,8 @@ def _signed(post: Post, changes: dict[str, Any] | None, honest: Chain) -> bytes:
 def with_other_model(honest: Chain, path: Path | str = ":memory:") -> Chain:
     """The leader publishes a model of its own making."""
     post = honest.post("model")
-    model = model_in(honest.blocks[-1], honest.articles)
-    payload = encode_floats(model + np.float32(0.5), honest.articles.sizes, "fp32")
+    model = model_in(honest.blocks[-1], honest.founding)
+    payload = encode_floats(model + np.float32(0.5), honest.founding.sizes, "fp32")
     return rewritten(honest, {post.transaction.hash: {"payload": payload}}, path)
 
 
@@ -165,7 +165,7 @@ def with_other_iterate(honest: Chain, step: int, by: int) -> tuple[Chain, str]:
     assert post.call is not None
     x = decode_iterate(bytes(post.call["payload"]))
     x[0] += by
-    payload = encode_iterate(x, honest.articles.sizes)
+    payload = encode_iterate(x, honest.founding.sizes)
     return rewritten(honest, {post.transaction.hash: {"payload": payload}}), "0x" + post.sender.hex()
 
 
@@ -185,7 +185,7 @@ def with_other_plan(honest: Chain, **changes: Any) -> Chain:
     return rewritten(honest, edits)
 
 
-def derived(found: Chain | Shelf) -> list[DerivedRound]:
+def derived(found: Chain | StoredChain) -> list[DerivedRound]:
     rounds: list[DerivedRound] = []
     audit_chain(found.archive if isinstance(found, Chain) else found, rounds.append)
     return rounds
@@ -200,15 +200,15 @@ def test_every_model_of_an_honest_chain_is_derived_again_bit_for_bit() -> None:
     found, auditor = audit_chain(chain().archive, rounds.append, lambda done, total: seen.append((done, total)))
     assert [each.round for each in rounds] == [1, 2, 3]
     for each, block in zip(rounds, chain().blocks[2:], strict=True):
-        np.testing.assert_array_equal(each.replayed.model, model_in(block, chain().articles))
+        np.testing.assert_array_equal(each.replayed.model, model_in(block, chain().founding))
         assert (each.replayed.offences, each.virtual, dict(each.excluded)) == ((), (), {})
-    assert auditor.articles is not None
-    assert auditor.articles.encode() == chain().articles.encode()
+    assert auditor.founding is not None
+    assert auditor.founding.encode() == chain().founding.encode()
     assert (auditor.obstacle, found.blocks, seen) == ("", 5, [(n, 5) for n in range(1, 6)])
 
 
 def test_a_derived_round_says_who_led_and_who_sealed() -> None:
-    name = chain().articles.network.name
+    name = chain().founding.network.name
     for each, block in zip(derived(chain()), chain().blocks[2:], strict=True):
         leader = name("0x" + block.header.coinbase.hex())
         assert [each.who_posted(slot) for slot in (contract.PLAN, contract.CLOSE, contract.MODEL)] == [leader] * 3
@@ -219,7 +219,7 @@ def test_a_derived_round_says_who_led_and_who_sealed() -> None:
 def test_a_lie_and_a_silence_are_found_and_their_server_is_computed_by_everybody_afterwards() -> None:
     attack = "iterate-noise@1:server=1,step=1,strength=0.5; withheld-iterate@2:server=2,step=2"
     rounds = derived(chain(attack))
-    servers = chain(attack).articles.network.servers
+    servers = chain(attack).founding.network.servers
     assert {(o.offender, o.kind, o.step) for o in rounds[0].replayed.offences} >= {(servers[1], "iterate", 1)}
     assert [(o.offender, o.kind, o.step) for o in rounds[1].replayed.offences] == [(servers[2], "missing", 2)]
     assert [each.virtual for each in rounds] == [(), (servers[1],), (servers[1], servers[2])]
@@ -243,8 +243,8 @@ def test_phi_auto_is_the_leaders_word_within_bounds() -> None:
 
 def test_a_chain_of_another_kind_is_inspected_and_says_why_models_cannot_be_derived() -> None:
     rounds: list[DerivedRound] = []
-    found, auditor = audit_chain(Shelf(story().blocks), rounds.append)
-    assert (found.blocks, rounds, auditor.articles) == (8, [], None)
+    found, auditor = audit_chain(StoredChain(story().blocks), rounds.append)
+    assert (found.blocks, rounds, auditor.founding) == (8, [], None)
     missing = "settings, servers, devices, graph, sample-bytes, weight"
     assert auditor.obstacle == f"the founding parameters name no such network (found no {missing})"
 
@@ -256,7 +256,7 @@ def test_a_model_that_does_not_follow_is_named_though_every_seal_fits() -> None:
     forged = with_other_model(chain())
     assert inspect_chain(forged.archive).blocks == 5
     found, right = (keccak(model_payload(each)).hex() for each in (forged, chain()))
-    leader = chain().articles.network.name("0x" + forged.blocks[-1].header.coinbase.hex())
+    leader = chain().founding.network.name("0x" + forged.blocks[-1].header.coinbase.hex())
     with pytest.raises(AuditError) as refused:
         derived(forged)
     assert str(refused.value) == (
@@ -318,7 +318,7 @@ def test_a_plan_that_the_founding_does_not_allow_is_refused(changes: dict[str, A
 
 
 def leader_of(of: Chain) -> str:
-    return of.articles.network.name("0x" + of.blocks[-1].header.coinbase.hex())
+    return of.founding.network.name("0x" + of.blocks[-1].header.coinbase.hex())
 
 
 @pytest.mark.parametrize("changes", [{"assignment": [-1]}, {"samples": [1]}, {"phi": 10**9}, {"cpu_hz": [10**400] * 4}])
@@ -326,7 +326,7 @@ def test_a_node_refuses_a_block_with_such_a_plan_instead_of_stumbling_over_it(ch
     """A block may come from anybody: what is not a plan must not end the process that checks it."""
     forged = with_other_plan(chain(), **changes)
     last, parent = forged.blocks[-1], forged.blocks[-2]
-    checker = RoundChecker(forged.articles, lambda header: Before(model_in(parent, forged.articles)))
+    checker = RoundChecker(forged.founding, lambda header: Before(model_in(parent, forged.founding)))
     statuses = tuple(receipt.status for receipt in last.receipts)
     body = RoundBody(last.header, parent.header, tuple(forged.posts(4)), statuses)
     with pytest.raises(RoundRefusedError, match="plan"):
@@ -336,7 +336,7 @@ def test_a_node_refuses_a_block_with_such_a_plan_instead_of_stumbling_over_it(ch
 def test_what_the_inspection_refuses_is_told_before_the_replay() -> None:
     blocks = (*chain().blocks[:-1], replace(chain().blocks[-1], receipts=chain().blocks[2].receipts))
     with pytest.raises(InspectionError, match="block 4: its receipts"):
-        derived(Shelf(blocks, chain().genesis))
+        derived(StoredChain(blocks, chain().genesis))
 
 
 # --- the founding
@@ -353,48 +353,48 @@ def test_what_the_inspection_refuses_is_told_before_the_replay() -> None:
 def test_founding_parameters_that_contradict_the_registry_or_themselves_are_refused(
     changes: dict[str, object], message: str
 ) -> None:
-    settings = chain().articles.settings
-    other = replace(chain().articles, settings=type(settings).read(settings.flat() | changes))
+    settings = chain().founding.settings
+    other = replace(chain().founding, settings=type(settings).read(settings.flat() | changes))
     with pytest.raises(AuditError, match=message):
         _take_founding(other)
 
 
 def test_founding_parameters_must_name_those_whom_the_registry_knows() -> None:
-    network = chain().articles.network
+    network = chain().founding.network
     moved = replace(network.devices[1], home=3)
-    other = replace(chain().articles, network=replace(network, devices=(network.devices[0], moved)))
+    other = replace(chain().founding, network=replace(network, devices=(network.devices[0], moved)))
     with pytest.raises(AuditError, match=r"block 1: participant 0x[0-9a-f]{40}: found home 0x[0-9a-f]{40} in the reg"):
         _take_founding(other)
 
 
 @pytest.mark.parametrize("home", [4, -1])
 def test_a_home_that_is_no_server_is_refused_instead_of_stumbling_over_it(home: int) -> None:
-    network = chain().articles.network
+    network = chain().founding.network
     moved = replace(network.devices[0], home=home)
-    other = replace(chain().articles, network=replace(network, devices=(moved, *network.devices[1:])))
+    other = replace(chain().founding, network=replace(network, devices=(moved, *network.devices[1:])))
     with pytest.raises(AuditError, match=r"block 1: the founding parameters are not .*found impossible homes"):
         _take_founding(other)
 
 
 def test_one_server_under_two_numbers_is_refused() -> None:
-    network = chain().articles.network
+    network = chain().founding.network
     doubled = (*network.servers[:3], network.servers[0])
     with pytest.raises(AuditError, match=r"block 1: the founding parameters are not .*found impossible addresses"):
-        _take_founding(replace(chain().articles, network=replace(network, servers=doubled)))
+        _take_founding(replace(chain().founding, network=replace(network, servers=doubled)))
 
 
 @pytest.mark.parametrize("key", ["learning-rate", "filter", "gradient-bound"])
 def test_a_setting_that_is_missing_is_not_made_up(key: str) -> None:
-    content = read_canonical_json(chain().articles.encode())
+    content = read_canonical_json(chain().founding.encode())
     del content["settings"][key]
     with pytest.raises(AuditError, match=r"block 1: the founding parameters are not .*they would be written otherwise"):
         _take_founding(canonical_json(content))
 
 
-def _take_founding(other: Articles | bytes) -> None:
+def _take_founding(other: FoundingParameters | bytes) -> None:
     """The founding block with other parameters; everything else of it as it was."""
     seen: list[Any] = []
-    inspect_chain(Shelf(chain().blocks[:2], chain().genesis), None, lambda *found: seen.append(found))
+    inspect_chain(StoredChain(chain().blocks[:2], chain().genesis), None, lambda *found: seen.append(found))
     block, posts, found = seen[1]
     changed = []
     for post in posts:

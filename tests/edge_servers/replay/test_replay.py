@@ -13,7 +13,7 @@ from chain.client.posts import Post
 from chain.protocol import contract
 from chain.wire.documents import ClosedList
 from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
-from edge_servers.founding.parameters import Articles
+from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.planning.plan import Plan
 from edge_servers.replay.record import RoundRecord, check_phi, check_plan, read_gradient
 from edge_servers.replay.replay import (
@@ -47,13 +47,13 @@ def record(network: ChainNetwork) -> RoundRecord:
 
 
 def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[str, ...] = ()) -> Replayed:
-    return replay_round(record, Before(network.model(1), None, virtual), network.articles)
+    return replay_round(record, Before(network.model(1), None, virtual), network.founding)
 
 
-def under(network: ChainNetwork, **rounds: Any) -> Articles:
-    """The articles with other settings of a round."""
-    settings = network.articles.settings
-    return replace(network.articles, settings=replace(settings, rounds=replace(settings.rounds, **rounds)))
+def under(network: ChainNetwork, **rounds: Any) -> FoundingParameters:
+    """The founding parameters with other settings of a round."""
+    settings = network.founding.settings
+    return replace(network.founding, settings=replace(settings, rounds=replace(settings.rounds, **rounds)))
 
 
 def posts_of(record: RoundRecord) -> list[Post]:
@@ -110,7 +110,7 @@ def test_every_leader_has_a_model_of_its_own_and_the_block_the_one_of_its_builde
 ) -> None:
     replayed = derived(record, network)
     models = [
-        replayed_model(replayed.counted, replayed.iterates[-1][m], m, network.model(1), network.articles).tobytes()
+        replayed_model(replayed.counted, replayed.iterates[-1][m], m, network.model(1), network.founding).tobytes()
         for m in range(3)
     ]
     assert len(set(models)) == 3
@@ -121,10 +121,10 @@ def test_where_nobody_trained_the_model_stays_and_all_iterates_are_zero(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     size = len(network.model(1))
-    assert all(not x.any() for step in replayed_iterates([], size, 2, network.articles) for x in step)
+    assert all(not x.any() for step in replayed_iterates([], size, 2, network.founding) for x in step)
     zeros = np.zeros(size, np.int32)
-    assert replayed_model([], zeros, 0, network.model(1), network.articles) is not None
-    empty = with_payload(with_close(record, ()), contract.MODEL, model_payload(network.model(1), network.articles))
+    assert replayed_model([], zeros, 0, network.model(1), network.founding) is not None
+    empty = with_payload(with_close(record, ()), contract.MODEL, model_payload(network.model(1), network.founding))
     replayed = derived(empty, network)
     assert replayed.model.tobytes() == network.model(1).tobytes()
     assert {o.kind for o in replayed.offences} == {"close", "iterate"}  # everybody was left out
@@ -146,9 +146,9 @@ def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     model = network.model(2).copy()
-    right = keccak(model_payload(model, network.articles)).hex()
+    right = keccak(model_payload(model, network.founding)).hex()
     model[0] = np.nextafter(model[0], np.float32(1))
-    payload = model_payload(model, network.articles)
+    payload = model_payload(model, network.founding)
     with pytest.raises(ReplayError) as refused:
         derived(with_payload(record, contract.MODEL, payload), network)
     leader = network.leader_of(2)
@@ -160,7 +160,7 @@ def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
 
 def test_another_model_before_it_gives_another_model(record: RoundRecord, network: ChainNetwork) -> None:
     with pytest.raises(ReplayError, match="its own gradients and closed list give"):
-        replay_round(record, Before(network.model(0)), network.articles)
+        replay_round(record, Before(network.model(0)), network.founding)
 
 
 def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, network: ChainNetwork) -> None:
@@ -171,7 +171,7 @@ def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, 
         derived(broken(contract.PLAN), network)
     with pytest.raises(ReplayError, match="round 2 is not closed"):
         derived(broken(contract.CLOSE), network)
-    refused = admitted_gradients(broken(contract.GRADIENT), network.articles).refused
+    refused = admitted_gradients(broken(contract.GRADIENT), network.founding).refused
     assert {error.reason for error in refused.values()} == {"malformed"}
     assert {o.kind for o in derived(broken(contract.ITERATE), network).offences} == {"missing"}
 
@@ -195,7 +195,7 @@ def test_whom_a_list_leaves_out_without_a_word_is_evidence_against_its_leader(
 ) -> None:
     gone, *rest = record.closed_list.accepted
     closed = closed_gradients(
-        with_close(record, tuple(rest)), network.articles, admitted_gradients(record, network.articles)
+        with_close(record, tuple(rest)), network.founding, admitted_gradients(record, network.founding)
     )
     assert [gradient.transaction_hash for gradient in closed.omitted] == [gone]
     assert len(closed.counted) == 5
@@ -210,10 +210,10 @@ def test_a_verdict_that_needs_data_is_the_leaders_word_where_the_run_has_it_and_
 ) -> None:
     """A good gradient on the ledger is neither late nor, where no filter runs, an outlier."""
     gone, *rest = record.closed_list.accepted
-    articles = under(network, filter=filters)
-    admitted = admitted_gradients(record, articles)
+    founding = under(network, filter=filters)
+    admitted = admitted_gradients(record, founding)
     name = next(g.node for g in admitted.good.values() if g.transaction_hash == gone)
-    closed = closed_gradients(with_close(record, tuple(rest), (name, reason)), articles, admitted)
+    closed = closed_gradients(with_close(record, tuple(rest), (name, reason)), founding, admitted)
     assert len(closed.omitted) == omitted
     assert len(closed.counted) == 5
 
@@ -236,10 +236,10 @@ def a_gradient(record: RoundRecord, network: ChainNetwork, sender: str) -> Post:
 def test_a_device_has_the_weight_of_the_plan(
     record: RoundRecord, network: ChainNetwork, changes: dict[str, Any], reason: str
 ) -> None:
-    post = a_gradient(record, network, network.articles.network.devices[3].address)
+    post = a_gradient(record, network, network.founding.network.devices[3].address)
     call = replace(post.arguments, arguments={**post.arguments.arguments, **changes})
     with pytest.raises(GradientRefusedError) as refused:
-        read_gradient(replace(post, arguments=call), record.plan, network.articles)
+        read_gradient(replace(post, arguments=call), record.plan, network.founding)
     assert refused.value.reason == reason
 
 
@@ -247,28 +247,28 @@ def test_a_device_has_the_weight_of_the_plan(
 def test_a_server_has_at_most_the_weight_of_the_plan(
     record: RoundRecord, network: ChainNetwork, samples: int, counts: bool
 ) -> None:
-    post = a_gradient(record, network, network.articles.network.servers[0])
+    post = a_gradient(record, network, network.founding.network.servers[0])
     call = replace(post.arguments, arguments={**post.arguments.arguments, "samples": samples})
     changed = replace(post, arguments=call)
     if counts:
-        assert read_gradient(changed, record.plan, network.articles).samples == samples
+        assert read_gradient(changed, record.plan, network.founding).samples == samples
     else:
         with pytest.raises(GradientRefusedError, match="samples and 2 iterations, expected 40 and 2"):
-            read_gradient(changed, record.plan, network.articles)
+            read_gradient(changed, record.plan, network.founding)
 
 
 def test_a_server_without_offloaders_has_nothing_to_train_on(record: RoundRecord, network: ChainNetwork) -> None:
-    post = a_gradient(record, network, network.articles.network.servers[0])
+    post = a_gradient(record, network, network.founding.network.servers[0])
     other = replace(post, sender=network.key(1))
     with pytest.raises(GradientRefusedError, match="found 40 samples and 2 iterations, expected 0 and 2"):
-        read_gradient(other, record.plan, network.articles)
+        read_gradient(other, record.plan, network.founding)
 
 
 @pytest.mark.parametrize("payload", [b"", b"gibberish", bytes(10_000)])
 def test_bytes_that_are_no_gradient_are_refused(record: RoundRecord, network: ChainNetwork, payload: bytes) -> None:
-    post = replace(a_gradient(record, network, network.articles.network.devices[3].address), payload=payload)
+    post = replace(a_gradient(record, network, network.founding.network.devices[3].address), payload=payload)
     with pytest.raises(GradientRefusedError) as refused:
-        read_gradient(post, record.plan, network.articles)
+        read_gradient(post, record.plan, network.founding)
     assert refused.value.reason == "malformed"
 
 
@@ -276,16 +276,16 @@ def test_bytes_that_are_no_gradient_are_refused(record: RoundRecord, network: Ch
 
 
 def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, network: ChainNetwork) -> None:
-    x, server = derived(record, network).iterates[1][0], network.articles.network.servers[0]
+    x, server = derived(record, network).iterates[1][0], network.founding.network.servers[0]
     posted = record.iterate(server, 1)
     assert posted is not None
-    assert iterate_offence(posted, x, server, 1, network.articles) is None
-    expected = bytes(keccak(iterate_payload(x + 1, network.articles)))
-    assert iterate_offence(posted, x + 1, server, 1, network.articles) == Offence(
+    assert iterate_offence(posted, x, server, 1, network.founding) is None
+    expected = bytes(keccak(iterate_payload(x + 1, network.founding)))
+    assert iterate_offence(posted, x + 1, server, 1, network.founding) == Offence(
         server, "iterate", contract.ITERATE + 1, posted.transaction_hash, expected,
         "server 0: iterate of step 1 is not what eq. 9 gives",
     )  # fmt: skip
-    missing = iterate_offence(None, x + 1, server, 0, network.articles)
+    missing = iterate_offence(None, x + 1, server, 0, network.founding)
     assert missing == Offence(
         server, "missing", contract.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
     )
@@ -297,13 +297,13 @@ def test_an_iterate_that_nobody_can_read_is_a_wrong_one(
 ) -> None:
     changed = with_payload(record, contract.ITERATE + 2, payload, network.key(1))
     (offence,) = derived(changed, network).offences
-    assert (network.articles.network.name(offence.offender), offence.kind, offence.step) == ("server 1", "iterate", 2)
+    assert (network.founding.network.name(offence.offender), offence.kind, offence.step) == ("server 1", "iterate", 2)
 
 
 def test_a_virtual_server_is_not_missed_but_what_it_posts_must_be_right(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
-    server, slot = network.articles.network.servers[1], contract.ITERATE + 1
+    server, slot = network.founding.network.servers[1], contract.ITERATE + 1
     silent = without(record, slot, network.key(1))
     assert derived(silent, network, virtual=(server,)).offences == ()
     assert [o.kind for o in derived(silent, network).offences] == ["missing"]
@@ -327,9 +327,9 @@ def test_the_plan_of_a_round_is_allowed_and_one_for_an_excluded_server_is_not(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     plan: Plan = record.plan
-    check_plan(plan, network.articles, 2)
+    check_plan(plan, network.founding, 2)
     with pytest.raises(PlanError, match="device 0 may not offload to server 0"):
-        check_plan(plan, network.articles, 2, excluded=[0])
+        check_plan(plan, network.founding, 2, excluded=[0])
 
 
 @pytest.mark.parametrize(
@@ -349,10 +349,10 @@ def test_the_plan_of_a_round_is_allowed_and_one_for_an_excluded_server_is_not(
 def test_phi_is_that_of_the_founding_or_under_auto_the_leaders_word_within_bounds(
     record: RoundRecord, network: ChainNetwork, phi: str, round_: int, found: int, allowed: bool
 ) -> None:
-    articles = under(network, phi=phi, max_phi=6)
+    founding = under(network, phi=phi, max_phi=6)
     plan = replace(record.plan, round=round_, phi=found)
     if allowed:
-        check_phi(plan, articles)
+        check_phi(plan, founding)
     else:
         with pytest.raises(PlanError, match=f"plan: found phi {found}, expected"):
-            check_phi(plan, articles)
+            check_phi(plan, founding)

@@ -8,7 +8,7 @@ import pytest
 from policy.actor.planner import Policy
 from policy.actor.weights import SHIPPED
 from policy.agents import fixed_agent
-from policy.evaluation import evaluated, ratio
+from policy.evaluation import evaluate_agent, ratio
 from policy.parameters import LatencyParams
 from policy.rivals.heuristics import threshold
 from policy.rivals.optimum import near_optimum
@@ -35,7 +35,7 @@ def test_the_figures_in_their_record_come_out_again() -> None:
     record = json.loads(SHIPPED.read_text())["record"]
     agent = fixed_agent("a2c")
     assert agent is not None
-    score = evaluated("a2c", agent, LatencyParams(devices=30), record["figures"]["states"])
+    score = evaluate_agent("a2c", agent, LatencyParams(devices=30), record["figures"]["states"])
     told = float(record["figures"]["T/N at N = 30, s"].split(" ")[0])
     assert score.mean_s == pytest.approx(told, abs=2e-3)
 

@@ -11,7 +11,7 @@ import pytest
 from policy.env.observation import Echo, observation
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
-from policy.rivals.library import LIBRARY_AGENTS, LibraryAgent, loaded, trained
+from policy.rivals.library import LIBRARY_AGENTS, LibraryAgent, load_agent, train_agent
 from policy.world.latency import latency_of
 from policy.world.projection import Decision
 from policy.world.state import State, new_state
@@ -102,7 +102,7 @@ def test_an_episode_is_cut_off_for_all_and_the_next_begins() -> None:
 
 @pytest.mark.parametrize("name", LIBRARY_AGENTS)
 def test_an_agent_decides_for_any_number_of_devices_and_the_same_after_it_was_saved(name: str, tmp_path: Path) -> None:
-    agent, again, other = (trained(name, SMALL, 320, seed) for seed in (3, 3, 4))
+    agent, again, other = (train_agent(name, SMALL, 320, seed) for seed in (3, 3, 4))
     more = LatencyParams(devices=7, servers=2, channels=2)
     state = new_state(more, 20, np.random.default_rng(0))
     decision, same, different = (a.decide(state, more, np.random.default_rng(0)) for a in (agent, again, other))
@@ -111,7 +111,7 @@ def test_an_agent_decides_for_any_number_of_devices_and_the_same_after_it_was_sa
     assert np.array_equal(decision.shares, same.shares)
     assert not (np.array_equal(decision.choice, different.choice) and np.array_equal(decision.shares, different.shares))
     agent.save(tmp_path / "agent.zip")
-    found = loaded(tmp_path / "agent.zip")
+    found = load_agent(tmp_path / "agent.zip")
     assert found == agent
     assert np.array_equal(found.decide(state, more, np.random.default_rng(0)).shares, decision.shares)
     assert np.array_equal(found.decide(state, more, np.random.default_rng(0)).choice, decision.choice)
@@ -121,25 +121,28 @@ def test_an_agent_decides_for_any_number_of_devices_and_the_same_after_it_was_sa
 def test_learning_lowers_the_latency(name: str) -> None:
     params = LatencyParams(devices=4, servers=1, channels=2)
     told: list[int] = []
-    before, after = trained(name, params, 16, 0), trained(name, params, 1600, 0, lambda done, _: told.append(done))
+    before, after = (
+        train_agent(name, params, 16, 0),
+        train_agent(name, params, 1600, 0, lambda done, _: told.append(done)),
+    )
     assert told == list(range(16, 1601, 16))
     assert mean_latency_s(after, params) < 0.9 * mean_latency_s(before, params)
 
 
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(PolicyError, match="found agent 'ppo', expected one of ddpg, dqn"):
-        trained("ppo", SMALL, 16, 0)
+        train_agent("ppo", SMALL, 16, 0)
     with pytest.raises(PolicyError, match="found 0 rounds and seed 0"):
-        trained("dqn", SMALL, 0, 0)
-    agent, other = trained("dqn", SMALL, 16, 0), LatencyParams(devices=3, servers=2, channels=3)
+        train_agent("dqn", SMALL, 0, 0)
+    agent, other = train_agent("dqn", SMALL, 16, 0), LatencyParams(devices=3, servers=2, channels=3)
     with pytest.raises(PolicyError, match=r"found a state of 2 servers x 3 sub-channels.*expected 2 x 2"):
         agent.decide(new_state(other, 1, np.random.default_rng(0)), other, np.random.default_rng(0))
     (tmp_path / "no.zip").write_bytes(b"no zip")
     with pytest.raises(PolicyError, match="found no saved agent"):
-        loaded(tmp_path / "no.zip")
+        load_agent(tmp_path / "no.zip")
     replace(agent, channels=3).save(tmp_path / "other.zip")
     with pytest.raises(PolicyError, match="found no weights of dqn for 2 x 3 slots"):
-        loaded(tmp_path / "other.zip")
+        load_agent(tmp_path / "other.zip")
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
     with pytest.raises(PolicyError, match=r"not installed; get it with: pip install 'bfl\[baselines\]'"):
-        trained("dqn", SMALL, 16, 0)
+        train_agent("dqn", SMALL, 16, 0)

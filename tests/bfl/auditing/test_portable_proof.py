@@ -24,7 +24,7 @@ from edge_servers.replay.audit import AuditError
 from edge_servers.replay.block_record import model_in
 from tests.bfl.auditing.test_audit_replay import LIES, written
 from tests.bfl.conftest import Command
-from tests.chain.small_chain import Shelf, story
+from tests.chain.small_chain import StoredChain, story
 from tests.edge_servers.replay.test_audit import Chain, chain, leader_of, with_other_model
 
 REFUSALS = (ProofError, InspectionError, AuditError)
@@ -79,7 +79,7 @@ def test_every_round_is_proven_by_its_folder_alone(round_: int, tmp_path: Path) 
     assert (proven.round.round, proven.block) == (round_, chain().blocks[round_ + 1].header)
     tensors = torch.load(folder / f"model-{round_}.pt", weights_only=True)["state_dict"].values()
     flat = np.concatenate([tensor.numpy().ravel() for tensor in tensors])
-    np.testing.assert_array_equal(flat, model_in(chain().blocks[round_ + 1], chain().articles))
+    np.testing.assert_array_equal(flat, model_in(chain().blocks[round_ + 1], chain().founding))
 
 
 def test_exclusions_are_read_from_the_receipts_of_blocks_that_are_not_in_the_folder(proof: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_chain_of_another_kind_cannot_be_proven(command: Command, tmp_path: Pa
     answer = command("audit", "proof", str(tmp_path), "--round", "1", "--out", str(tmp_path / "proof"))
     assert answer.code == 2
     assert "the founding parameters name no such network" in answer.err
-    found = Shelf(story().blocks)
+    found = StoredChain(story().blocks)
     write_proof(found, inspect_chain(found), 2, tmp_path / "all the same")
     with pytest.raises(AuditError, match="the founding parameters name no such network"):
         verify_proof(tmp_path / "all the same")

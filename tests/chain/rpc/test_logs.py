@@ -12,7 +12,7 @@ from web3 import Web3
 from chain.client.keys import address_of
 from chain.protocol.contract import events
 from chain.rpc import logs as log_search
-from chain.rpc.arguments import ParameterError
+from chain.rpc.arguments import ArgumentError
 from chain.rpc.in_process import InProcessProvider
 from chain.rpc.logs import Pattern, find_logs, read_pattern
 from chain.wire.receipts import Log, Receipt
@@ -103,15 +103,15 @@ def test_one_block_is_found_by_its_hash(shared: Scene) -> None:
 
 
 def test_an_unknown_hash_is_an_error_and_not_no_logs(shared: Scene) -> None:
-    with pytest.raises(ParameterError, match="was not found"):
+    with pytest.raises(ArgumentError, match="was not found"):
         find_logs(shared.node, {"blockHash": word(5)})
-    with pytest.raises(ParameterError, match="expected one or the other"):
+    with pytest.raises(ArgumentError, match="expected one or the other"):
         find_logs(shared.node, {"blockHash": hexed(shared.node.head.hash), "toBlock": "latest"})
 
 
 @pytest.mark.parametrize("criteria", [5, None, [], {"fromBlock": "soon"}, {"toBlock": -1}, {"blockHash": "0x1"}])
 def test_what_is_no_range_is_refused(shared: Scene, criteria: Any) -> None:
-    with pytest.raises(ParameterError, match=r"found .* expected"):
+    with pytest.raises(ArgumentError, match=r"found .* expected"):
         find_logs(shared.node, criteria)
 
 
@@ -176,7 +176,7 @@ def test_web3_reads_them_as_events(shared: Scene) -> None:
     ],
 )
 def test_what_is_no_filter_is_refused(shared: Scene, change: Any, message: str) -> None:
-    with pytest.raises(ParameterError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         find_logs(shared.node, ALL | change)
 
 
@@ -218,7 +218,7 @@ def test_more_logs_than_the_bound_are_refused(
     monkeypatch.setattr(log_search, "MAX_LOGS", count)
     assert len(find_logs(shared.node, criteria)) == count
     monkeypatch.setattr(log_search, "MAX_LOGS", count - 1)
-    with pytest.raises(ParameterError, match=f"found more than {count - 1} logs.*ask for fewer blocks"):
+    with pytest.raises(ArgumentError, match=f"found more than {count - 1} logs.*ask for fewer blocks"):
         find_logs(shared.node, criteria)
 
 

@@ -12,7 +12,7 @@ from clients.consent import Consent
 from clients.parameters import DataParams, TrainingParams
 from edge_servers.errors import FederationError
 from edge_servers.founding.network import DeviceRecord, Network, simulated_address
-from edge_servers.founding.parameters import Articles, read_articles, tensors_of, written
+from edge_servers.founding.parameters import FoundingParameters, founding_settings, read_founding_parameters, tensors_of
 from edge_servers.learning.graph import make_graph
 from edge_servers.parameters import RoundParams, Settings
 
@@ -30,17 +30,17 @@ NETWORK = Network(
     make_graph("ring", 3),
     1365,
 )
-ARTICLES = Articles(SETTINGS, NETWORK, tensors_of(torch.nn.Linear(5, 2)), 784)
+ARTICLES = FoundingParameters(SETTINGS, NETWORK, tensors_of(torch.nn.Linear(5, 2)), 784)
 
 
 def content() -> dict[str, Any]:
-    """The articles as the founding block has them."""
+    """The parameters as the founding block has them."""
     read: dict[str, Any] = json.loads(ARTICLES.encode())
     return read
 
 
 def test_a_network_is_read_back_as_it_was_founded() -> None:
-    found = read_articles(ARTICLES.encode())
+    found = read_founding_parameters(ARTICLES.encode())
     assert found.network == NETWORK
     assert found.tensors == ARTICLES.tensors == (("weight", (2, 5)), ("bias", (2,)))
     assert found.sizes == (10, 2)
@@ -49,29 +49,29 @@ def test_a_network_is_read_back_as_it_was_founded() -> None:
 
 def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
     free = {"rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "attack"}
-    assert set(SETTINGS.flat()) - set(written(SETTINGS)) == free
-    found = read_articles(ARTICLES.encode()).settings
-    assert written(found) == written(SETTINGS)
+    assert set(SETTINGS.flat()) - set(founding_settings(SETTINGS)) == free
+    found = read_founding_parameters(ARTICLES.encode()).settings
+    assert founding_settings(found) == founding_settings(SETTINGS)
     assert (found.rounds.rounds, found.rounds.attack, found.data.data_dir) == (100, "", "")  # the defaults
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"learning-rate": 0.06}, {"phi": "4"}, {"codec": "fp32"}])
 def test_another_setting_makes_another_network(change: dict[str, Any]) -> None:
     other = Settings.read({**SETTINGS.flat(), **change})
-    assert Articles(other, NETWORK, ARTICLES.tensors, 784).encode() != ARTICLES.encode()
+    assert FoundingParameters(other, NETWORK, ARTICLES.tensors, 784).encode() != ARTICLES.encode()
 
 
 @pytest.mark.parametrize("key", ["settings", "servers", "devices", "graph", "weight", "tensors"])
-def test_articles_without_one_of_their_parts_are_refused(key: str) -> None:
+def test_parameters_without_one_of_their_parts_are_refused(key: str) -> None:
     with pytest.raises(FederationError, match="not those of a network of ours"):
-        read_articles(canonical_json({name: value for name, value in content().items() if name != key}))
+        read_founding_parameters(canonical_json({name: value for name, value in content().items() if name != key}))
 
 
 @pytest.mark.parametrize("key", ["devices", "graph", "tensors"])
 @pytest.mark.parametrize("value", [None, True, "text", [[1]], {"a": 1}])
 def test_parts_of_another_form_are_refused(key: str, value: Any) -> None:
     with pytest.raises(FederationError, match="not those of a network of ours"):
-        read_articles(canonical_json({**content(), key: value}))
+        read_founding_parameters(canonical_json({**content(), key: value}))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_parts_of_another_form_are_refused(key: str, value: Any) -> None:
 )
 def test_what_would_be_written_otherwise_is_refused(key: str, value: Any) -> None:
     with pytest.raises(FederationError, match="not those of a network of ours"):
-        read_articles(canonical_json({**content(), key: value}))
+        read_founding_parameters(canonical_json({**content(), key: value}))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_would_be_written_otherwise_is_refused(key: str, value: Any) -> Non
 def test_participants_that_cannot_be_are_refused(key: str, change: Callable[[Any], Any]) -> None:
     spoiled = content()
     with pytest.raises(FederationError, match="not those of a network of ours"):
-        read_articles(canonical_json({**spoiled, key: change(spoiled.get(key))}))
+        read_founding_parameters(canonical_json({**spoiled, key: change(spoiled.get(key))}))
 
 
 def test_settings_that_are_missing_are_not_made_up() -> None:
@@ -114,7 +114,7 @@ def test_settings_that_are_missing_are_not_made_up() -> None:
     spoiled = content()
     del spoiled["settings"]["learning-rate"]
     with pytest.raises(FederationError, match="not those of a network of ours"):
-        read_articles(canonical_json(spoiled))
+        read_founding_parameters(canonical_json(spoiled))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_settings_that_cannot_be_are_refused(key: str, value: Any) -> None:
     spoiled = content()
     spoiled["settings"][key] = value
     with pytest.raises(FederationError, match="not those of a network of ours"):
-        read_articles(canonical_json(spoiled))
+        read_founding_parameters(canonical_json(spoiled))
 
 
 @pytest.mark.parametrize("consent", ["sometimes", "1,", None, 3])
@@ -139,19 +139,19 @@ def test_a_consent_that_is_none_is_refused(consent: Any) -> None:
     spoiled = content()
     spoiled["devices"][0][3] = consent
     with pytest.raises(FederationError):
-        read_articles(canonical_json(spoiled))
+        read_founding_parameters(canonical_json(spoiled))
 
 
 @pytest.mark.parametrize(
     "payload",
     [b"", b"\xff", b"[]", b"null", b"3", b"{}", b"[" * 100_000, ARTICLES.encode() + b" ", ARTICLES.encode()[:-1]],
 )
-def test_bytes_that_are_no_articles_are_refused(payload: bytes) -> None:
+def test_bytes_that_are_no_founding_parameters_are_refused(payload: bytes) -> None:
     with pytest.raises(FederationError):
-        read_articles(payload)
+        read_founding_parameters(payload)
 
 
 def test_a_number_beyond_all_bounds_is_refused() -> None:
     spoiled = ARTICLES.encode().replace(b'"weight":1365', b'"weight":1e999')
     with pytest.raises(FederationError):
-        read_articles(spoiled)
+        read_founding_parameters(spoiled)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bfl.auditing.findings import DERIVED, FALSE_FLAG, WORD, Audit, Finding, audited, findings_of
+from bfl.auditing.findings import DERIVED, FALSE_FLAG, WORD, Audit, Finding, audit_rounds, findings_of
 from bfl.simulation import run as simulation
 from chain.protocol.contract import ITERATE, MODEL
 from chain.store.store import Store
@@ -35,7 +35,7 @@ def _without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def audit_of(found: Chain) -> Audit:
-    return audited(found.archive)
+    return audit_rounds(found.archive)
 
 
 def written(found: Chain, folder: Path) -> Path:
@@ -51,14 +51,14 @@ def written(found: Chain, folder: Path) -> Path:
 
 
 def named(finding: Finding, of: Chain) -> tuple[int, str, str, int | None, str]:
-    who = of.articles.network.name(finding.offender)
+    who = of.founding.network.name(finding.offender)
     return finding.round, who, finding.kind, finding.step, finding.verdict
 
 
 def followers(of: Chain) -> list[str]:
     """The servers that did not lead the last round."""
     leader = "0x" + of.blocks[-1].header.coinbase.hex()
-    return [server for server in of.articles.network.servers if server != leader]
+    return [server for server in of.founding.network.servers if server != leader]
 
 
 # --- rounds
@@ -148,7 +148,7 @@ def flagged(slot: int, is_missing: bool = False, sent: bytes = b"") -> tuple[Cha
     forged = rewritten(chain(), {}, extra=[flag])
     (finding,) = audit_of(forged).findings
     assert finding.offender == victim
-    assert finding.flagged_by == (chain().articles.network.name(accuser),)
+    assert finding.flagged_by == (chain().founding.network.name(accuser),)
     assert finding.excluded_through is None
     return forged, finding
 
@@ -256,7 +256,7 @@ def test_a_chain_of_another_kind_says_why_its_models_are_not_derived(command: Co
 def test_why_shows_the_evidence_of_an_exclusion(command: Command, tmp_path: Path) -> None:
     run = written(chain(LIES), tmp_path)
     first = audit_of(chain(LIES)).findings[0]
-    address = chain(LIES).articles.network.servers[1]
+    address = chain(LIES).founding.network.servers[1]
     for name in ("server 1", "server-1", "Server1", address, address[:12], address[2:14]):
         answer = command("audit", "why", name, str(run))
         assert (answer.code, answer.err) == (0, "")
