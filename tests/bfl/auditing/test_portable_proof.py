@@ -22,7 +22,7 @@ from chain.wire.blocks import encode_block
 from chain.wire.documents import canonical_json
 from edge_servers.replay.audit import AuditError
 from edge_servers.replay.block_record import model_in
-from tests.bfl.auditing.test_audit_replay import LIES, written
+from tests.bfl.auditing.test_findings import LIES, written
 from tests.bfl.conftest import Command
 from tests.chain.small_chain import StoredChain, story
 from tests.edge_servers.replay.test_audit import Chain, chain, leader_of, with_other_model

@@ -332,7 +332,7 @@ from pathlib import Path
 from tests.chain.network import Clock, Network, seal
 from chain.client.keys import address_of
 from chain.node.node import Node
-from tests.chain.test_store import die, make_faulty
+from tests.chain.store.test_store import die, make_faulty
 node, network = Node.open(Path(sys.argv[1]), now=Clock()), Network()
 leader = network.post_round(node)
 node.propose(address_of(leader))
