@@ -17,8 +17,8 @@ from bfl.config import read_settings
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
-from edge_servers.federation import RoundReport
 from edge_servers.replay.audit import audit_chain
+from edge_servers.report import RoundReport
 
 
 def resident_mb() -> float:

@@ -9,7 +9,8 @@ from chain.client.connection import Connection
 from chain.errors import LedgerError, NotRegistryCallError
 from chain.protocol import contract
 from chain.protocol.consensus import SignedCall
-from chain.protocol.contract import Call, address_in, decode_call, decode_log, events
+from chain.protocol.contract import Call, decode_call, decode_log, events
+from chain.wire.address import Address
 
 _SLOT_OF = {
     "plan": contract.PLAN,
@@ -31,7 +32,7 @@ class Post:
 
     round: int
     slot: int
-    sender: bytes
+    sender: Address
     digest: bytes
     payload: bytes
     transaction_hash: bytes
@@ -46,8 +47,8 @@ class Flag:
     """A server's accusation (P15)."""
 
     round: int
-    offender: bytes
-    server: bytes
+    offender: Address
+    server: Address
     slot: int
     transaction_hash: bytes
     expected: bytes
@@ -91,8 +92,8 @@ class PostReader:
         return [
             Flag(
                 round_,
-                address_in(event["offender"]),
-                address_in(event["server"]),
+                Address(event["offender"]),
+                Address(event["server"]),
                 int(event["slot"]),
                 bytes(event["transaction_hash"]),
                 bytes(event["expected"]),
@@ -131,7 +132,7 @@ class PostReader:
     def _read_post(self, log: Any, round_: int, slot: int) -> Post | None:
         """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
         event, transaction = self._event(log), self._transaction(log)
-        sender = next(address_in(event[name]) for name in ("leader", "sender", "founder") if name in event)
+        sender = next(Address(event[name]) for name in ("leader", "sender", "founder") if name in event)
         try:
             call = decode_call(bytes(transaction["input"]))
         except NotRegistryCallError:
@@ -183,5 +184,12 @@ def read_whole(post: SignedCall, payload: bytes | None = None) -> Post:
     whole = bytes(call["payload"]) if payload is None else payload
     intact = payload is None or keccak(whole) == bytes(call["digest"])
     return Post(
-        int(call["round"]), slot, post.sender, bytes(call["digest"]), whole, post.transaction.hash, call, intact
+        int(call["round"]),
+        slot,
+        Address(post.sender),
+        bytes(call["digest"]),
+        whole,
+        post.transaction.hash,
+        call,
+        intact,
     )

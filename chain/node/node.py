@@ -337,7 +337,7 @@ class Node:
     def _check_body(self, header: Header, parent: Header, body: Body) -> None:
         if self._check_round is not None and header.block_number > 1:
             statuses = tuple(receipt.status for receipt in body.receipts)
-            self._check_round(RoundBody(header, parent, body.posts, statuses))
+            self._check_round(RoundBody(header, parent, body.posts, statuses), self)
 
     def _accept(self, header: Header, body: Body) -> Header:
         """Persist a checked block in one database transaction, and follow it if it is the best."""

@@ -2,9 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from chain.errors import RoundRefusedError
 from chain.protocol.consensus import SignedCall
+from chain.protocol.genesis import Genesis
+from chain.protocol.turns import FOUNDING_BLOCK
+from chain.wire.blocks import Block
 from chain.wire.headers import Header
 
 
@@ -18,8 +22,31 @@ class RoundBody:
     statuses: tuple[int, ...]
     """1 where the registry accepted the post."""
 
+    @property
+    def round(self) -> int:
+        """Round k is block k + 1 (P1)."""
+        return self.header.block_number - FOUNDING_BLOCK
 
-CheckRound = Callable[[RoundBody], None]
+
+class ChainReader(Protocol):
+    """What `check_round` may ask of the node that asks it: blocks, headers, and the registry's views."""
+
+    @property
+    def genesis(self) -> Genesis:
+        """The network's rules."""
+
+    def block(self, which: int | bytes) -> Block | None:
+        """A canonical block by number, or any block by hash."""
+
+    def header(self, which: int | bytes) -> Header | None:
+        """A canonical header by number, or any header by hash."""
+
+    def ask(self, name: str, *arguments: Any, header: Header | None = None) -> Any:
+        """The answer of a view of the registry, after `header` or (None) in the pending state."""
+
+
+CheckRound = Callable[[RoundBody, ChainReader], None]
+"""Raises `RoundRefusedError` for a block that must not be mined or imported"""
 
 
 def check_published(body: RoundBody) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
+from chain.wire.address import Address
 from clients.models import Vector
 from edge_servers.founding.network import Network
 from edge_servers.learning.filters import VERDICTS, deterministic_filter
@@ -11,7 +12,7 @@ from edge_servers.parameters import Settings
 
 
 def close_list(
-    good: Mapping[str, Gradient],
+    good: Mapping[Address, Gradient],
     refused: Iterable[Refusal],
     model: Vector,
     settings: Settings,
@@ -33,7 +34,7 @@ def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network
 
 
 def filtered_out(
-    good: Mapping[str, Gradient], model: Vector, settings: Settings, validation_loss: Callable[[Vector], float]
+    good: Mapping[Address, Gradient], model: Vector, settings: Settings, validation_loss: Callable[[Vector], float]
 ) -> list[Refusal]:
     """Whom the filters take out, and why: first the leader's verdicts, then what anybody can recompute."""
     text, removed = settings.rounds.filter, []

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from chain.wire.address import Address
 from clients.errors import ParameterError
 from clients.parameters import nearest
 from edge_servers.learning.aggregation import Exact
@@ -34,7 +35,7 @@ class Filtered:
 
     kept: tuple[Gradient, ...]
     """In the given order; the same object where unchanged, else with new float64 values. D_y and e_y never change."""
-    removed: Mapping[str, str] = field(default_factory=dict)
+    removed: Mapping[Address, str] = field(default_factory=dict)
     """Sender -> found and expected, of those taken out."""
     touched: int = 0
     """How many of the kept had values changed."""
@@ -184,7 +185,7 @@ def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
 
 def _in_turn(stages: Sequence[Filter], closed: Sequence[Gradient]) -> Filtered:
     """One filter after the other, each over what the one before kept."""
-    kept, removed = tuple(closed), dict[str, str]()
+    kept, removed = tuple(closed), dict[Address, str]()
     for stage in stages:
         result = stage(kept)
         kept, removed = result.kept, removed | dict(result.removed)

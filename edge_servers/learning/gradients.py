@@ -5,12 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chain.wire.address import Address
+
 
 @dataclass(frozen=True)
 class Gradient:
     """A training node's cumulative gradient C_y; the weight D_y, e_y never leaves it."""
 
-    sender: str
+    sender: Address
     """Address of the training node."""
     node: str
     """Its name for people: "device 3" or "server 0"."""
@@ -40,5 +42,5 @@ class Refusal:
 class Close:
     """The leader's closed list: whose gradients count, in order, and whose do not (P4)."""
 
-    accepted: tuple[str, ...]
+    accepted: tuple[Address, ...]
     refused: tuple[Refusal, ...]

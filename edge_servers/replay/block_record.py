@@ -4,24 +4,23 @@ from collections.abc import Iterator
 
 from eth_hash.auto import keccak
 
-from chain.client.posts import Post, read_whole, slot_of
+from chain.client.posts import Flag, Post, read_whole, slot_of
 from chain.errors import CodecError
-from chain.protocol import contract
 from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import decode_call
+from chain.protocol.slots import Slot
+from chain.wire.address import Address
 from chain.wire.blocks import Block
 from clients.models import Vector
 from edge_servers.errors import FederationError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
-from edge_servers.replay.record import Accusation, RoundRecord, model_of, text
-
-FOUNDING_BLOCK = 1
+from edge_servers.replay.record import RoundRecord, model_of
 
 
 def record_of(round_: int, posts: Iterator[tuple[SignedCall, int]]) -> RoundRecord:
     """A block's posts with their receipts' statuses as the record of its round; what was reverted says nothing."""
     whole: list[Post] = []
-    accusations: list[Accusation] = []
+    flags: list[Flag] = []
     chunks: dict[bytes, list[bytes]] = {}
     for post, status in posts:
         call = post.call
@@ -34,26 +33,26 @@ def record_of(round_: int, posts: Iterator[tuple[SignedCall, int]]) -> RoundReco
             joined = b"".join(chunks.get(post.sender, [])[-count:]) if count else None
             whole.append(read_whole(post, joined))
         elif call.name in ("flag", "flag_equivocation"):
-            accusations.append(_accusation(post))
-    return RoundRecord.of(round_, whole, accusations)
+            flags.append(_flag(post, round_))
+    return RoundRecord.of(round_, whole, flags)
 
 
-def _accusation(post: SignedCall) -> Accusation:
+def _flag(post: SignedCall, round_: int) -> Flag:
     call = post.call
     if call is None:
         raise CodecError("found no call")
-    offender = str(call["offender"]).lower()
+    offender, server = Address(str(call["offender"])), Address(post.sender)
     if call.name == "flag_equivocation":
         first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
-        return Accusation(text(post.sender), offender, contract.EQUIVOCATION, first, second)
-    return Accusation(
-        text(post.sender), offender, int(call["slot"]), bytes(call["transaction_hash"]), bytes(call["expected"])
-    )
+        return Flag(round_, offender, server, Slot.EQUIVOCATION, first, second)
+    return Flag(
+        round_, offender, server, int(call["slot"]), bytes(call["transaction_hash"]), bytes(call["expected"])
+    )  # fmt: skip
 
 
-def parameters_in(founding: Block) -> bytes:
+def parameters_in(block: Block) -> bytes:
     """The founding parameters."""
-    for transaction, receipt in zip(founding.transactions, founding.receipts, strict=True):
+    for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
         if transaction.to and receipt.status == 1:
             call = decode_call(transaction.data)
             if call.name == "found":
@@ -68,7 +67,7 @@ def model_in(block: Block, founding: FoundingParameters) -> Vector:
         if receipt.status != 1 or not transaction.to:
             continue
         call = decode_call(transaction.data)
-        if call.name == "chunk" and int(call["slot"]) == contract.MODEL:
+        if call.name == "chunk" and int(call["slot"]) == Slot.MODEL:
             posts.append(bytes(call["data"]))
         elif call.name in ("model", "found"):
             count = int(call["chunks"])

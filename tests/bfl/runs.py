@@ -11,8 +11,8 @@ from typing import Any
 
 from bfl.config import read_settings
 from bfl.simulation import run as simulation
-from edge_servers.federation import RoundReport
 from edge_servers.parameters import Settings
+from edge_servers.report import RoundReport
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, object] = {

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bfl.attacks.servers import conduct_of, poison_device, read_attacks
+from bfl.attacks.conduct import Conduct, conduct_of
+from bfl.attacks.devices import poison_device
+from bfl.attacks.text import read_attacks
 from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
 from chain.node.node import Node
 from chain.protocol.consensus import SignedCall, read_signed_call
@@ -19,15 +21,15 @@ from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
 from edge_servers.chain_hosting import START_S, ChainHosting
-from edge_servers.federation import Federation, RoundReport, found_federation
+from edge_servers.federation import Federation, found_federation
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.ledger.board import Slot
 from edge_servers.ledger.chain_board import LedgerBoard
-from edge_servers.ledger.conduct import Conduct
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.replay.block_record import model_in, record_of
 from edge_servers.replay.record import RoundRecord
 from edge_servers.replay.replay import Before, Replayed, replay_round
+from edge_servers.report import RoundReport
 from edge_servers.server import EdgeServer
 from tests.edge_servers.small_network import small_dataset
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bfl.attacks.conduct import WITHHELD, Conduct, honest
 from chain.protocol import contract
 from chain.wire.documents import ClosedList
 from edge_servers.errors import BoardError
 from edge_servers.learning.gradients import Close
 from edge_servers.ledger.board import Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, honest
 from edge_servers.planning.plan import Plan
 from edge_servers.replay.record import text
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields

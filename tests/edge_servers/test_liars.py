@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
+from bfl.attacks.conduct import WITHHELD, Conduct
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
 from chain.protocol import contract
 from chain.protocol.round_check import RoundBody
@@ -21,7 +22,6 @@ from edge_servers.errors import BoardError, PlanError, ReplayError
 from edge_servers.learning.gradients import Close, Refusal
 from edge_servers.ledger.block_check import NodeHistory, RoundChecker, body_of
 from edge_servers.ledger.chain_board import LedgerBoard
-from edge_servers.ledger.conduct import WITHHELD, Conduct
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
 from edge_servers.replay.block_record import model_in

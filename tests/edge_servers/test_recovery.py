@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from bfl.attacks.conduct import WITHHELD
 from bfl.simulation.run_folder import metrics_of
 from edge_servers.errors import ReplayError
-from edge_servers.federation import RoundReport
-from edge_servers.ledger.conduct import WITHHELD
 from edge_servers.recovery import recovered_report
+from edge_servers.report import RoundReport
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
 
 

@@ -14,11 +14,12 @@ from clients.device import Device
 from clients.models import Vector
 from clients.orders import Order
 from clients.training import TrainingNode
-from edge_servers.federation import Federation, RoundReport
+from edge_servers.federation import Federation
 from edge_servers.learning.schemes import SCHEMES
 from edge_servers.ledger.board import Slot
 from edge_servers.parameters import ON_CHAIN
 from edge_servers.planning.plan import Plan
+from edge_servers.report import RoundReport
 from edge_servers.round import ALGORITHM_1
 from tests.edge_servers.small_network import DEVICES, SHARE, small_chain, small_federation
 

@@ -10,8 +10,10 @@ import torch
 from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
-from bfl.attacks.devices import DEVICE_KINDS, LARGEST_VALUE, PoisonedDevice
-from bfl.attacks.servers import KINDS, SERVER_KINDS, Attack, conduct_of, poison_device, read_attacks
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice, conduct_of, honest
+from bfl.attacks.devices import LARGEST_VALUE, PoisonedDevice, poison_device
+from bfl.attacks.kinds import DEVICE_KINDS, KINDS, SERVER_KINDS, Attack
+from bfl.attacks.text import read_attacks
 from bfl.errors import BflError
 from chain.client.keys import address_of, simulated_account
 from chain.wire.transactions import decode_transaction
@@ -24,7 +26,6 @@ from clients.wallet import Wallet
 from edge_servers.learning.aggregation import global_update
 from edge_servers.learning.gradients import Close, Gradient
 from edge_servers.ledger.board import Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice, honest
 from edge_servers.parameters import RoundParams, Settings
 from tests.clients.messages import an_order, sent
 from tests.edge_servers.small_network import SHARE, small_dataset

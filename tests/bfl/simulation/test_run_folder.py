@@ -16,9 +16,9 @@ from bfl.config import read_settings
 from bfl.errors import RunFolderError
 from bfl.simulation.run_folder import Checkpoint, RunFolder, metrics_of
 from clients.evaluation import Scores
-from edge_servers.federation import RoundReport
 from edge_servers.founding.standing import Standing, Tenure
 from edge_servers.learning.gradients import Refusal
+from edge_servers.report import RoundReport
 from tests.bfl.conftest import Command
 from tests.bfl.runs import small
 

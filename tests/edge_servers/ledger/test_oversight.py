@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice, honest
 from bfl.simulation.grid import SimulatedClock
 from clients.errors import ParameterError
 from edge_servers.errors import BoardError, FederationError
@@ -12,7 +13,6 @@ from edge_servers.hosting import OffChain
 from edge_servers.learning.filters import deterministic_filter, make_filter
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.board import InProcessBoard, Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice, honest
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.parameters import ON_CHAIN, RoundParams, Settings
 from tests.edge_servers.planning.test_planning import network

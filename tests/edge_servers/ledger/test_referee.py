@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice
 from chain.protocol import contract
 from chain.rpc.local_ledger import LocalLedger
 from edge_servers.learning.gradients import Gradient
 from edge_servers.ledger.board import Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice
 from edge_servers.replay.record import Accusation
 from edge_servers.replay.replay import iterate_payload
 from edge_servers.round import ALGORITHM_1
