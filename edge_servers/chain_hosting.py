@@ -14,8 +14,9 @@ from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.errors import ChainError
 from chain.node.node import Node
-from chain.protocol.contract import MAX_STEP, RegistryTerms, size_class
+from chain.protocol.contract import RegistryTerms, size_class
 from chain.protocol.genesis import Genesis, block_gas
+from chain.protocol.slots import MAX_STEP
 from chain.protocol.turns import Membership
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.local_ledger import LocalLedger

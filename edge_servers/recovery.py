@@ -1,9 +1,9 @@
 """A round's report from its block: what a run that was killed between sealing and writing its metrics makes up for."""
 
 from chain.node.node import Node
-from chain.protocol import contract
 from chain.protocol.consensus import read_signed_call
 from chain.protocol.round_check import RoundBody
+from chain.protocol.slots import Slot
 from chain.wire.headers import Header
 from clients.evaluation import Scores, evaluate_model
 from clients.models import Vector
@@ -23,8 +23,8 @@ from edge_servers.replay.block_record import FOUNDING_BLOCK, model_in, record_of
 from edge_servers.replay.record import Accusation, RoundRecord, text
 from edge_servers.replay.replay import Before, Replayed, replay_round
 
-_LEADS = {contract.PLAN: "plan", contract.CLOSE: "close", contract.MODEL: "model"}
-_WHEN = {contract.PLAN: 0, contract.CLOSE: 1, contract.EQUIVOCATION: 3, contract.MODEL: 4}
+_LEADS: dict[int, str] = {Slot.PLAN: "plan", Slot.CLOSE: "close", Slot.MODEL: "model"}
+_WHEN: dict[int, int] = {Slot.PLAN: 0, Slot.CLOSE: 1, Slot.EQUIVOCATION: 3, Slot.MODEL: 4}
 """In which order offences come to light; iterates are 2"""
 
 
@@ -99,7 +99,7 @@ def _offences(record: RoundRecord, derived: Replayed, failed: list[str], network
     order = {key: (_WHEN.get(key[1], 2), 0) for key in found}
     for told in record.accusations:
         key = (told.offender, told.slot)
-        is_known = told.slot == contract.EQUIVOCATION or (told.slot in _LEADS and told.offender in failed)
+        is_known = told.slot == Slot.EQUIVOCATION or (told.slot in _LEADS and told.offender in failed)
         if is_known and key not in found:
             found[key] = _told(told, network.name(told.offender))
             order[key] = (_WHEN[told.slot], failed.index(told.offender) if told.offender in failed else 0)
@@ -108,12 +108,12 @@ def _offences(record: RoundRecord, derived: Replayed, failed: list[str], network
 
 def _told(flag: Accusation, name: str) -> Accused:
     """An offence in the words of the referee, as far as its flag has them."""
-    if flag.slot == contract.EQUIVOCATION:
+    if flag.slot == Slot.EQUIVOCATION:
         return Accused(name, "equivocation", None, f"{name} signed two different posts for one slot")
     what = _LEADS[flag.slot]
     if not any(flag.transaction_hash):
         return Accused(name, "missing", None, f"{name} posted no {what} in its time")
-    if flag.slot == contract.MODEL:
+    if flag.slot == Slot.MODEL:
         return Accused(name, "model", None, f"{name} published a model that eqs. 11 and 12 do not give")
     return Accused(name, what, None, f"{name} posted a {what} that the others refused")
 

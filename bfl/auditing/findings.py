@@ -13,10 +13,10 @@ from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection
 from chain.client.posts import slot_of
 from chain.errors import ChainError, CodecError, NotRegistryCallError
-from chain.protocol import contract
 from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
+from chain.protocol.slots import Slot, step_of
 from chain.wire.codec import decode_iterate
 from chain.wire.headers import Header
 from chain.wire.transactions import TYPE, decode_transaction
@@ -29,7 +29,7 @@ from edge_servers.replay.replay import Offence
 
 DERIVED, FALSE_FLAG, WORD = "derived again", "false flag", "not on the chain"
 """What comes of an accusation: it is so; it is not so; the chain cannot tell, it is the accusers' word."""
-_KINDS = {contract.PLAN: "plan", contract.GRADIENT: "gradient", contract.CLOSE: "close", contract.MODEL: "model"}
+_KINDS: dict[int, str] = {Slot.PLAN: "plan", Slot.GRADIENT: "gradient", Slot.CLOSE: "close", Slot.MODEL: "model"}
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Finding:
     @property
     def step(self) -> int | None:
         """The consensus step, for an iterate."""
-        return self.slot - contract.ITERATE if _is_step(self.slot) else None
+        return step_of(self.slot)
 
 
 @dataclass(frozen=True)
@@ -125,14 +125,14 @@ def audited_round(derived: DerivedRound) -> AuditedRound:
     accepted = set(record.closed_list.accepted)
     wrong = {offence.offender for offence in replayed.offences if offence.step is not None}
     silent = wrong | set(derived.virtual)
-    posts = {name: record.only(slot) for slot, name in _KINDS.items() if slot != contract.GRADIENT}
+    posts = {name: record.only(slot) for slot, name in _KINDS.items() if slot != Slot.GRADIENT}
     return AuditedRound(
         round=derived.round,
         header=derived.header,
         plan=record.plan,
-        planned_by=derived.who_posted(contract.PLAN),
-        closed_by=derived.who_posted(contract.CLOSE),
-        led_by=derived.who_posted(contract.MODEL),
+        planned_by=derived.who_posted(Slot.PLAN),
+        closed_by=derived.who_posted(Slot.CLOSE),
+        led_by=derived.who_posted(Slot.MODEL),
         sealed_by=derived.sealed_by,
         trained=tuple(
             Trained(
@@ -203,12 +203,12 @@ def _judged(accusation: Accusation, derived: DerivedRound) -> Finding:
     posted = derived.record.posts.get(slot, {}).get(accusation.offender)
     kind = "iterate" if _is_step(slot) else _KINDS.get(slot, "equivocation")
     sent, verdict = accusation.transaction_hash, FALSE_FLAG
-    if slot == contract.EQUIVOCATION:
+    if slot == Slot.EQUIVOCATION:
         return _judged_equivocation(accusation, derived)
     if posted is None and not _is_step(slot):
         verdict, detail = WORD, f"no {kind} of {who} is on the chain"
     elif posted is None:
-        detail = f"{who} owed no iterate of step {slot - contract.ITERATE}"
+        detail = f"{who} owed no iterate of step {slot - Slot.ITERATE}"
     elif not any(sent):
         verdict, detail = WORD, f"the {kind} of {who} is right; that it came too late is not on the chain"
     elif sent not in (posted.transaction_hash, posted.digest):
@@ -239,7 +239,7 @@ def _judged_equivocation(accusation: Accusation, derived: DerivedRound) -> Findi
     if senders != {accusation.offender} or len(slots) != 1 or len(set(digests)) != 2:
         return replace(finding, verdict=FALSE_FLAG, detail=f"the evidence is not two posts of {who} for one slot")
     slot, round_ = slots.pop()
-    place = f"step {slot - contract.ITERATE}" if slot is not None and _is_step(slot) else _KINDS.get(slot or 0, "?")
+    place = f"step {slot - Slot.ITERATE}" if slot is not None and _is_step(slot) else _KINDS.get(slot or 0, "?")
     detail = f"{who} signed two different posts for one slot ({place} of round {round_})"
     return replace(
         finding, transaction_hash=first.transaction.hash, found=digests[0], expected=digests[1], detail=detail
@@ -272,4 +272,4 @@ def _signed(call: Call, name: str, genesis: Genesis) -> SignedCall:
 
 
 def _is_step(slot: int) -> bool:
-    return contract.ITERATE <= slot <= contract.ITERATE + contract.MAX_STEP
+    return step_of(slot) is not None

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from bfl.auditing.findings import DERIVED, FALSE_FLAG, Audit, AuditedRound, Finding
 from bfl.show.chain_tables import full, moment, pairs_table, printable, size
-from chain.protocol.contract import CLOSE, EQUIVOCATION, GRADIENT, MODEL, PLAN
 from chain.protocol.genesis import Genesis
+from chain.protocol.slots import Slot
 from edge_servers.founding.network import Network
 
 if TYPE_CHECKING:
@@ -24,7 +24,13 @@ _WHAT = {
     "model": "the model",
     "equivocation": "two posts for one slot",
 }
-_PLACES = {PLAN: "plan", GRADIENT: "train", CLOSE: "close", MODEL: "model", EQUIVOCATION: "gossip"}
+_PLACES: dict[int, str] = {
+    Slot.PLAN: "plan",
+    Slot.GRADIENT: "train",
+    Slot.CLOSE: "close",
+    Slot.MODEL: "model",
+    Slot.EQUIVOCATION: "gossip",
+}
 
 
 def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool) -> Table:

@@ -13,7 +13,7 @@ from eth_hash.auto import keccak
 from chain.client.ledger import Ledger
 from chain.client.posts import Post
 from chain.errors import ChainError, CodecError
-from chain.protocol import contract
+from chain.protocol import slots
 from chain.protocol.contract import decode_call
 from chain.wire.codec import decode_iterate, encode_floats
 from chain.wire.documents import ClosedList
@@ -29,7 +29,6 @@ from edge_servers.replay.record import RoundRecord, model_of, read_gradient, tex
 from edge_servers.replay.replay import iterate_payload, model_payload
 
 _LOG = logging.getLogger(__name__)
-_SLOTS = {"plan": contract.PLAN, "gradient": contract.GRADIENT, "close": contract.CLOSE, "model": contract.MODEL}
 _BESIDE = "refusals"
 _HEADERS_BACK = 16
 """Rounds that a device may miss and still link the next model to a block it knows"""
@@ -92,14 +91,14 @@ class LedgerBoard:
             ledger.submit_model(round_, model_payload(body, self.founding))
 
     def _closed_list(self, round_: int, close: Close) -> ClosedList:
-        posts = self.ledger.posts(round_, contract.GRADIENT)
+        posts = self.ledger.posts(round_, slots.Slot.GRADIENT)
         hashes = {text(sender): post.transaction_hash for sender, post in posts.items()}
         refused = tuple((refusal.node, refusal.reason) for refusal in close.refused)
         return ClosedList(tuple(hashes[sender] for sender in close.accepted), refused)
 
     def digests(self, round_: int) -> tuple[bytes, bytes]:
         """Digests of the base model and the plan of a running round, as gradients name them."""
-        plan = next(iter(self.ledger.posts(round_, contract.PLAN).values()))
+        plan = next(iter(self.ledger.posts(round_, slots.Slot.PLAN).values()))
         return self.ledger.model_digest(), plan.digest
 
     def endorse(self, round_: int, sender: str) -> None:
@@ -132,7 +131,7 @@ class LedgerBoard:
         round_, kind, step = slot
         if kind == _BESIDE:
             return self._beside.read(slot)
-        number = contract.ITERATE + step if kind == "iterate" else _SLOTS[kind]
+        number = slots.slot_of_kind(kind, step)
         found = {}
         for sender, post in self.ledger.posts(round_, number).items():
             body = self._body(kind, post)
@@ -153,7 +152,7 @@ class LedgerBoard:
 
     def _read_close(self, post: Post) -> Close:
         closed = ClosedList.decode(post.payload)
-        posts = self.ledger.posts(post.round, contract.GRADIENT)
+        posts = self.ledger.posts(post.round, slots.Slot.GRADIENT)
         senders = {each.transaction_hash: text(sender) for sender, each in posts.items()}
         unknown = [each for each in closed.accepted if each not in senders]
         if unknown:
@@ -186,7 +185,7 @@ class LedgerBoard:
 
     def posted(self, slot: Slot, sender: str, deadline_s: float) -> Post | None:
         """One server's iterate as it was posted, waited for at most so long; None where it is missing."""
-        number, who, end = contract.ITERATE + slot[2], bytes.fromhex(sender[2:]), self._clock.now() + deadline_s
+        number, who, end = slots.iterate_slot(slot[2]), bytes.fromhex(sender[2:]), self._clock.now() + deadline_s
         while True:
             post = self.ledger.posts(slot[0], number).get(who)
             if post is not None or self._clock.now() >= end:
@@ -200,7 +199,7 @@ class LedgerBoard:
     def drop(self, slot: Slot, sender: str) -> None:
         """Go on without a leader's post: the next in rank posts another."""
         round_, kind, _ = slot
-        post = self.ledger.posts(round_, _SLOTS[kind]).get(bytes.fromhex(sender[2:]))
+        post = self.ledger.posts(round_, slots.slot_of_kind(kind)).get(bytes.fromhex(sender[2:]))
         if post is not None:
             self.ledger.drop(post.transaction_hash)
 
@@ -257,7 +256,7 @@ class LedgerBoard:
             if call.name != "gradient" or int(call["round"]) != plan.round:
                 raise GradientRefusedError("malformed", f"found a call of {call.name}, expected this round's gradient")
             post = Post(
-                plan.round, contract.GRADIENT, sender, bytes(call["digest"]), bytes(call["payload"]),
+                plan.round, slots.Slot.GRADIENT, sender, bytes(call["digest"]), bytes(call["payload"]),
                 transaction.hash, call, is_intact=not call["chunks"],
             )  # fmt: skip
             gradient = read_gradient(post, plan, self.founding)

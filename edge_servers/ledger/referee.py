@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from chain.errors import ChainError, RevertedError
-from chain.protocol import contract
+from chain.protocol import slots
 from chain.wire.transactions import Transaction
 from clients.models import Vector
 from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanError, ReplayError
@@ -36,7 +36,7 @@ from edge_servers.replay.replay import (
 )
 
 _LOG = logging.getLogger(__name__)
-_LEADS = {"plan": contract.PLAN, "close": contract.CLOSE, "model": contract.MODEL, "seal": contract.MODEL}
+_LEADS = {"plan": slots.Slot.PLAN, "close": slots.Slot.CLOSE, "model": slots.Slot.MODEL, "seal": slots.Slot.MODEL}
 
 
 class _Books:
@@ -77,7 +77,7 @@ class Referee:
             check_phi(plan, self.founding)
             check_divergence(plan, self._books.divergence)
         except PlanError as error:
-            self._note(leader, "plan", contract.PLAN, self._sent(leader, contract.PLAN), b"", str(error))
+            self._note(leader, "plan", slots.Slot.PLAN, self._sent(leader, slots.Slot.PLAN), b"", str(error))
             raise LeaderFailedError(leader, str(error)) from error
 
     def gradients(self) -> tuple[dict[str, Gradient], list[Refusal]]:
@@ -94,15 +94,15 @@ class Referee:
         """What the closed list makes count; one that accepts what may not count is the leader's failure."""
         books = self._books
         record = self.board.record(books.round)
-        post = record.only(contract.CLOSE)
-        if books.record is not None and books.record.only(contract.CLOSE) == post and books.closed is not None:
+        post = record.only(slots.Slot.CLOSE)
+        if books.record is not None and books.record.only(slots.Slot.CLOSE) == post and books.closed is not None:
             return list(books.closed.counted)
         try:
             closed = closed_gradients(record, self.founding, admitted_gradients(record, self.founding))
             iterates = replayed_iterates(closed.counted, len(books.model), record.plan.phi, self.founding)
         except (ReplayError, OverflowRefusedError) as error:
             found = b"" if post is None else post.transaction_hash
-            self._note(leader, "close", contract.CLOSE, found, b"", str(error))
+            self._note(leader, "close", slots.Slot.CLOSE, found, b"", str(error))
             raise LeaderFailedError(leader, str(error)) from error
         books.record, books.closed, books.iterates = record, closed, iterates
         omission = close_offence(record, closed.omitted, self.founding)
@@ -120,7 +120,7 @@ class Referee:
         if server in books.virtual or (server, step) in books.checked:
             return
         wait_s = 0.0 if server in books.silent else deadline_s
-        slot = contract.ITERATE + step
+        slot = slots.iterate_slot(step)
         posted = self.board.posted(Slot(books.round, "iterate", step), server, wait_s)
         m = self.founding.network.server_index(server)
         offence = iterate_offence(posted, books.iterates[step][m], server, step, self.founding)
@@ -140,12 +140,12 @@ class Referee:
         m = self.founding.network.server_index(leader)
         closed = books.closed.counted if books.closed else ()
         expected = replayed_model(closed, books.iterates[-1][m], m, books.model, self.founding)
-        post = self.board.ledger.posts(books.round, contract.MODEL).get(bytes.fromhex(leader[2:]))
+        post = self.board.ledger.posts(books.round, slots.Slot.MODEL).get(bytes.fromhex(leader[2:]))
         right = model_payload(expected, self.founding)
         if post is None or post.payload != right:
             sent = b"" if post is None else post.transaction_hash
             detail = f"{self.founding.network.name(leader)} published a model that eqs. 11 and 12 do not give"
-            self._note(leader, "model", contract.MODEL, sent, digest(right), detail)
+            self._note(leader, "model", slots.Slot.MODEL, sent, digest(right), detail)
             raise LeaderFailedError(leader, detail)
 
     # --- offences
@@ -176,7 +176,7 @@ class Referee:
         pairs = {"0x" + first.sender.hex(): (first, second) for first, second in self.board.ledger.conflicts()}
         for offender, pair in pairs.items():
             step = f"{self.founding.network.name(offender)} signed two different posts for one slot"
-            self._note(offender, "equivocation", contract.EQUIVOCATION, pair[0].hash, pair[1].hash, step)
+            self._note(offender, "equivocation", slots.Slot.EQUIVOCATION, pair[0].hash, pair[1].hash, step)
         for offence in list(books.offences.values()):
             key = (server, offence.offender)
             if offence.offender == server or key in books.accused or not self._may_flag(offence.offender):
@@ -193,7 +193,7 @@ class Referee:
                 return
         except ChainError as error:
             _LOG.warning("%s cannot prove two posts of %s: %s", server, offence.offender, error)
-        if offence.slot == contract.EQUIVOCATION:
+        if offence.slot == slots.Slot.EQUIVOCATION:
             return
         try:
             self.board.submit_flag(

@@ -11,10 +11,10 @@ from typing import Any
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, inspect_chain
 from chain.errors import ChainError, CodecError
-from chain.protocol import contract
 from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import TERMS_BYTES, RegistryTerms, deployment
 from chain.protocol.genesis import Genesis
+from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from chain.wire.documents import read_canonical_json
 from chain.wire.headers import Header
@@ -158,7 +158,7 @@ def _record(block: Block, posts: Sequence[SignedCall]) -> RoundRecord:
 
 def _check_leader(record: RoundRecord, founding: FoundingParameters) -> None:
     """Servers that join later by votes are none of the graph: a round that one of them leads cannot be derived."""
-    post = record.only(contract.MODEL)
+    post = record.only(Slot.MODEL)
     if post is not None and text(post.sender) not in founding.network.servers:
         raise AuditError(
             f"round {record.round}: the model is published by {text(post.sender)}, expected one of "

@@ -6,9 +6,9 @@ from eth_hash.auto import keccak
 
 from chain.client.posts import Post, read_whole, slot_of
 from chain.errors import CodecError
-from chain.protocol import contract
 from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import decode_call
+from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from clients.models import Vector
 from edge_servers.errors import FederationError, ReplayError
@@ -45,7 +45,7 @@ def _accusation(post: SignedCall) -> Accusation:
     offender = str(call["offender"]).lower()
     if call.name == "flag_equivocation":
         first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
-        return Accusation(text(post.sender), offender, contract.EQUIVOCATION, first, second)
+        return Accusation(text(post.sender), offender, Slot.EQUIVOCATION, first, second)
     return Accusation(
         text(post.sender), offender, int(call["slot"]), bytes(call["transaction_hash"]), bytes(call["expected"])
     )
@@ -68,7 +68,7 @@ def model_in(block: Block, founding: FoundingParameters) -> Vector:
         if receipt.status != 1 or not transaction.to:
             continue
         call = decode_call(transaction.data)
-        if call.name == "chunk" and int(call["slot"]) == contract.MODEL:
+        if call.name == "chunk" and int(call["slot"]) == Slot.MODEL:
             posts.append(bytes(call["data"]))
         elif call.name in ("model", "found"):
             count = int(call["chunks"])

@@ -10,7 +10,7 @@ import numpy as np
 
 from chain.client.posts import Post
 from chain.errors import CodecError
-from chain.protocol import contract
+from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.codec import decode_floats
 from chain.wire.documents import ClosedList
 from clients.models import Vector
@@ -62,7 +62,7 @@ class RoundRecord:
     @cached_property
     def plan(self) -> Plan:
         """The round's plan; `PlanError` where there is none that can be read."""
-        post = self.only(contract.PLAN)
+        post = self.only(Slot.PLAN)
         if post is None or not post.is_intact:
             raise PlanError(f"round {self.round} has no plan")
         return read_plan(post.payload)
@@ -70,19 +70,19 @@ class RoundRecord:
     @cached_property
     def closed_list(self) -> ClosedList:
         """The leader's closed list; `CodecError` where there is none that can be read."""
-        post = self.only(contract.CLOSE)
+        post = self.only(Slot.CLOSE)
         if post is None or not post.is_intact:
             raise CodecError(f"round {self.round} is not closed")
         return ClosedList.decode(post.payload)
 
     def iterate(self, server: str, step: int) -> Post | None:
         """What a server posted as its iterate of a step."""
-        post = self.posts.get(contract.ITERATE + step, {}).get(server)
+        post = self.posts.get(iterate_slot(step), {}).get(server)
         return post if post is not None and post.is_intact else None
 
     def gradient_posts(self) -> dict[str, Post]:
         """All gradients that were posted, by sender."""
-        return self.posts.get(contract.GRADIENT, {})
+        return self.posts.get(Slot.GRADIENT, {})
 
 
 def text(address: bytes) -> str:
@@ -188,6 +188,6 @@ def check_phi(plan: Plan, founding: FoundingParameters) -> None:
     gossips = SCHEMES[rounds.scheme].gossips
     is_open = gossips and rounds.is_auto_phi and plan.round > 1
     fixed = rounds.first_phi if gossips else 0
-    least, most = (1, min(rounds.max_phi, contract.MAX_STEP)) if is_open else (fixed, fixed)
+    least, most = (1, min(rounds.max_phi, MAX_STEP)) if is_open else (fixed, fixed)
     if not least <= plan.phi <= most:
         raise PlanError(f"plan: found phi {plan.phi}, expected {f'{least} to {most}' if is_open else fixed}")

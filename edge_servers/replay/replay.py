@@ -11,7 +11,7 @@ from eth_hash.auto import keccak
 
 from chain.client.posts import Post
 from chain.errors import CodecError
-from chain.protocol import contract
+from chain.protocol.slots import Slot, iterate_slot, step_of
 from chain.wire.codec import encode_floats, encode_iterate
 from chain.wire.documents import ClosedList
 from clients.models import Vector
@@ -183,8 +183,7 @@ class Offence:
     @property
     def step(self) -> int | None:
         """The consensus step, for an iterate."""
-        is_step = contract.ITERATE <= self.slot <= contract.ITERATE + contract.MAX_STEP
-        return self.slot - contract.ITERATE if is_step else None
+        return step_of(self.slot)
 
 
 @dataclass(frozen=True)
@@ -208,7 +207,7 @@ def iterate_offence(
     if posted is not None and posted.payload == payload:
         return None
     name = founding.network.name(server)
-    slot, digest = contract.ITERATE + step, bytes(keccak(payload))
+    slot, digest = iterate_slot(step), bytes(keccak(payload))
     if posted is None:
         return Offence(server, "missing", slot, bytes(32), digest, f"{name} posted no iterate of step {step}")
     detail = f"{name}: iterate of step {step} is not what eq. {9 if step else 8} gives"
@@ -217,13 +216,13 @@ def iterate_offence(
 
 def close_offence(record: RoundRecord, omitted: Sequence[Gradient], founding: FoundingParameters) -> Offence | None:
     """Whether the leader left out gradients that were there (P4)."""
-    post = record.only(contract.CLOSE)
+    post = record.only(Slot.CLOSE)
     if not omitted or post is None:
         return None
     leader = "0x" + post.sender.hex()
     names = ", ".join(gradient.node for gradient in omitted)
     detail = f"{founding.network.name(leader)} left {names} out of the closed list without a reason"
-    return Offence(leader, "close", contract.CLOSE, post.transaction_hash, omitted[0].transaction_hash, detail)
+    return Offence(leader, "close", Slot.CLOSE, post.transaction_hash, omitted[0].transaction_hash, detail)
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,7 @@ def replay_round(record: RoundRecord, before: Before, founding: FoundingParamete
             posted = record.iterate(server, step)
             if posted is not None or server not in silent:
                 offences.append(iterate_offence(posted, expected[m], server, step, founding))
-    published = record.only(contract.MODEL)
+    published = record.only(Slot.MODEL)
     if published is None:
         raise ReplayError(f"round {record.round} was sealed without a model")
     leader = founding.network.server_index("0x" + published.sender.hex())

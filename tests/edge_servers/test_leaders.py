@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chain.protocol import contract
+from chain.protocol import slots
 from chain.wire.documents import ClosedList
 from edge_servers.errors import BoardError
 from edge_servers.learning.gradients import Close
@@ -86,7 +86,7 @@ def test_whoever_plans_next_may_fail_later_in_the_same_round() -> None:
         assert (report.failed_leaders, report.leader) == ((first, second), third)
         assert network.waited_s(1) >= 2 * TURN_S
         record = network.record(1)
-        plan, close = record.only(contract.PLAN), record.only(contract.CLOSE)
+        plan, close = record.only(slots.Slot.PLAN), record.only(slots.Slot.CLOSE)
         assert plan is not None
         assert close is not None
         assert (plan.sender, close.sender) == (network.key(second), network.key(third))
@@ -131,7 +131,7 @@ def test_a_wrong_model_is_dropped_flagged_with_its_transaction_and_the_next_publ
         assert network.waited_s(1) < TURN_S  # the flags excluded the leader: the next is first in rank, at once
         check_passed_on(network, 1, leader, following)
         flags = network.record(1).accusations
-        assert {each.slot for each in flags} == {contract.MODEL}
+        assert {each.slot for each in flags} == {slots.Slot.MODEL}
         assert all(any(each.transaction_hash) and any(each.expected) for each in flags)
         assert network.calls(1).count("model") == 1
         assert not network.run()[0].refused
@@ -257,7 +257,7 @@ def posting_close(network: ChainNetwork, leader: int, change: Callable[[ClosedLi
 
     def post(close: Close) -> Any:
         ledger = network.board(leader).ledger
-        posts = {text(sender): post for sender, post in ledger.posts(1, contract.GRADIENT).items()}
+        posts = {text(sender): post for sender, post in ledger.posts(1, slots.Slot.GRADIENT).items()}
         right = ClosedList(
             tuple(posts[sender].transaction_hash for sender in close.accepted),
             tuple((refusal.node, refusal.reason) for refusal in close.refused),

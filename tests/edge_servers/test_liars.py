@@ -9,8 +9,8 @@ import pytest
 from eth_hash.auto import keccak
 
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
-from chain.protocol import contract
 from chain.protocol.round_check import RoundBody
+from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.local_ledger import LocalLedger
 from chain.wire.blocks import encode_block
 from clients.device import answer_orders
@@ -275,10 +275,10 @@ def test_an_offloader_whose_data_the_server_does_not_count_may_train(
     """Devices 0 and 3 were to offload to server 0; device 3 posts, so there is room for 40 samples at the server."""
     record, key = sealed.record(2), sealed.key(0)
     plan = replace(record.plan, assignment=(0, -1, -1, 0, -1, -1))
-    planned = with_payload(record, contract.PLAN, plan.payload)
+    planned = with_payload(record, Slot.PLAN, plan.payload)
     weighed = [
         replace(post, arguments=replace(post.arguments, arguments={**post.arguments.arguments, "samples": samples}))
-        if post.slot == contract.GRADIENT and post.sender == key
+        if post.slot == Slot.GRADIENT and post.sender == key
         else post
         for post in posts_of(planned)
     ]
@@ -294,8 +294,8 @@ def test_a_server_whose_gradient_comes_late_does_not_make_a_list_with_its_offloa
     record, founding = sealed.record(2), sealed.founding
     key, device = sealed.key(0), sealed.founding.network.devices[3]
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))  # device 3 trained, as the ledger has it
-    full = with_payload(record, contract.PLAN, plan.payload)
-    early = type(record).of(2, [p for p in posts_of(full) if (p.slot, p.sender) != (contract.GRADIENT, key)])
+    full = with_payload(record, Slot.PLAN, plan.payload)
+    early = type(record).of(2, [p for p in posts_of(full) if (p.slot, p.sender) != (Slot.GRADIENT, key)])
     seen = admitted_gradients(early, founding)
     accepted = tuple(seen.good[sender].transaction_hash for sender in sorted(seen.good))
     late = admitted_gradients(full, founding)
@@ -310,7 +310,7 @@ def test_a_server_whose_gradient_comes_late_does_not_make_a_list_with_its_offloa
 def test_a_list_that_counts_data_at_the_device_and_at_its_server_is_refused(sealed: ChainNetwork) -> None:
     record, founding = sealed.record(2), sealed.founding
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))
-    forged = with_payload(record, contract.PLAN, plan.payload)
+    forged = with_payload(record, Slot.PLAN, plan.payload)
     with pytest.raises(ReplayError, match="round 2: the closed list counts data of a device and at the server"):
         closed_gradients(forged, founding, admitted_gradients(forged, founding))
 
@@ -325,7 +325,7 @@ def test_a_second_post_with_the_same_digest_is_no_conflict_and_does_not_save_a_l
         network.servers[liar].conduct = only("iterate", lambda x: x + np.int32(1000))
         phases(network, "plan", "gossip")
         ledger = ledger_of(network, liar)
-        post = ledger.posts(1, contract.ITERATE + 2)[network.key(liar)]
+        post = ledger.posts(1, iterate_slot(2))[network.key(liar)]
         with pytest.raises(RevertedError):
             ledger._send("iterate", 1, 2, post.digest, 0, post.payload[:-1] + b"\x07")
         assert list(ledger.conflicts()) == []
@@ -339,7 +339,7 @@ def in_chunks(ledger: LocalLedger) -> Callable[[int, bytes], bytes]:
     """How a leader that wants to be rid of the devices would publish: by chunks, though one post would do."""
 
     def submit_model(round_: int, payload: bytes) -> bytes:
-        ledger._send("chunk", round_, contract.MODEL, 0, payload)
+        ledger._send("chunk", round_, Slot.MODEL, 0, payload)
         return ledger._send("model", round_, bytes(keccak(payload)), 1, b"")
 
     return submit_model

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
-from chain.protocol import contract
+from chain.protocol import slots
 from chain.rpc.local_ledger import LocalLedger
 from edge_servers.learning.gradients import Gradient
 from edge_servers.ledger.board import Slot
@@ -83,7 +83,7 @@ def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_exp
         posted = network.record(1).iterate(network.founding.network.servers[2], step)
         found = bytes(32) if kind == "missing" else posted.transaction_hash if posted else b""
         assert accusations(network, 1) == [
-            Accusation(server, network.founding.network.servers[2], contract.ITERATE + step, found, expected)
+            Accusation(server, network.founding.network.servers[2], slots.iterate_slot(step), found, expected)
             for server in sorted(network.founding.network.servers)
             if server != network.founding.network.servers[2]
         ]
@@ -121,7 +121,7 @@ def beyond_the_last_step(ledger: LocalLedger, step: int) -> None:
 
 
 def chunks_that_do_not_fit(ledger: LocalLedger, step: int) -> None:
-    ledger._send("chunk", 1, contract.ITERATE + step, 0, b"abc")
+    ledger._send("chunk", 1, slots.iterate_slot(step), 0, b"abc")
     ledger._send("iterate", 1, step, bytes(32), 1, b"")
 
 
@@ -147,7 +147,7 @@ def test_a_server_that_cannot_post_its_iterates_is_missed_like_one_that_does_not
             if slot == (1, "iterate", 0):
                 victim = network.founding.network.servers[0]
                 network.board(2).submit_flag(
-                    network.servers[2].address, 1, victim, contract.ITERATE, bytes(32), bytes(32)
+                    network.servers[2].address, 1, victim, slots.Slot.ITERATE, bytes(32), bytes(32)
                 )
             return body
 
@@ -194,7 +194,7 @@ def test_two_signatures_for_one_slot_are_the_evidence_which_the_registry_checks(
         assert [(o.offender, o.kind, o.step) for o in report.offences] == [("server 2", "equivocation", None)]
         assert (report.excluded, flagged(network, 1)) == ((2,), {"server 2": {"server 0", "server 1"}})
         assert network.calls(1).count("flag_equivocation") == 2
-        assert {each.slot for each in accusations(network, 1)} == {contract.EQUIVOCATION}
+        assert {each.slot for each in accusations(network, 1)} == {slots.Slot.EQUIVOCATION}
         assert network.model(1).tobytes() == calm.model(1).tobytes()
         assert len({node.head.hash for node in network.hosting.nodes}) == 1
 
@@ -246,10 +246,10 @@ def test_a_leader_that_leaves_a_gradient_out_is_flagged_and_its_list_stands() ->
         assert (report.training_nodes, report.refused) == (5, ())
         victim = network.founding.network.devices[3].address
         left_out = network.record(1).gradient_posts()[victim].transaction_hash
-        close = network.record(1).only(contract.CLOSE)
+        close = network.record(1).only(slots.Slot.CLOSE)
         assert close is not None
         assert {(each.slot, each.transaction_hash, each.expected) for each in accusations(network, 1)} == {
-            (contract.CLOSE, close.transaction_hash, left_out)
+            (slots.Slot.CLOSE, close.transaction_hash, left_out)
         }
         assert report.excluded == (leader,)
         assert report.leader != leader  # its flags excluded it before a model was due
@@ -337,9 +337,9 @@ def test_a_minority_cannot_exclude_whoever_is_honest_and_an_auditor_does_not_bel
         for phase in ALGORITHM_1:
             phase(network.servers)
             if phase.__name__ == "verify":
-                post = network.board(0).ledger.posts(1, contract.ITERATE)[network.key(1)]
+                post = network.board(0).ledger.posts(1, slots.Slot.ITERATE)[network.key(1)]
                 network.board(0).submit_flag(
-                    liar.address, 1, victim, contract.ITERATE, post.transaction_hash, bytes(31) + b"\x01"
+                    liar.address, 1, victim, slots.Slot.ITERATE, post.transaction_hash, bytes(31) + b"\x01"
                 )
         assert flagged(network, 1) == {"server 1": {"server 0"}}
         assert liar.standing.excluded == ()
