@@ -13,6 +13,7 @@ from chain.errors import WorkError
 from chain.protocol import contract
 from chain.protocol.contract import RegistryTerms, call_gas, deployment, encode_call
 from chain.protocol.genesis import FOUNDING_GAS
+from chain.protocol.slots import Slot
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
 
@@ -68,7 +69,7 @@ def _post_model(connection: Connection, founder: LocalAccount, founding: Foundin
     if len(whole) > limit:
         parts = contract.split_payload(whole)
         for index, part in enumerate(parts):
-            _send(connection, founder, encode_call("chunk", 0, contract.MODEL, index, part))
+            _send(connection, founder, encode_call("chunk", 0, Slot.MODEL, index, part))
         whole, chunks = b"", len(parts)
     _send(connection, founder, encode_call("found", founding.parameters, keccak(founding.model), chunks, whole))
 

@@ -21,6 +21,7 @@ from chain.errors import DeadlineError, LedgerError
 from chain.protocol import contract
 from chain.protocol.contract import address_in, call_gas, encode_call, events
 from chain.protocol.proof import ModelProof, TransactionProof
+from chain.protocol.slots import Slot, iterate_slot
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.headers import Header
 from chain.wire.seal import contract_puzzle
@@ -79,26 +80,26 @@ class Ledger(NetworkReader):
 
     def submit_plan(self, round_: int, payload: bytes) -> bytes:
         """The leader's plan; returns the transaction's hash, as all of these do."""
-        return self._post("plan", (round_,), round_, contract.PLAN, payload)
+        return self._post("plan", (round_,), round_, Slot.PLAN, payload)
 
     def submit_gradient(
         self, round_: int, base_model: bytes, plan: bytes, samples: int, iterations: int, payload: bytes
     ) -> bytes:
         """A training node's gradient, with the digests of the model and the plan it was made for."""
         head = (round_, base_model, plan, samples, iterations)
-        return self._post("gradient", head, round_, contract.GRADIENT, payload)
+        return self._post("gradient", head, round_, Slot.GRADIENT, payload)
 
     def submit_close(self, round_: int, payload: bytes) -> bytes:
         """The leader's closed list."""
-        return self._post("close", (round_,), round_, contract.CLOSE, payload)
+        return self._post("close", (round_,), round_, Slot.CLOSE, payload)
 
     def submit_iterate(self, round_: int, step: int, payload: bytes) -> bytes:
         """A server's iterate of step l."""
-        return self._post("iterate", (round_, step), round_, contract.ITERATE + step, payload)
+        return self._post("iterate", (round_, step), round_, iterate_slot(step), payload)
 
     def submit_model(self, round_: int, payload: bytes) -> bytes:
         """The leader's model k."""
-        return self._post("model", (round_,), round_, contract.MODEL, payload)
+        return self._post("model", (round_,), round_, Slot.MODEL, payload)
 
     def submit_flag(
         self, round_: int, offender: bytes, slot: int, transaction_hash: bytes, expected: bytes, evidence: bytes = b""

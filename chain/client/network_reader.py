@@ -4,8 +4,8 @@ from typing import Any
 
 from chain.client.posts import Post, PostReader
 from chain.errors import LedgerError
-from chain.protocol import contract
 from chain.protocol.contract import address_in, events
+from chain.protocol.slots import MAX_STEP, Slot
 from chain.protocol.turns import Membership
 
 
@@ -79,9 +79,9 @@ class NetworkReader(PostReader):
 
     def round_posts(self, round_: int) -> list[Post]:
         """Everything that was posted in a round, slot by slot."""
-        slots = (contract.PLAN, contract.GRADIENT, contract.CLOSE, contract.MODEL)
+        slots = (Slot.PLAN, Slot.GRADIENT, Slot.CLOSE, Slot.MODEL)
         found = [post for slot in slots for post in self.posts(round_, slot).values()]
-        for step in range(contract.MAX_STEP + 1):
+        for step in range(MAX_STEP + 1):
             iterates = self.iterates(round_, step)
             if not iterates:
                 break

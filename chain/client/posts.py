@@ -7,23 +7,19 @@ from eth_hash.auto import keccak
 
 from chain.client.connection import Connection
 from chain.errors import LedgerError, NotRegistryCallError
-from chain.protocol import contract
 from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import Call, decode_call, decode_log, events
+from chain.protocol.slots import Slot, iterate_slot, kind_of, slot_of_kind, step_of
 from chain.wire.address import Address
 
-_SLOT_OF = {
-    "plan": contract.PLAN,
-    "gradient": contract.GRADIENT,
-    "close": contract.CLOSE,
-    "model": contract.MODEL,
+_EVENTS = {
+    "plan": "Planned",
+    "gradient": "GradientPosted",
+    "close": "Closed",
+    "iterate": "IteratePosted",
+    "model": "ModelPublished",
 }
-_EVENT_OF = {
-    contract.PLAN: "Planned",
-    contract.GRADIENT: "GradientPosted",
-    contract.CLOSE: "Closed",
-    contract.MODEL: "ModelPublished",
-}
+"""What the registry tells of each kind of post."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +58,23 @@ class PostReader:
 
     def plan(self, round_: int) -> Post | None:
         """The plan of a round, if it is visible."""
-        return self._first(round_, contract.PLAN)
+        return self._first(round_, Slot.PLAN)
 
     def gradients(self, round_: int) -> dict[bytes, Post]:
         """Gradients of a round by sender, in ascending order of address."""
-        return self.posts(round_, contract.GRADIENT)
+        return self.posts(round_, Slot.GRADIENT)
 
     def close(self, round_: int) -> Post | None:
         """The closed list of a round."""
-        return self._first(round_, contract.CLOSE)
+        return self._first(round_, Slot.CLOSE)
 
     def iterates(self, round_: int, step: int) -> dict[bytes, Post]:
         """Iterates of one step by sender."""
-        return self.posts(round_, contract.ITERATE + step)
+        return self.posts(round_, iterate_slot(step))
 
     def model(self, round_: int) -> Post | None:
         """Model k; model 0 is the founding one."""
-        return self._founding_model() if round_ == 0 else self._first(round_, contract.MODEL)
+        return self._founding_model() if round_ == 0 else self._first(round_, Slot.MODEL)
 
     def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
         """What is visible in a slot of a round, by sender in ascending order of address."""
@@ -105,9 +101,10 @@ class PostReader:
         return next(iter(self.posts(round_, slot).values()), None)
 
     def _slot_logs(self, round_: int, slot: int) -> list[Any]:
-        if slot >= contract.ITERATE:
-            return self._logs("IteratePosted", round_, [word(round_), None, word(slot - contract.ITERATE)])
-        return self._logs(_EVENT_OF[slot], round_, [word(round_)])
+        kind, step = kind_of(slot), step_of(slot)
+        if kind not in _EVENTS:
+            return []
+        return self._logs(_EVENTS[kind], round_, [word(round_)] + ([] if step is None else [None, word(step)]))
 
     def _logs(self, event: str, round_: int, topics: list[Any]) -> list[Any]:
         first, last = self._span(round_)
@@ -159,7 +156,7 @@ class PostReader:
 
     def _founding_model(self) -> Post | None:
         logs = self._logs("Founded", 0, [])
-        return self._read_post(logs[0], 0, contract.MODEL) if logs else None
+        return self._read_post(logs[0], 0, Slot.MODEL) if logs else None
 
 
 def word(number: int) -> str:
@@ -169,11 +166,9 @@ def word(number: int) -> str:
 
 def slot_of(post: SignedCall) -> int | None:
     """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
-    if post.call is None:
+    if post.call is None or post.call.name not in _EVENTS:
         return None
-    if post.call.name == "iterate":
-        return contract.ITERATE + int(post.call["step"])
-    return _SLOT_OF.get(post.call.name)
+    return slot_of_kind(post.call.name, int(post.call["step"]) if "step" in post.call else 0)
 
 
 def read_whole(post: SignedCall, payload: bytes | None = None) -> Post:

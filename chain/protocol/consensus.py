@@ -14,9 +14,9 @@ from chain.errors import (
     TransactionOrderError,
     UnknownParentError,
 )
-from chain.protocol import contract
 from chain.protocol.contract import Call, decode_call
 from chain.protocol.genesis import RETARGET, Genesis
+from chain.protocol.slots import Slot, kind_of
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.seal import check_seal
@@ -38,7 +38,6 @@ _PLACES = {
     "flag_equivocation": ("verify", 0),
     "model": ("model", 0),
 }
-_SLOT_PLACES = {contract.PLAN: ("plan", 0), contract.GRADIENT: ("train", 0), contract.CLOSE: ("close", 0)}
 
 
 @dataclass(frozen=True)
@@ -73,11 +72,11 @@ def _place(call: Call | None) -> tuple[str, int]:
 
 def _chunk_place(slot: int, round_: int) -> tuple[str, int]:
     """A chunk stands where the post it belongs to stands; that one has a later nonce."""
-    if slot >= contract.ITERATE:
-        return "gossip", slot - contract.ITERATE
-    if slot == contract.MODEL:
-        return ("founding", 2) if round_ == 0 else ("model", 0)
-    return _SLOT_PLACES.get(slot, ("plan", 0))
+    if slot >= Slot.ITERATE:
+        return "gossip", slot - Slot.ITERATE
+    if slot == Slot.MODEL:
+        return _PLACES["found" if round_ == 0 else "model"]
+    return _PLACES.get(kind_of(slot), _PLACES["plan"])
 
 
 def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:

@@ -20,10 +20,6 @@ _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
 _GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
 _GAS_PER_CALL = 800_000  # checks, storage, log; evidence among 64 servers is the dearest
-# Slots of a sender's posts in a round, as registry.vy numbers them.
-PLAN, GRADIENT, CLOSE, MODEL, ENDORSE, ITERATE = 0, 1, 2, 3, 4, 16
-EQUIVOCATION = 2**256 - 1
-MAX_STEP = 100
 # As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
 MAX_BATCH = 64
 _LONGEST_BATCH = 4 + 32 * (2 + 2 * (1 + MAX_BATCH))

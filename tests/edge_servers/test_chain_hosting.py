@@ -93,8 +93,7 @@ def test_a_device_refuses_the_proof_of_another_round(planned: ChainNetwork, orde
     old = planned.model(2)
     proof = planned.board(0).ledger.model_proof(2, 1)
     stale = replace(order, model=old, model_digest=vector_digest(old), proof=json.dumps(proof.to_json()).encode())
-    fresh = Wallet(planned.hosting.account("device", 3))
-    fresh.join(planned.hosting.chain())
+    fresh = Wallet(planned.hosting.account("device", 3), planned.hosted.known_chain())
     returned = replace(planned.devices[3], wallet=fresh)
     assert refusal(returned, stale) == "OrderError: order: found a proof of model 2, expected 3"
     fresh.check(order)
@@ -113,12 +112,10 @@ def test_a_device_refuses_a_chain_that_does_not_contain_the_block_it_knows(order
 
 
 def test_a_device_refuses_headers_that_begin_after_the_block_it_knows(planned: ChainNetwork, order: Order) -> None:
-    wallet = Wallet(planned.hosting.account("device", 3))
-    wallet.join(planned.hosting.chain())
+    wallet = Wallet(planned.hosting.account("device", 3), planned.hosted.known_chain())
     proof = content(order)
     wallet.check(order)
-    late = Wallet(planned.hosting.account("device", 3))
-    late.join(planned.hosting.chain(), planned.node.genesis.header.hash)
+    late = Wallet(planned.hosting.account("device", 3), planned.hosted.known_chain(), planned.node.genesis.header.hash)
     proof["headers"] = proof["headers"][-2:]
     with pytest.raises(OrderError, match="the model is not proven"):
         late.check(replace(order, proof=json.dumps(proof).encode()))
@@ -360,7 +357,7 @@ def test_of_three_nodes_those_that_lack_blocks_or_everything_catch_up(tmp_path: 
         path.write_bytes(content_before)
     (tmp_path / "chain-2.db").unlink()
     with chain_network(**settings) as network:
-        assert {node.head.hash for node in network.hosting.nodes} == {head.hash}
+        assert {node.head.hash for node in network.hosted.nodes} == {head.hash}
         assert network.run()[0].round == 3
 
 
@@ -370,7 +367,7 @@ def test_the_first_node_catches_up_as_well(tmp_path: Path) -> None:
         head = network.node.head.hash
     (tmp_path / "chain.db").unlink()
     with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
-        assert {node.head.hash for node in network.hosting.nodes} == {head}
+        assert {node.head.hash for node in network.hosted.nodes} == {head}
         assert network.servers[0].standing.round == 2
 
 

@@ -208,8 +208,8 @@ def three() -> Iterator[ChainNetwork]:
 
 
 def test_three_nodes_have_the_same_head(three: ChainNetwork) -> None:
-    assert len(three.hosting.nodes) == 3
-    assert len({node.head.hash for node in three.hosting.nodes}) == 1
+    assert len(three.hosted.nodes) == 3
+    assert len({node.head.hash for node in three.hosted.nodes}) == 1
     assert three.node.head.block_number == 4
 
 
@@ -219,7 +219,7 @@ def test_servers_endorse_the_block_before_their_round_and_make_it_final(three: C
         endorsed = {post.sender: post.call for post in three.posts(round_) if post.call and post.call.name == "endorse"}
         assert set(endorsed) == {three.key(m) for m in range(3)}
         assert {bytes(call["block_hash"]) for call in endorsed.values() if call} == {three.header(round_ - 1).hash}
-    for node in three.hosting.nodes:
+    for node in three.hosted.nodes:
         assert int(node.ask("final_block", header=three.header(2))) == 2
         assert int(node.ask("final_block", header=three.header(3))) == 3
 

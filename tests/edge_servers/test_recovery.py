@@ -9,7 +9,7 @@ from bfl.simulation.run_folder import metrics_of
 from edge_servers.errors import ReplayError
 from edge_servers.recovery import recovered_report
 from edge_servers.report import RoundReport
-from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only, with_fields
 
 
 def line(report: RoundReport) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def line(report: RoundReport) -> dict[str, Any]:
 
 
 def recovered(network: ChainNetwork, round_: int) -> dict[str, Any]:
-    return line(recovered_report(network.federation, network.node, network.hosting.checkers[0], round_))
+    return line(recovered_report(network.federation, network.hosted, round_))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_of_a_wrong_plan_and_a_wrong_list_everything_but_the_detail_can_be_made_
     """They were dropped from the block: what exactly was wrong with them nobody can tell from the chain."""
     with chain_network(edges=5, graph="ring") as network:
         first, second = network.ranked[:2]
-        network.servers[first].conduct = only("plan", with_fields(phi=1))
-        network.servers[second].conduct = only("close", lambda close: WITHHELD)
+        misbehave(network.servers[first], only("plan", with_fields(phi=1)))
+        misbehave(network.servers[second], only("close", lambda close: WITHHELD))
         (report,) = network.run()
         told, again = line(report), recovered(network, 1)
         kinds = [[(o["offender"], o["kind"], o["step"]) for o in each.pop("offences")] for each in (told, again)]

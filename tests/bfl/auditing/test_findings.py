@@ -8,7 +8,7 @@ import pytest
 
 from bfl.auditing.findings import DERIVED, FALSE_FLAG, WORD, Audit, Finding, audit_rounds, findings_of
 from bfl.simulation import run as simulation
-from chain.protocol.contract import ITERATE, MODEL
+from chain.protocol.slots import Slot, iterate_slot
 from chain.store.store import Store
 from edge_servers.replay.audit import DerivedRound
 from tests.bfl.conftest import Command
@@ -142,7 +142,7 @@ def flagged(slot: int, is_missing: bool = False, sent: bytes = b"") -> tuple[Cha
     """One follower flags another one in the last round of an honest chain."""
     accuser, victim, *_ = followers(chain())
     posts = [p for p in chain().posts(4) if "0x" + p.sender.hex() == victim and p.call is not None]
-    hashes = {ITERATE + p.call["step"]: p.transaction.hash for p in posts if p.call and p.call.name == "iterate"}
+    hashes = {Slot.ITERATE + p.call["step"]: p.transaction.hash for p in posts if p.call and p.call.name == "iterate"}
     evidence = bytes(32) if is_missing else sent or hashes.get(slot, b"\7" * 32)
     flag: Extra = (accuser, "flag", (3, bytes.fromhex(victim[2:]), slot, evidence, b"\1" * 32, b""))
     forged = rewritten(chain(), {}, extra=[flag])
@@ -154,30 +154,30 @@ def flagged(slot: int, is_missing: bool = False, sent: bytes = b"") -> tuple[Cha
 
 
 def test_a_flag_against_an_iterate_that_is_right_is_a_false_flag() -> None:
-    _, finding = flagged(ITERATE + 1)
+    _, finding = flagged(iterate_slot(1))
     assert finding.verdict == FALSE_FLAG
     assert finding.detail.endswith("is what the replay gives")
 
 
 def test_a_flag_for_a_step_that_nobody_owes_is_a_false_flag() -> None:
-    _, finding = flagged(ITERATE + 9, is_missing=True)
+    _, finding = flagged(iterate_slot(9), is_missing=True)
     assert finding.verdict == FALSE_FLAG
     assert finding.detail.endswith("owed no iterate of step 9")
 
 
 def test_that_an_iterate_came_too_late_is_the_accusers_word() -> None:
-    _, finding = flagged(ITERATE + 1, is_missing=True)
+    _, finding = flagged(iterate_slot(1), is_missing=True)
     assert finding.verdict == WORD
     assert finding.detail.endswith("is not on the chain: the word of 1 of 4 servers")
 
 
 def test_a_flag_about_another_transaction_than_the_sealed_one_is_the_accusers_word() -> None:
-    _, finding = flagged(ITERATE + 1, sent=b"\5" * 32)
+    _, finding = flagged(iterate_slot(1), sent=b"\5" * 32)
     assert finding.verdict == WORD
 
 
 def test_a_flag_about_a_model_of_somebody_who_has_none_is_the_accusers_word() -> None:
-    _, finding = flagged(MODEL)
+    _, finding = flagged(Slot.MODEL)
     assert (finding.verdict, finding.found) == (WORD, b"")
 
 
@@ -286,7 +286,7 @@ def test_why_tells_a_device_in_which_rounds_it_did_not_count(command: Command, t
 def test_why_shows_an_equivocation_and_a_word(command: Command, tmp_path: Path) -> None:
     answer = command("audit", "why", "server 2", str(written(chain(LIES), tmp_path / "lies")))
     assert "second digest" in answer.out
-    forged, finding = flagged(MODEL)
+    forged, finding = flagged(Slot.MODEL)
     answer = command("audit", "why", finding.offender, str(written(forged, tmp_path / "word")))
     assert "the word of 1 of 4 servers" in answer.out
     assert answer.out.endswith("was accused in round 3, never excluded\n")

@@ -30,6 +30,7 @@ from chain.protocol.contract import (
     revert_reason,
     size_class,
 )
+from chain.protocol.slots import MAX_STEP, Slot
 
 SOURCE = Path(contract.__file__).with_name("registry.vy").read_text(encoding="utf-8")
 WORDS = st.integers(0, 2**256 - 1)
@@ -85,9 +86,9 @@ def test_this_side_and_the_contract_number_things_alike() -> None:
         (value,) = re.findall(rf"^{name}: constant\(uint256\) = (\d+)$", SOURCE, re.MULTILINE)
         return int(value)
 
-    slots = ("PLAN", "GRADIENT", "CLOSE", "MODEL", "ENDORSE", "ITERATE")
-    for name in (*slots, "MAX_STEP", "MAX_BATCH"):
-        assert getattr(contract, name) == constant(name), name
+    for slot in Slot:
+        assert slot == (2**256 - 1 if slot is Slot.EQUIVOCATION else constant(slot.name)), slot.name
+    assert (constant("MAX_STEP"), constant("MAX_BATCH")) == (MAX_STEP, contract.MAX_BATCH)
     assert constant("MAX_CHUNK") == contract.CHUNK_BYTES
     (system,) = re.findall(r"^SYSTEM: constant\(address\) = 0x(\w+)$", SOURCE, re.MULTILINE)
     assert bytes.fromhex(system) == SYSTEM

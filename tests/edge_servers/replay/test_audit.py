@@ -23,11 +23,11 @@ from chain.audit.inspection import inspect_chain
 from chain.client.keys import address_of
 from chain.errors import InspectionError, RoundRefusedError
 from chain.node.node import Node
-from chain.protocol import contract
 from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import encode_call, functions
 from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import RoundBody
+from chain.protocol.slots import Slot
 from chain.wire.blocks import Block, encode_block
 from chain.wire.codec import decode_iterate, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
@@ -81,15 +81,15 @@ def chain(attack: str = "", **changes: object) -> Chain:
         simulated = simulation.start(read_settings(flags=flags), Path(folder) / "run")
         hosting = simulated.hosting
         assert hosting is not None
-        assert hosting.founding is not None
-        keys = [hosting.account("server", m) for m in range(len(hosting.founding.network.servers))]
-        keys += [hosting.account("device", n) for n in range(len(hosting.founding.network.devices))]
+        assert hosted.founding is not None
+        keys = [hosting.account("server", m) for m in range(len(hosted.founding.network.servers))]
+        keys += [hosting.account("device", n) for n in range(len(hosted.founding.network.devices))]
         simulation.run(simulated, lambda report: None)
         archive = FileArchive(Path(folder) / "run")
         blocks = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
         archive.close()
     accounts = {address_of(key): key for key in keys}
-    return Chain(blocks, archive.genesis, hosting.founding, accounts)
+    return Chain(blocks, archive.genesis, hosted.founding, accounts)
 
 
 @pytest.fixture(autouse=True)
@@ -211,7 +211,7 @@ def test_a_derived_round_says_who_led_and_who_sealed() -> None:
     name = chain().founding.network.name
     for each, block in zip(derived(chain()), chain().blocks[2:], strict=True):
         leader = name("0x" + block.header.coinbase.hex())
-        assert [each.who_posted(slot) for slot in (contract.PLAN, contract.CLOSE, contract.MODEL)] == [leader] * 3
+        assert [each.who_posted(slot) for slot in (Slot.PLAN, Slot.CLOSE, Slot.MODEL)] == [leader] * 3
         assert block.header.winner is not None
         assert each.sealed_by == name("0x" + block.header.winner.hex())
 

@@ -10,7 +10,7 @@ import pytest
 from eth_hash.auto import keccak
 
 from chain.client.posts import Post
-from chain.protocol import contract
+from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.documents import ClosedList
 from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
@@ -78,7 +78,7 @@ def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes |
 
 
 def with_close(record: RoundRecord, accepted: tuple[bytes, ...], *refused: tuple[str, str]) -> RoundRecord:
-    return with_payload(record, contract.CLOSE, ClosedList(accepted, refused).encode())
+    return with_payload(record, Slot.CLOSE, ClosedList(accepted, refused).encode())
 
 
 # --- what a round comes to --------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def test_where_nobody_trained_the_model_stays_and_all_iterates_are_zero(
     assert all(not x.any() for step in replayed_iterates([], size, 2, network.founding) for x in step)
     zeros = np.zeros(size, np.int32)
     assert replayed_model([], zeros, 0, network.model(1), network.founding) is not None
-    empty = with_payload(with_close(record, ()), contract.MODEL, model_payload(network.model(1), network.founding))
+    empty = with_payload(with_close(record, ()), Slot.MODEL, model_payload(network.model(1), network.founding))
     replayed = derived(empty, network)
     assert replayed.model.tobytes() == network.model(1).tobytes()
     assert {o.kind for o in replayed.offences} == {"close", "iterate"}  # everybody was left out
@@ -135,11 +135,11 @@ def test_where_nobody_trained_the_model_stays_and_all_iterates_are_zero(
 
 def test_a_round_without_plan_list_or_model_is_refused(record: RoundRecord, network: ChainNetwork) -> None:
     with pytest.raises(PlanError, match="round 2 has no plan"):
-        derived(without(record, contract.PLAN), network)
+        derived(without(record, Slot.PLAN), network)
     with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
-        derived(without(record, contract.CLOSE), network)
+        derived(without(record, Slot.CLOSE), network)
     with pytest.raises(ReplayError, match="round 2 was sealed without a model"):
-        derived(without(record, contract.MODEL), network)
+        derived(without(record, Slot.MODEL), network)
 
 
 def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
@@ -150,7 +150,7 @@ def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
     model[0] = np.nextafter(model[0], np.float32(1))
     payload = model_payload(model, network.founding)
     with pytest.raises(ReplayError) as refused:
-        derived(with_payload(record, contract.MODEL, payload), network)
+        derived(with_payload(record, Slot.MODEL, payload), network)
     leader = network.leader_of(2)
     assert str(refused.value) == (
         f"round 2: the model of server {leader} has digest 0x{keccak(payload).hex()}, "
@@ -168,12 +168,12 @@ def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, 
         return RoundRecord.of(2, [replace(p, is_intact=False) if p.slot == slot else p for p in posts_of(record)])
 
     with pytest.raises(PlanError, match="round 2 has no plan"):
-        derived(broken(contract.PLAN), network)
+        derived(broken(Slot.PLAN), network)
     with pytest.raises(ReplayError, match="round 2 is not closed"):
-        derived(broken(contract.CLOSE), network)
-    refused = admitted_gradients(broken(contract.GRADIENT), network.founding).refused
+        derived(broken(Slot.CLOSE), network)
+    refused = admitted_gradients(broken(Slot.GRADIENT), network.founding).refused
     assert {error.reason for error in refused.values()} == {"malformed"}
-    assert {o.kind for o in derived(broken(contract.ITERATE), network).offences} == {"missing"}
+    assert {o.kind for o in derived(broken(Slot.ITERATE), network).offences} == {"missing"}
 
 
 # --- closed lists -----------------------------------------------------------------------------------------------------
@@ -282,12 +282,12 @@ def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, netw
     assert iterate_offence(posted, x, server, 1, network.founding) is None
     expected = bytes(keccak(iterate_payload(x + 1, network.founding)))
     assert iterate_offence(posted, x + 1, server, 1, network.founding) == Offence(
-        server, "iterate", contract.ITERATE + 1, posted.transaction_hash, expected,
+        server, "iterate", iterate_slot(1), posted.transaction_hash, expected,
         "server 0: iterate of step 1 is not what eq. 9 gives",
     )  # fmt: skip
     missing = iterate_offence(None, x + 1, server, 0, network.founding)
     assert missing == Offence(
-        server, "missing", contract.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
+        server, "missing", Slot.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
     )
 
 
@@ -295,7 +295,7 @@ def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, netw
 def test_an_iterate_that_nobody_can_read_is_a_wrong_one(
     record: RoundRecord, network: ChainNetwork, payload: bytes
 ) -> None:
-    changed = with_payload(record, contract.ITERATE + 2, payload, network.key(1))
+    changed = with_payload(record, iterate_slot(2), payload, network.key(1))
     (offence,) = derived(changed, network).offences
     assert (network.founding.network.name(offence.offender), offence.kind, offence.step) == ("server 1", "iterate", 2)
 
@@ -303,7 +303,7 @@ def test_an_iterate_that_nobody_can_read_is_a_wrong_one(
 def test_a_virtual_server_is_not_missed_but_what_it_posts_must_be_right(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
-    server, slot = network.founding.network.servers[1], contract.ITERATE + 1
+    server, slot = network.founding.network.servers[1], iterate_slot(1)
     silent = without(record, slot, network.key(1))
     assert derived(silent, network, virtual=(server,)).offences == ()
     assert [o.kind for o in derived(silent, network).offences] == ["missing"]
@@ -315,9 +315,9 @@ def test_the_step_of_an_offence_is_that_of_an_iterate(network: ChainNetwork) -> 
     def step(slot: int) -> int | None:
         return Offence("0x", "iterate", slot, b"", b"", "").step
 
-    leaders = (contract.PLAN, contract.CLOSE, contract.MODEL, contract.EQUIVOCATION)
+    leaders = (Slot.PLAN, Slot.CLOSE, Slot.MODEL, Slot.EQUIVOCATION)
     assert [step(slot) for slot in leaders] == [None] * 4
-    assert [step(contract.ITERATE + 7), step(contract.ITERATE + contract.MAX_STEP)] == [7, contract.MAX_STEP]
+    assert [step(iterate_slot(7)), step(iterate_slot(MAX_STEP))] == [7, MAX_STEP]
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------
