@@ -102,7 +102,7 @@ class Federation:
         facts = RoundFacts(
             plan=running.plan,
             seal=seal,
-            counted=running.closed,
+            counted=running.weights,
             refused=tuple(replace(refusal, detail=details.get(refusal.node, "")) for refusal in running.refused),
             first=oversight.iterates(0),
             last=oversight.iterates(running.plan.phi),

@@ -53,7 +53,7 @@ def recovered_report(federation: Federation, hosted: HostedChain, round_: int) -
     facts = RoundFacts(
         plan=record.plan,
         seal=seal,
-        counted=derived.counted,
+        counted=[gradient.weight for gradient in derived.counted],
         refused=tuple(Refusal(who, reason, "") for who, reason in derived.refused),
         first=derived.iterates[0],
         last=derived.iterates[-1],

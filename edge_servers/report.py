@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from chain.wire.address import Address
 from clients.evaluation import Scores
 from edge_servers.founding.network import Network
-from edge_servers.learning.aggregation import FixedPoint, consensus_error, divergence
-from edge_servers.learning.gradients import Gradient, Refusal
+from edge_servers.learning.aggregation import FixedPoint, consensus_error, divergence, total_samples
+from edge_servers.learning.gradients import Refusal, Weight
 from edge_servers.ledger.sealing import Seal
 from edge_servers.parameters import Settings
 from edge_servers.planning.latency import real_terms
@@ -55,7 +55,7 @@ class RoundFacts:
 
     plan: Plan
     seal: Seal
-    counted: Sequence[Gradient]
+    counted: Sequence[Weight]
     """What the closed list made count."""
     refused: tuple[Refusal, ...]
     first: Sequence[FixedPoint]
@@ -81,7 +81,7 @@ def make_report(
         leader=index(seal.leader),
         phi=plan.phi,
         training_nodes=len(facts.counted),
-        samples=sum(gradient.samples for gradient in facts.counted),
+        samples=total_samples(facts.counted),
         divergence=divergence(facts.first),
         consensus_error=consensus_error(facts.first, facts.last),
         winner=seal.winner,

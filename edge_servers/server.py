@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from flwr.app import Message
 
@@ -18,6 +19,7 @@ from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess, RankedServer
 from edge_servers.learning.aggregation import (
+    central_update,
     divergence,
     partial_aggregate,
     to_fixed_point,
@@ -116,22 +118,19 @@ class EdgeServer(RankedServer):
         return self.current.plan.assignment[device.index] != LOCAL
 
     def admit_replies(self, devices: list[DeviceRecord], replies: Mapping[int, Message]) -> None:
-        """Post the good gradients, keep the handed-over data, record everyone else with the reason (P4)."""
-        for device in devices:
-            try:
-                self._admit(device, replies.get(device.index))
-            except GradientRefusedError as refused:
-                self.current.refusals.append(Refusal(f"device {device.index}", refused.reason, str(refused)))
-
-    def _admit(self, device: DeviceRecord, message: Message | None) -> None:
-        """One device's reply: its gradient goes to the board, its data to the server that the plan names."""
+        """Keep gradients to post and data for the server that the plan names; everyone else is out, with a reason."""
         work = self.current
-        expected = Expected(work.plan, device, work.model_digest, self.task, self.settings.rounds)
-        admitted = admit_reply(message, expected, self.board)
-        if isinstance(admitted, DataReply):
-            work.outgoing[device.index] = admitted
-        else:
-            work.collected[admitted.sender] = admitted
+        for device in devices:
+            expected = Expected(work.plan, device, work.model_digest, self.task, self.settings.rounds)
+            try:
+                admitted = admit_reply(replies.get(device.index), expected, self.board)
+            except GradientRefusedError as refused:
+                work.refusals.append(Refusal(f"device {device.index}", refused.reason, str(refused)))
+                continue
+            if isinstance(admitted, DataReply):
+                work.outgoing[device.index] = admitted
+            else:
+                work.collected[admitted.sender] = admitted
 
     def post_gradient(self, sender: Address) -> None:
         """Post what a training node of this cluster made."""
@@ -207,7 +206,7 @@ class EdgeServer(RankedServer):
         """Iterate 0: this cluster's aggregated gradient (eq. 8)."""
         work = self.current
         mine = [gradient for gradient in work.closed if gradient.server == self.index]
-        x = partial_aggregate(mine, total_samples(work.closed), len(self.standing.model))
+        x = partial_aggregate(mine, total_samples(work.weights), len(self.standing.model))
         work.iterates = [to_fixed_point(x, f"server {self.index}")]
         self.post_iterate()
 
@@ -249,8 +248,9 @@ class EdgeServer(RankedServer):
             return
         work, eta = self.current, self.settings.training.learning_rate
         closed_round = ClosedRound(
-            self.index, len(self.network.servers), self.standing.model, work.closed, work.iterates[-1], eta
-        )
+            self.index, len(self.network.servers), self.standing.model, work.weights, work.iterates[-1], eta,
+            central=partial(central_update, self.standing.model, work.closed, eta),
+        )  # fmt: skip
         self._publish("model", self.scheme.model_after(closed_round))
 
     def read_model(self, wait_s: float) -> None:

@@ -9,6 +9,15 @@ from chain.wire.address import Address
 
 
 @dataclass(frozen=True)
+class Weight:
+    """What a gradient counts for: D_y samples, e_y iterations, in the cluster Y_m of a server."""
+
+    server: int
+    samples: int
+    iterations: int
+
+
+@dataclass(frozen=True)
 class Gradient:
     """A training node's cumulative gradient C_y; the weight D_y, e_y never leaves it."""
 
@@ -27,6 +36,11 @@ class Gradient:
     """The transaction that carries it, signed by a device and not yet posted."""
     transaction_hash: bytes = b""
     """Its name on the ledger."""
+
+    @property
+    def weight(self) -> Weight:
+        """All that eqs. 2 and 11 need of it."""
+        return Weight(self.server, self.samples, self.iterations)
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,9 @@ from edge_servers.replay.replay import (
     ClosedGradients,
     admitted_gradients,
     close_offence,
-    closed_gradients,
+    closed_round,
     iterate_offence,
     model_payload,
-    replayed_iterates,
     replayed_model,
 )
 
@@ -99,14 +98,13 @@ class Referee:
         if found.record is not None and found.record.only(Slot.CLOSE) == post and found.closed is not None:
             return list(found.closed.counted)
         try:
-            closed = closed_gradients(record, self.founding, admitted_gradients(record, self.board.reader))
-            iterates = replayed_iterates(closed.counted, len(found.model), record.plan.phi, self.founding)
+            closed = closed_round(record, self.board.reader)
         except (ReplayError, OverflowRefusedError) as error:
             sent = b"" if post is None else post.transaction_hash
             self._note(refused_post(leader, Slot.CLOSE, sent, str(error), self.founding.network))
             raise LeaderFailedError(leader, str(error)) from error
-        found.record, found.closed, found.iterates = record, closed, iterates
-        omission = close_offence(record, closed.omitted, self.founding)
+        found.record, found.closed, found.iterates = record, closed, closed.iterates
+        omission = close_offence(record, closed.omitted, self.founding) if closed.omitted else None
         if omission is not None:
             self._note(omission)
         return list(closed.counted)
@@ -138,8 +136,8 @@ class Referee:
         """The leader's model must be the replayed one, bit for bit."""
         found = self._found
         m = self.founding.network.server_index(leader)
-        closed = found.closed.counted if found.closed else ()
-        expected = replayed_model(closed, found.iterates[-1][m], m, found.model, self.founding)
+        weights = found.closed.weights if found.closed else ()
+        expected = replayed_model(weights, found.iterates[-1][m], m, found.model, self.founding)
         post = self.board.ledger.posts(found.round, Slot.MODEL).get(leader)
         right = model_payload(expected, self.founding)
         if post is None or post.payload != right:

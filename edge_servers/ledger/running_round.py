@@ -9,7 +9,7 @@ from clients.models import Vector
 from clients.orders import DataReply
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
-from edge_servers.learning.gradients import Gradient, Refusal
+from edge_servers.learning.gradients import Gradient, Refusal, Weight
 from edge_servers.planning.plan import NO_PLAN, Plan
 
 
@@ -35,6 +35,11 @@ class RunningRound:
     """What counts of the closed list, after the filters."""
     iterates: list[FixedPoint] = field(default_factory=list)
     """Its own, from x(0) on."""
+
+    @property
+    def weights(self) -> list[Weight]:
+        """What the closed list counts."""
+        return [gradient.weight for gradient in self.closed]
 
     @classmethod
     def before(cls, standing: Standing) -> "RunningRound":

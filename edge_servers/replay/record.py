@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf, isclose
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +70,12 @@ class RoundRecord:
         post = self.posts.get(iterate_slot(step), {}).get(server)
         return post if post is not None and post.is_intact else None
 
+    @property
+    def closing(self) -> tuple[bytes, ...]:
+        """Names what a closed round follows from: its plan, its closed list and its gradients."""
+        posts = [self.only(Slot.PLAN), self.only(Slot.CLOSE), *self.gradient_posts().values()]
+        return tuple(b"" if post is None else post.transaction_hash for post in posts)
+
     def gradient_posts(self) -> dict[Address, Post]:
         """All gradients that were posted, by sender."""
         return self.posts.get(Slot.GRADIENT, {})
@@ -79,27 +86,34 @@ class GradientReader:
     read: a transaction's hash has one content, and a plan says what it may weigh.
     """
 
+    _KEPT = 8
+
     def __init__(self, founding: FoundingParameters) -> None:
         self.founding = founding
+        self.rounds: dict[tuple[bytes, ...], Any] = {}
+        """What was worked out of closed rounds, by `RoundRecord.closing`."""
         self._plan = NO_PLAN
         self._known: dict[bytes, Gradient | GradientRefusedError] = {}
+
+    def remember(self, closing: tuple[bytes, ...], worked_out: Any) -> None:
+        """Keep what was worked out of a closed round; the oldest goes."""
+        self.rounds[closing] = worked_out
+        for old in list(self.rounds)[: -self._KEPT]:
+            del self.rounds[old]
 
     def read(self, post: Post, plan: Plan) -> Gradient:
         """A posted gradient; `GradientRefusedError` with the reason it cannot count."""
         if plan != self._plan:
             self._plan, self._known = plan, {}
-        found = self._known.get(post.transaction_hash)
-        if found is None:
-            found = self._known[post.transaction_hash] = self._checked(post)
+        if post.transaction_hash not in self._known:
+            try:
+                self._known[post.transaction_hash] = read_gradient(post, plan, self.founding)
+            except GradientRefusedError as error:
+                self._known[post.transaction_hash] = error
+        found = self._known[post.transaction_hash]
         if isinstance(found, GradientRefusedError):
             raise found
         return found
-
-    def _checked(self, post: Post) -> Gradient | GradientRefusedError:
-        try:
-            return read_gradient(post, self._plan, self.founding)
-        except GradientRefusedError as error:
-            return error
 
 
 def read_gradient(post: Post, plan: Plan, founding: FoundingParameters) -> Gradient:

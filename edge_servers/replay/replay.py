@@ -5,7 +5,7 @@ call them while the round runs, nodes before they take a block, auditors years l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eth_hash.auto import keccak
 
@@ -21,7 +21,7 @@ from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gossip import next_iterate
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.gradients import Gradient, Weight
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
 from edge_servers.planning.plan import Plan
 from edge_servers.replay.offences import Offence, missing_iterate, omitted_gradients, wrong_iterate
@@ -51,6 +51,28 @@ class ClosedGradients:
     """Good ones that the leader left out without a word: evidence against it (P4)."""
     touched: int
     """How many of them a filter changed."""
+    iterates: list[list[FixedPoint]] = field(default_factory=list)
+    """Eqs. 8 and 9 from them, for all servers: x_m(l) as [step][server]."""
+
+    @property
+    def weights(self) -> list[Weight]:
+        """All that eqs. 2 and 11 need of them."""
+        return [gradient.weight for gradient in self.counted]
+
+
+def closed_round(record: RoundRecord, reader: GradientReader) -> ClosedGradients:
+    """What the posts of a round make count, and the iterates that follow; worked out once per reader.
+
+    `ReplayError` for a closed list that no honest leader posts, `OverflowRefusedError` for sums beyond P8's range.
+    """
+    key = record.closing
+    if key not in reader.rounds:
+        closed = closed_gradients(record, reader.founding, admitted_gradients(record, reader))
+        size, phi = sum(reader.founding.sizes), record.plan.phi
+        iterates = replayed_iterates(closed.counted, size, phi, reader.founding)
+        reader.remember(key, replace(closed, iterates=iterates))
+    found: ClosedGradients = reader.rounds[key]
+    return found
 
 
 def admitted_gradients(record: RoundRecord, reader: GradientReader) -> Admitted:
@@ -158,7 +180,7 @@ def replayed_iterates(
 
 
 def replayed_model(
-    counted: Sequence[Gradient], x: FixedPoint, leader: int, model: Vector, founding: FoundingParameters
+    counted: Sequence[Weight], x: FixedPoint, leader: int, model: Vector, founding: FoundingParameters
 ) -> Vector:
     """Eqs. 10-12: the model that a leader must publish."""
     eta, servers = founding.settings.training.learning_rate, len(founding.network.servers)
@@ -217,7 +239,10 @@ class Replayed:
 
 
 def aggregates(record: RoundRecord, reader: GradientReader) -> list[FixedPoint]:
-    """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on."""
+    """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on.
+
+    No consensus step is computed: the plan of a block that is only believed may ask for any number of them.
+    """
     founding = reader.founding
     closed = closed_gradients(record, founding, admitted_gradients(record, reader))
     return replayed_iterates(closed.counted, sum(founding.sizes), 0, founding)[0]
@@ -234,17 +259,18 @@ def replay_round(record: RoundRecord, before: Before, reader: GradientReader) ->
     check_phi(record.plan, founding)
     if before.divergence is not None:
         check_divergence(record.plan, before.divergence)
-    closed = closed_gradients(record, founding, admitted_gradients(record, reader))
-    iterates = replayed_iterates(closed.counted, len(model), record.plan.phi, founding)
-    offences = [close_offence(record, closed.omitted, founding), *_iterate_offences(record, iterates, before, founding)]
+    closed = closed_round(record, reader)
+    offences = _iterate_offences(record, closed.iterates, before, founding)
+    if closed.omitted:
+        offences.insert(0, close_offence(record, closed.omitted, founding))
     published = record.only(Slot.MODEL)
     if published is None:
         raise ReplayError(f"round {record.round} was sealed without a model")
     leader = founding.network.server_index(published.sender)
-    derived = replayed_model(closed.counted, iterates[-1][leader], leader, model, founding)
-    _check_published(published, derived, record, founding)
+    derived = replayed_model(closed.weights, closed.iterates[-1][leader], leader, model, founding)
+    _check_published(published, derived, record.round, founding)
     found = tuple(offence for offence in offences if offence is not None)
-    return Replayed(closed.counted, iterates, derived, found, record.closed_list.refused, closed.touched)
+    return Replayed(closed.counted, closed.iterates, derived, found, record.closed_list.refused, closed.touched)
 
 
 def _iterate_offences(
@@ -259,10 +285,10 @@ def _iterate_offences(
     return found
 
 
-def _check_published(published: Post, derived: Vector, record: RoundRecord, founding: FoundingParameters) -> None:
+def _check_published(published: Post, derived: Vector, round_: int, founding: FoundingParameters) -> None:
     expected = model_payload(derived, founding)
     if published.payload != expected:
         raise ReplayError(
-            f"round {record.round}: the model of {founding.network.name(published.sender)} has digest "
+            f"round {round_}: the model of {founding.network.name(published.sender)} has digest "
             f"0x{published.digest.hex()}, its own gradients and closed list give 0x{keccak(expected).hex()}"
         )

@@ -17,7 +17,7 @@ from chain.errors import ChainError
 from chain.node.node import Node
 from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.wire.address import Address
-from chain.wire.blocks import Block
+from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
 from clients.device import Device
 from clients.models import Vector, network_for
@@ -26,6 +26,7 @@ from clients.wallet import Wallet
 from edge_servers.chain_hosting import START_S, ChainHosting, HostedChain
 from edge_servers.federation import Federation, found_federation
 from edge_servers.founding.parameters import FoundingParameters
+from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.parameters import RoundParams, Settings
@@ -85,7 +86,7 @@ class ChainNetwork:
         """Who may lead the round that comes, by rank."""
         return [self.founding.network.server_index(each) for each in self.servers[0].leaders]
 
-    def key(self, server: int) -> bytes:
+    def key(self, server: int) -> Address:
         """A server's address as the chain has it."""
         return self.founding.network.servers[server]
 
@@ -181,6 +182,16 @@ def chain_network(
         yield ChainNetwork(federation, hosting, hosted, clock, grid)
     finally:
         hosted.close()
+
+
+def follower(network: ChainNetwork, checked: bool) -> Node:
+    """Another node with all blocks but the last, that checks rounds or does not."""
+    options = {"check_round": RoundChecker(GradientReader(network.founding))} if checked else {}
+    node = Node.in_memory(network.node.genesis, now=network.clock.now, **options)
+    for round_ in range(network.node.head.block_number - 1):
+        block = network.block(round_)
+        node.import_block(encode_block(block.header, block.transactions))
+    return node
 
 
 def chain_board(server: EdgeServer) -> ChainBoard:

@@ -20,18 +20,15 @@ from clients.orders import SignedReply, read_reply
 from edge_servers.devices.closing import believed_refusals, close_list
 from edge_servers.errors import BoardError, PlanError, ReplayError
 from edge_servers.learning.gradients import Close, Refusal
-from edge_servers.ledger.block_check import NodeHistory, RoundChecker, body_of
-from edge_servers.ledger.chain_board import ChainBoard
+from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
-from edge_servers.replay.block_record import model_in
-from edge_servers.replay.record import check_plan
+from edge_servers.replay.record import GradientReader, check_plan
 from edge_servers.replay.replay import Admitted, Before, admitted_gradients, closed_gradients
 from edge_servers.round import ALGORITHM_1
 from tests.clients.messages import sent
-from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only, with_fields
-from tests.edge_servers.replay.test_replay import posts_of, with_close, with_payload
-from tests.edge_servers.test_chain_hosting import follower
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, follower, misbehave, only, with_fields
+from tests.edge_servers.round_records import posts_of, with_close, with_payload
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +72,7 @@ def test_a_loss_where_no_filter_measures_it_is_no_reason_and_its_leader_is_flagg
         leader = network.leader
         misbehave(network.servers[leader], refusing(network, "loss", kept=1))
         (report,) = network.run()
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
         assert report.excluded == (leader,)
         assert [o.kind for o in network.replayed(1).offences] == ["close"]
 
@@ -99,7 +96,7 @@ def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -
     with chain_network(filter="krum", planner="fixed:none") as network:
         network.run()
         record, founding = network.record(1), network.founding
-        everybody = dict(admitted_gradients(record, founding).good)
+        everybody = dict(admitted_gradients(record, GradientReader(founding)).good)
     for late in sorted(everybody):
         seen = {sender: gradient for sender, gradient in everybody.items() if sender != late}
         honest = close_list(seen, [], np.zeros(sum(founding.sizes), np.float32), founding.settings, lambda model: 0.0)
@@ -173,7 +170,7 @@ def test_a_number_that_no_float_can_hold_costs_its_leader_the_turn_and_ends_noth
         misbehave(network.servers[leader], only("plan", with_fields(**{field: (10**400,) * 6})))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "missing")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "missing")]
 
 
 @pytest.mark.parametrize("samples", [(1, 1, 1, 40, 40, 40), (39,) * 6, (40,) * 5 + (41,)])
@@ -282,7 +279,7 @@ def test_an_offloader_whose_data_the_server_does_not_count_may_train(
         else post
         for post in posts_of(planned)
     ]
-    found = admitted_gradients(type(record).of(2, weighed), sealed.founding)
+    found = admitted_gradients(type(record).of(2, weighed), GradientReader(sealed.founding))
     assert [sealed.founding.network.name(sender) for sender in found.refused] == refused
     assert {error.reason for error in found.refused.values()} <= {"wrong-weight"}
 
@@ -296,9 +293,9 @@ def test_a_server_whose_gradient_comes_late_does_not_make_a_list_with_its_offloa
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))  # device 3 trained, as the ledger has it
     full = with_payload(record, Slot.PLAN, plan.payload)
     early = type(record).of(2, [p for p in posts_of(full) if (p.slot, p.sender) != (Slot.GRADIENT, key)])
-    seen = admitted_gradients(early, founding)
+    seen = admitted_gradients(early, GradientReader(founding))
     accepted = tuple(seen.good[sender].transaction_hash for sender in sorted(seen.good))
-    late = admitted_gradients(full, founding)
+    late = admitted_gradients(full, GradientReader(founding))
     assert late.refused[device.address].reason == "wrong-weight"
     leaders = closed_gradients(with_close(early, accepted), founding, seen)
     others = closed_gradients(with_close(full, accepted), founding, late)
@@ -312,7 +309,7 @@ def test_a_list_that_counts_data_at_the_device_and_at_its_server_is_refused(seal
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))
     forged = with_payload(record, Slot.PLAN, plan.payload)
     with pytest.raises(ReplayError, match="round 2: the closed list counts data of a device and at the server"):
-        closed_gradients(forged, founding, admitted_gradients(forged, founding))
+        closed_gradients(forged, founding, admitted_gradients(forged, GradientReader(founding)))
 
 
 # --- posts ------------------------------------------------------------------------------------------------------------
@@ -348,7 +345,7 @@ def in_chunks(ledger: LocalLedger) -> Callable[[int, bytes], bytes]:
 def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     with chain_network() as network:
         leader = network.leader
-        ledger = network.board(leader)._ledgers[network.servers[leader].address]
+        ledger = network.board(leader).ledger_of(network.servers[leader].address)
         assert isinstance(ledger, LocalLedger)
         monkeypatch.setattr(ledger, "submit_model", in_chunks(ledger))
         first, second = network.run(2)
@@ -360,15 +357,15 @@ def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.Monke
 def test_a_flag_that_cannot_be_posted_does_not_end_the_round(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(self: ChainBoard, *arguments: Any) -> None:
+    def full(self: LocalLedger, *arguments: Any) -> None:
         raise LedgerError("the pool is full")
 
-    monkeypatch.setattr(ChainBoard, "submit_flag", full)
+    monkeypatch.setattr(LocalLedger, "submit_flag", full)
     with chain_network() as network:
         liar = next(m for m in range(3) if m != network.leader)
         misbehave(network.servers[liar], only("iterate", lambda x: WITHHELD))
         (report,) = network.run()
-        assert {o.offender for o in report.offences} == {f"server {liar}"}
+        assert {o.name for o in report.offences} == {f"server {liar}"}
         assert (report.excluded, network.node.head.block_number) == ((), 2)
     assert "cannot flag" in caplog.text
 

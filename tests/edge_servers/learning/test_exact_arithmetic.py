@@ -25,18 +25,19 @@ from edge_servers.learning.aggregation import (
 from edge_servers.learning.gossip import flow, next_iterate
 from edge_servers.learning.gradients import Gradient
 from edge_servers.learning.graph import Graph, consensus_matrix, consensus_weight, make_graph
+from tests.edge_servers.addresses import address
 from tests.vectors import make_exact_arithmetic
 
 GOLDEN: dict[str, Any] = json.loads(make_exact_arithmetic.PATH.read_text())
 
 
-def gradient(sender: str, server: int, samples: int, iterations: int, values: NDArray[np.floating]) -> Gradient:
-    return Gradient(sender, sender, server, samples, iterations, "model", "plan", values)
+def gradient(number: int, server: int, samples: int, iterations: int, values: NDArray[np.floating]) -> Gradient:
+    return Gradient(address(number), f"node {number}", server, samples, iterations, "model", "plan", values)
 
 
 def golden_gradients() -> list[Gradient]:
     return [
-        gradient(a, server, samples, iterations, np.array(GOLDEN["gradients"][a], np.float32))
+        gradient(int(a, 16), server, samples, iterations, np.array(GOLDEN["gradients"][a], np.float32))
         for a, server, samples, iterations in GOLDEN["nodes"]
     ]
 
@@ -134,8 +135,7 @@ def test_fixed_point_gossip_follows_the_float_matrix_to_seven_digits() -> None:
 
 def nodes(rng: np.random.Generator, iterations: Sequence[int], size: int = 40) -> list[Gradient]:
     return [
-        gradient(f"0x{n:02x}", n % 3, int(rng.integers(20, 3000)), e, rng.normal(0, 1, size) * e)
-        for n, e in enumerate(iterations)
+        gradient(n, n % 3, int(rng.integers(20, 3000)), e, rng.normal(0, 1, size) * e) for n, e in enumerate(iterations)
     ]
 
 

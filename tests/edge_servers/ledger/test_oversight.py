@@ -16,7 +16,7 @@ from edge_servers.ledger.board import InProcessBoard, RoundSlot
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.parameters import ON_CHAIN, RoundParams, Settings
 from tests.edge_servers.chain_network import misbehave
-from tests.edge_servers.planning.test_planning import network
+from tests.edge_servers.planning.plannable import network
 from tests.edge_servers.small_network import small_federation
 
 NETWORK = network(10, 3)
