@@ -264,7 +264,7 @@ class Methods:
         """The header this device mines; its mining hash is what the nonce is searched for."""
         winner = parsing.data(device, "device")
         coinbase = None if leader is None else parsing.address(leader, "leader")
-        return hex_bytes(self._node.work(winner, coinbase).header.to_bytes())
+        return hex_bytes(self._node.work(winner, coinbase).to_bytes())
 
     def bfl_submitWork(self, mining_hash: Any, nonce: Any, device: Any) -> str:  # noqa: N802
         """Seal; returns the hash of the block."""

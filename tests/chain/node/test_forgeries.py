@@ -838,7 +838,7 @@ def test_a_forged_nonce_seals_nothing(name: str) -> None:
     with pytest.raises(error, match=message):
         victim.submit_work(*forge(candidate, winner, thief))
     assert fingerprint(victim) == before
-    mined = victim.work(winner).header
+    mined = victim.work(winner)
     assert victim.submit_work(mined.mining_hash, nonce_for(mined), winner) == victim.head
     run_short_round(of.network, victim)
 
