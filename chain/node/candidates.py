@@ -43,9 +43,10 @@ class Candidates:
 
     def work(self, device: bytes, leader: bytes | None) -> Header:
         """The header a device mines: of this leader, or of whoever proposed last."""
-        return self._of(leader).header_for(device, self._genesis)
+        return self.of(leader).header_for(device, self._genesis)
 
-    def _of(self, leader: bytes | None) -> Candidate:
+    def of(self, leader: bytes | None) -> Candidate:
+        """The candidate of this leader, or the last one proposed."""
         if not self._by_leader:
             raise WorkError("there is no candidate block to mine; a leader proposes one first")
         if leader is None:

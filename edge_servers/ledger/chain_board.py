@@ -224,7 +224,7 @@ class LedgerBoard:
                 ledger=LedgerTerms(
                     chain_id=connection.chain_id,
                     registry=connection.registry.hex(),
-                    frame_bytes=connection.payload_bytes,
+                    frame_bytes=connection.settings.payload_bytes,
                     nonce=self.ledger.nonce(bytes.fromhex(address[2:])),
                     codec=self.founding.settings.rounds.codec,
                     base_model=base.hex(),

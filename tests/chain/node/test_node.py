@@ -97,9 +97,9 @@ def test_reused_and_repeated_execution_build_the_same_block() -> None:
         network.post_gradient(node, device)
     pending = node.pool.execution
     first = node.propose(address_of(leader))
-    assert node._candidates[address_of(leader)].body.execution is pending
+    assert node._candidates.of(address_of(leader)).body.execution is pending
     second = node.propose(address_of(leader))
-    assert node._candidates[address_of(leader)].body.execution is not pending
+    assert node._candidates.of(address_of(leader)).body.execution is not pending
     assert first == second
 
 
