@@ -64,7 +64,7 @@ def _register(connection: Connection, founder: LocalAccount, homes: Mapping[byte
 
 
 def _post_model(connection: Connection, founder: LocalAccount, founding: Founding) -> None:
-    limit = connection.payload_bytes if connection.is_embedded else contract.CHUNK_BYTES
+    limit = connection.settings.payload_bytes if connection.is_embedded else contract.CHUNK_BYTES
     whole, chunks = founding.model, 0
     if len(whole) > limit:
         parts = contract.split_payload(whole)
@@ -75,7 +75,7 @@ def _post_model(connection: Connection, founder: LocalAccount, founding: Foundin
 
 
 def _send(connection: Connection, founder: LocalAccount, data: bytes) -> None:
-    gas = call_gas(len(data), connection.payload_bytes, connection.is_embedded)
+    gas = call_gas(len(data), connection.settings.payload_bytes, connection.is_embedded)
     connection.send(founder, data, gas, _DEADLINE_S)
 
 

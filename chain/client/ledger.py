@@ -135,7 +135,7 @@ class Ledger(NetworkReader):
 
     def _post(self, name: str, head: tuple[Any, ...], round_: int, slot: int, payload: bytes) -> bytes:
         digest = keccak(payload)
-        limit = self._connection.payload_bytes
+        limit = self._connection.settings.payload_bytes
         if not self._connection.is_embedded:
             limit = min(limit, contract.CHUNK_BYTES)  # networks cap a transaction at 128 KiB
         if len(payload) <= limit:
@@ -149,7 +149,7 @@ class Ledger(NetworkReader):
         if self._account is None:
             raise LedgerError("this ledger is for reading; give it an account to post")
         data = encode_call(name, *arguments)
-        gas = call_gas(len(data), self._connection.payload_bytes, self._connection.is_embedded)
+        gas = call_gas(len(data), self._connection.settings.payload_bytes, self._connection.is_embedded)
         return self._connection.send(self._account, data, gas, self._deadline_s)
 
     # --- waiting
@@ -187,7 +187,7 @@ class Ledger(NetworkReader):
             raise LedgerError(f"round {round_} has no sealed model; the head is block {self._connection.head()}")
         exclusions = [self._proof(sent) for sent in self._exclusions(round_)]
         oldest = [each.header.block_number for each in exclusions]
-        first = max(0, min(known_number, number - self._connection.term_cap - 1, *oldest))
+        first = max(0, min(known_number, number - self._connection.settings.term_cap - 1, *oldest))
         headers = tuple(self._header(each) for each in range(first, max(known_number, number) + 1))
         return ModelProof(headers, self._proof(model.transaction_hash), tuple(exclusions))
 
@@ -225,7 +225,7 @@ class Ledger(NetworkReader):
         round_ = self.round()
         anchor = connection.block_hash(int(connection.ask("anchor")))
         puzzle = contract_puzzle(connection.chain_id, connection.registry, round_, anchor, self.model_digest(), device)
-        return MiningTask(puzzle, connection.seal_difficulty, round_, None)
+        return MiningTask(puzzle, connection.settings.seal_difficulty, round_, None)
 
     def submit_nonce(self, task: MiningTask, nonce: bytes) -> bytes:
         """Seal the round; returns the block's hash (our own node) or the transaction's."""

@@ -30,7 +30,9 @@ class NetworkReader(PostReader):
     def membership(self, round_: int) -> Membership:
         """Whose turn a round was is decided among these: who was registered before its block (our own node only)."""
         self._check_embedded()
-        return Membership(self._registered(round_), self._connection.term_cap, self._connection.turn_s)
+        return Membership(
+            self._registered(round_), self._connection.settings.term_cap, self._connection.settings.turn_s
+        )
 
     def _registered(self, last: Any) -> dict[bytes, bytes]:
         topic = "0x" + events()["Registered"].topic.hex()

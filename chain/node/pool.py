@@ -15,7 +15,7 @@ from chain.errors import (
 )
 from chain.node.vm import Execution, Outcome, call_registry
 from chain.protocol.consensus import SignedCall, next_difficulty, read_signed_call
-from chain.protocol.contract import call_gas
+from chain.protocol.contract import call_gas, registry_settings
 from chain.protocol.equivocation import is_conflict
 from chain.store.store import Store
 from chain.wire.headers import Header
@@ -27,7 +27,6 @@ MAX_POOL_TRANSACTIONS = 4096
 _ENVELOPE_BYTES = 8192
 _FOUNDING_BYTES = 8 << 20
 _KEPT_CONFLICTS = 64
-_PAYLOAD_BYTES = 7  # in what `settings` returns
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Pool:
     def _read_payload_bytes(self) -> int:
         if self.head.block_number == 0:
             return _FOUNDING_BYTES
-        return int(call_registry(self.execution, self._store.genesis, "settings")[_PAYLOAD_BYTES])
+        return registry_settings(call_registry(self.execution, self._store.genesis, "settings")).payload_bytes
 
     def follow(self, head: Header, undone: Sequence[Header] = ()) -> None:
         """A new head: what belongs to its round or an earlier one goes, the rest is admitted anew (P5).

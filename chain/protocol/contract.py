@@ -2,16 +2,17 @@
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import eth_abi
 from eth_abi.exceptions import DecodingError, EncodingError
 from eth_hash.auto import keccak
 
 from chain.errors import ContractError, LedgerError, NotRegistryCallError
+from chain.wire.address import Address
 
 CHUNK_BYTES = 96 * 1024
 TERMS_BYTES = 6 * 32
@@ -144,6 +145,27 @@ class RegistryTerms:
     exclusion_rounds: int = 10
     seal_difficulty: int = 1
     """Of the contract's puzzle."""
+
+
+class RegistrySettings(NamedTuple):
+    """What a registry was deployed with, in the order of its view `settings`."""
+
+    founder: Address
+    contract_seal: bool
+    """Rounds are sealed by calls: an external network (C7)."""
+    term_cap: int
+    turn_s: int
+    flag_window: int
+    exclusion_rounds: int
+    seal_difficulty: int
+    payload_bytes: int
+    """The largest payload it takes in one call: its size class."""
+
+
+def registry_settings(values: Sequence[Any]) -> RegistrySettings:
+    """The answer of the view `settings` by name."""
+    founder, contract_seal, *numbers = values
+    return RegistrySettings(Address(founder), bool(contract_seal), *map(int, numbers))
 
 
 def deployment(payload_bytes: int, terms: RegistryTerms) -> bytes:

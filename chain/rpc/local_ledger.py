@@ -38,7 +38,7 @@ class LocalLedger(Ledger):
             raise LedgerError("this ledger is for reading; give it an account to post")
         data = encode_call(name, *arguments)
         genesis = self.node.genesis
-        gas = call_gas(len(data), self._connection.payload_bytes)
+        gas = call_gas(len(data), self._connection.settings.payload_bytes)
         envelope = Envelope(genesis.chain_id, self.node.nonce(address_of(self._account)), gas, genesis.registry)
         return self.node.submit(signed_transaction(self._account, envelope, data))
 
@@ -98,7 +98,7 @@ class LocalLedger(Ledger):
         is_any_out = any(int(node.ask("excluded_through", server)) for server in servers)
         exclusions = [self._proof(sent) for sent in self._exclusions(round_)] if is_any_out else []
         oldest = [each.header.block_number for each in exclusions]
-        first = max(0, min(known_number, number - self._connection.term_cap - 1, *oldest))
+        first = max(0, min(known_number, number - self._connection.settings.term_cap - 1, *oldest))
         headers = [node.header(each) for each in range(first, max(known_number, number) + 1)]
         return ModelProof(
             tuple(each for each in headers if each is not None), proof_of(block, index), tuple(exclusions)

@@ -210,7 +210,7 @@ class ChainBoard:
                 ledger=LedgerTerms(
                     chain_id=connection.chain_id,
                     registry=connection.registry.hex(),
-                    frame_bytes=connection.payload_bytes,
+                    frame_bytes=connection.settings.payload_bytes,
                     nonce=self.ledger.nonce(address),
                     codec=self.founding.settings.rounds.codec,
                     base_model=base.hex(),

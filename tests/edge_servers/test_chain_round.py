@@ -52,7 +52,7 @@ def test_every_training_node_signs_its_own_gradient_and_names_model_and_plan(cal
     for round_ in (1, 2, 3):
         posts = [post for post in calm.posts(round_) if post.call is not None]
         gradients = [post for post in posts if post.call is not None and post.call.name == "gradient"]
-        assert {"0x" + post.transaction.sender.hex() for post in gradients} == expected
+        assert {post.transaction.sender for post in gradients} == expected
         plan = next(post.call for post in posts if post.call is not None and post.call.name == "plan")
         for post in gradients:
             assert post.call is not None

@@ -14,7 +14,6 @@ from edge_servers.errors import BoardError
 from edge_servers.learning.gradients import Close
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.record import text
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only, with_fields
 
 TURN_S = 900
@@ -29,7 +28,7 @@ def check_passed_on(network: ChainNetwork, round_: int, failed: int, following: 
     assert network.leader_of(round_) == following
     assert network.replayed(round_).model.tobytes() == network.model(round_).tobytes()
     assert all(server.standing.model.tobytes() == network.model(round_).tobytes() for server in network.servers)
-    accused = {each.offender for each in network.record(round_).accusations}
+    accused = {each.offender for each in network.record(round_).flags}
     assert accused == {network.founding.network.servers[failed]}
 
 
@@ -47,7 +46,7 @@ def test_where_the_leader_is_silent_the_next_in_rank_acts_after_a_turn_and_the_s
         (report,) = network.run()
         assert report.failed_leaders == (leader,)
         (offence,) = report.offences
-        assert (offence.offender, offence.kind) == (f"server {leader}", "missing")
+        assert (offence.name, offence.kind) == (f"server {leader}", "missing")
         assert offence.detail == f"server {leader} posted no {what} in its time"
         assert report.excluded == (leader,)
         assert network.waited_s(1) >= TURN_S
@@ -126,11 +125,11 @@ def test_a_wrong_model_is_dropped_flagged_with_its_transaction_and_the_next_publ
         network.node.listeners.append(lambda kind, raw: sent.append(raw) if kind == "transaction" else None)
         misbehave(network.servers[leader], only("model", lambda model: model + np.float32(1)))
         (report,) = network.run()
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "model")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "model")]
         assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
         assert network.waited_s(1) < TURN_S  # the flags excluded the leader: the next is first in rank, at once
         check_passed_on(network, 1, leader, following)
-        flags = network.record(1).accusations
+        flags = network.record(1).flags
         assert {each.slot for each in flags} == {slots.Slot.MODEL}
         assert all(any(each.transaction_hash) and any(each.expected) for each in flags)
         assert network.calls(1).count("model") == 1
@@ -196,7 +195,7 @@ def test_a_plan_that_the_founding_does_not_allow_costs_its_leader_the_turn(chang
         misbehave(network.servers[leader], only("plan", with_fields(**changes)))
         (report,) = network.run()
         (offence,) = report.offences
-        assert (offence.offender, offence.kind) == (f"server {leader}", "plan")
+        assert (offence.name, offence.kind) == (f"server {leader}", "plan")
         assert offence.detail.startswith(told)
         assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
         assert network.waited_s(1) >= TURN_S
@@ -219,7 +218,7 @@ def test_a_flag_about_a_dropped_plan_names_its_transaction() -> None:
 
         misbehave(network.servers[leader], only("plan", wrong))
         network.run()
-        assert {each.transaction_hash for each in network.record(1).accusations} == set(seen)
+        assert {each.transaction_hash for each in network.record(1).flags} == set(seen)
 
 
 def test_a_plan_that_sends_a_device_to_an_excluded_server_is_refused() -> None:
@@ -257,7 +256,7 @@ def posting_close(network: ChainNetwork, leader: int, change: Callable[[ClosedLi
 
     def post(close: Close) -> Any:
         ledger = network.board(leader).ledger
-        posts = {text(sender): post for sender, post in ledger.posts(1, slots.Slot.GRADIENT).items()}
+        posts = ledger.posts(1, slots.Slot.GRADIENT)
         right = ClosedList(
             tuple(posts[sender].transaction_hash for sender in close.accepted),
             tuple((refusal.node, refusal.reason) for refusal in close.refused),
@@ -287,7 +286,7 @@ def test_a_wrong_closed_list_costs_its_leader_the_turn_and_the_next_closes(
         misbehave(network.servers[leader], posting_close(network, leader, change))
         (report,) = network.run()
         assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
-        assert {offence.offender for offence in report.offences} == {f"server {leader}"}
+        assert {offence.name for offence in report.offences} == {f"server {leader}"}
         assert (report.training_nodes, report.refused) == (6, ())
         assert network.waited_s(1) >= TURN_S
         check_passed_on(network, 1, leader, following)
@@ -305,7 +304,7 @@ def test_a_closed_list_that_accepts_what_must_not_count_is_the_leaders_failure()
         misbehave(network.servers[leader], only("close", generous))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
         assert "which is no gradient that may count" in report.offences[0].detail
         assert [(r.node, r.reason) for r in report.refused] == [("server 0", "wrong-weight")]
 
@@ -333,9 +332,7 @@ def test_the_winners_home_leads_the_next_round_and_the_winner_is_in_the_header()
         for before, after in pairwise(reports):
             assert before.winner is not None
             assert after.leader == before.winner % 3
-            winner = network.header(before.round).winner
-            assert winner is not None
-            assert text(winner) == network.founding.network.devices[before.winner].address
+            assert network.header(before.round).winner == network.founding.network.devices[before.winner].address
 
 
 @pytest.mark.parametrize("cap", [1, 2])

@@ -24,7 +24,7 @@ from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
 from edge_servers.replay.record import GradientReader, check_plan
-from edge_servers.replay.replay import Admitted, Before, admitted_gradients, closed_gradients
+from edge_servers.replay.replay import Admitted, admitted_gradients, closed_gradients
 from edge_servers.round import ALGORITHM_1
 from tests.clients.messages import sent
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, follower, misbehave, only, with_fields
@@ -375,11 +375,10 @@ def test_a_flag_that_cannot_be_posted_does_not_end_the_round(
 
 def checker_of(network: ChainNetwork, round_: int) -> tuple[RoundChecker, RoundBody]:
     """A node's checker that has replayed a round already, and that round."""
-    before = model_in(network.block(round_ - 1), network.founding)
-    checker = RoundChecker(network.founding, lambda parent: Before(before))
+    checker = RoundChecker(GradientReader(network.founding))
     body = body_of(network.block(round_), network.node)
-    checker(body)
-    assert checker.find(body) is not None
+    checker(body, network.node)
+    assert checker.replayed(body, network.node) is checker.replayed(body, network.node)
     return checker, body
 
 
@@ -387,9 +386,8 @@ def test_the_same_transactions_with_other_statuses_are_replayed_anew(sealed: Cha
     checker, body = checker_of(sealed, 2)
     is_close = [post.call is not None and post.call.name == "close" for post in body.posts]
     other = replace(body, statuses=tuple(0 if close else 1 for close in is_close))
-    assert checker.find(other) is None
     with pytest.raises(RoundRefusedError, match="round 2 is not closed"):
-        checker(other)
+        checker(other, sealed.node)
 
 
 def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_over(sealed: ChainNetwork) -> None:
@@ -399,17 +397,16 @@ def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_
         replace(post, sender=stranger) if post.call is not None and post.call.name == "model" else post
         for post in body.posts
     )
-    checker = RoundChecker(sealed.founding, lambda parent: Before(sealed.model(1)))
+    checker = RoundChecker(GradientReader(sealed.founding))
     with pytest.raises(RoundRefusedError, match=f"found 0x{'05' * 20}, expected a server of the founding"):
-        checker(replace(body, header=replace(body.header, coinbase=stranger), posts=posts))
+        checker(replace(body, header=replace(body.header, coinbase=stranger), posts=posts), sealed.node)
 
 
 def test_a_node_knows_from_its_chain_what_a_round_starts_from() -> None:
     with chain_network(attack="iterate-noise@2:server=2,step=1") as network:
         reports = network.run(3)
-        checker = RoundChecker(network.founding, history := NodeHistory(network.founding))
-        history.follow(network.node, checker)
-        found = [history(network.header(round_)) for round_ in range(4)]
+        checker = RoundChecker(GradientReader(network.founding))
+        found = [checker.before(network.header(round_), network.node) for round_ in range(4)]
         assert [each.divergence for each in found] == [0.0, *(report.divergence for report in reports)]
         liar = (network.founding.network.servers[2],)
         assert [each.excluded for each in found] == [(), (), liar, liar]
@@ -428,8 +425,7 @@ def test_a_node_reads_who_is_excluded_from_the_branch_that_a_block_is_on(sealed:
     for block in (shown, newest):
         node.import_block(encode_block(block.header, block.transactions))
     assert node.head == newest.header
-    history = NodeHistory(sealed.founding)
-    history.follow(node, RoundChecker(sealed.founding, history))
-    assert history(shown.header).excluded == (sealed.founding.network.servers[2],)
-    assert history(newest.header).excluded == ()
+    checker = RoundChecker(GradientReader(sealed.founding))
+    assert checker.before(shown.header, node).excluded == (sealed.founding.network.servers[2],)
+    assert checker.before(newest.header, node).excluded == ()
     node.close()

@@ -6,6 +6,7 @@ import pytest
 
 from bfl.attacks.conduct import WITHHELD
 from bfl.simulation.run_folder import metrics_of
+from chain.protocol.slots import Slot
 from edge_servers.errors import ReplayError
 from edge_servers.recovery import recovered_report
 from edge_servers.report import RoundReport
@@ -93,7 +94,7 @@ def test_a_false_flag_is_no_offence_of_whom_it_accuses() -> None:
             phase(network.servers)
             if phase.__name__ == "verify":
                 accused, server = network.founding.network.servers[victim], network.servers[liar].address
-                network.board(liar).submit_flag(server, 2, accused, 3, bytes(32), bytes(32))
+                network.board(liar).ledger_of(server).submit_flag(2, accused, Slot.MODEL, bytes(32), bytes(32))
         found = recovered(network, 2)
         assert (found["offences"], found["failed-leaders"]) == ([], [])
 

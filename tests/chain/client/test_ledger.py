@@ -183,7 +183,7 @@ def test_what_the_registry_refuses_raises_with_its_reason(harness: Harness) -> N
 
 
 def test_a_payload_beyond_one_transaction_travels_in_chunks(harness: Harness) -> None:
-    limit = harness.reader.connection.payload_bytes if harness.node else contract.CHUNK_BYTES
+    limit = harness.reader.connection.settings.payload_bytes if harness.node else contract.CHUNK_BYTES
     payload = bytes(range(256)) * (limit // 256 + 10)
     harness.by(harness.leader).submit_plan(1, payload)
     plan = harness.reader.plan(1)

@@ -328,3 +328,11 @@ def test_a_revert_without_a_reason_has_none(output: bytes) -> None:
 def test_no_revert_is_too_strange_to_be_read(body: bytes) -> None:
     assert isinstance(revert_reason(REVERT + body), str)
     assert isinstance(revert_reason(body), str)
+
+
+def test_the_settings_of_a_registry_are_read_by_name() -> None:
+    found = contract.registry_settings(("0x" + "0a" * 20, True, 2, 7, 4, 5, 9, 1 << 17))
+    assert found == (b"\x0a" * 20, True, 2, 7, 4, 5, 9, 1 << 17)
+    assert (str(found.founder), found.contract_seal, found.term_cap, found.turn_s) == ("0x" + "0a" * 20, True, 2, 7)
+    assert (found.flag_window, found.exclusion_rounds) == (4, 5)
+    assert (found.seal_difficulty, found.payload_bytes) == (9, 1 << 17)

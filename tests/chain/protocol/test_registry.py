@@ -24,7 +24,7 @@ from chain.errors import (
 )
 from chain.node.node import Node
 from chain.protocol import contract
-from chain.protocol.contract import Call, RegistryTerms, encode_call
+from chain.protocol.contract import Call, RegistryTerms, encode_call, registry_settings
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.seal import contract_puzzle, find_nonce, seal_hash, target
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
@@ -1502,7 +1502,7 @@ class SealedByCalls(Bare):
 def test_a_network_sealed_by_calls_begins_with_its_founding() -> None:
     bare = SealedByCalls()
     assert bare.round == 1
-    assert bare.registry.ask("settings")[1] is True
+    assert registry_settings(bare.registry.ask("settings")).contract_seal is True
     assert bare.registry.ask("parent_hash") == bare.registry.block_hash(0)
     with reverts("this network has no blocks of its own"):
         bare.registry.begin(address_of(bare.devices[0]), NOBODY, bytes(32), START)
