@@ -95,6 +95,8 @@ class Device:
             raise OrderError(f"order: the model has {len(order.model)} values, expected {expected}")
         if self.wallet is not None:
             self.wallet.check(order)
+        elif order.ledger is not None:
+            raise OrderError("order: this device has joined no network")
         return order
 
     def report(self, order: Order, update: LocalUpdate, message: Message) -> Message:

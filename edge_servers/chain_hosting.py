@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -141,7 +141,7 @@ class ChainHosting:
             undo.callback(hosted[-1].node.close)
         nodes = [each.node for each in hosted]
         for node in nodes:
-            node.listeners.append(_teller([other for other in nodes if other is not node]))
+            node.listeners += [_teller(other) for other in nodes if other is not node]
         return hosted
 
     def _path(self, number: int) -> Path | None:
@@ -225,15 +225,12 @@ def _homes(network: Network) -> dict[bytes, bytes]:
     return homes | {device.address: network.servers[device.home] for device in network.devices}
 
 
-def _teller(others: Sequence[Node]) -> Callable[[str, bytes], None]:
-    """Passes on what a node has accepted; what another refuses is that one's business."""
+def _teller(other: Node) -> Callable[[str, bytes], None]:
+    """Passes on what a node has accepted to another; what that one refuses is its own business."""
 
     def tell(kind: str, raw: bytes) -> None:
-        for other in others:
-            try:
-                other.submit(raw) if kind == "transaction" else other.import_block(raw)
-            except ChainError:
-                continue
+        with suppress(ChainError):
+            other.submit(raw) if kind == "transaction" else other.import_block(raw)
 
     return tell
 

@@ -19,7 +19,7 @@ from edge_servers.ledger.ranking import ranked_leaders
 from edge_servers.ledger.sealing import Seal
 from edge_servers.planning.proposal import Draft, propose_offloading
 from edge_servers.planning.state import round_state
-from edge_servers.replay.block_record import model_in, record_of
+from edge_servers.replay.block_record import model_in
 from edge_servers.replay.offences import Offence, told_by_flag
 from edge_servers.replay.record import GradientReader, RoundRecord
 from edge_servers.replay.replay import Before, Replayed, replay_round
@@ -41,7 +41,7 @@ def recovered_report(federation: Federation, hosted: HostedChain, round_: int) -
     if block is None or before is None or round_ < 1:
         raise ReplayError(f"the chain has no round {round_}")
     body = body_of(block, node)
-    record = record_of(round_, zip(body.posts, body.statuses, strict=True))
+    record = RoundRecord.of_block(round_, body.executed)
     excluded = excluded_after(before.header, founding, node)
     start = Before(model_in(before, founding), None, excluded)
     derived = replay_round(record, start, GradientReader(founding))

@@ -11,7 +11,7 @@ from rlp.exceptions import RLPException
 
 from chain.audit.archive import Archive
 from chain.audit.inspection import InspectedBlock, Inspection, inspected
-from chain.client.posts import Flag, slot_of
+from chain.client.posts import Flag
 from chain.errors import ChainError, CodecError, NotRegistryCallError
 from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import Call
@@ -211,15 +211,14 @@ def _judged_equivocation(flag: Flag, derived: DerivedRound) -> Offence:
     except (ChainError, RLPException, ValueError, TypeError) as error:
         detail = f"the evidence against {told.name} cannot be read: {error}"
         return replace(told, verdict=FALSE_FLAG, detail=detail)
-    slots = {(slot_of(post), int(post.call["round"])) for post in (first, second) if post.call is not None}
-    digests = [bytes(post.call["digest"]) for post in (first, second) if post.call is not None]
-    senders = {post.sender for post in (first, second)}
-    if senders != {offender} or len(slots) != 1 or len(set(digests)) != 2:
+    posts = [signed.post for signed in (first, second) if signed.post is not None]
+    slots, digests = {(post.slot, post.round) for post in posts}, [post.digest for post in posts]
+    if {first.sender, second.sender} != {offender} or len(slots) != 1 or len(set(digests)) != 2:
         detail = f"the evidence is not two posts of {told.name} for one slot"
         return replace(told, verdict=FALSE_FLAG, detail=detail)
     slot, round_ = slots.pop()
-    step = None if slot is None else step_of(slot)
-    place = f"step {step}" if step is not None else kind_of(slot or 0)
+    step = step_of(slot)
+    place = f"step {step}" if step is not None else kind_of(slot)
     detail = f"{told.detail} ({place} of round {round_})"
     return replace(
         told, transaction_hash=first.transaction.hash, found=digests[0], expected=digests[1], detail=detail

@@ -16,10 +16,11 @@ from web3 import Web3
 from chain.client.connection import Connection, read_bytes, web3_over_http
 from chain.client.keys import address_of
 from chain.client.network_reader import NetworkReader
-from chain.client.posts import Flag, Post
+from chain.client.posts import Flag
 from chain.errors import DeadlineError, LedgerError
 from chain.protocol import contract
 from chain.protocol.contract import address_in, call_gas, encode_call, events
+from chain.protocol.posts import Post
 from chain.protocol.proof import ModelProof, TransactionProof
 from chain.protocol.slots import Slot, iterate_slot
 from chain.protocol.turns import FOUNDING_BLOCK

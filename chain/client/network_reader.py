@@ -2,9 +2,10 @@
 
 from typing import Any
 
-from chain.client.posts import Post, PostReader
+from chain.client.posts import PostReader
 from chain.errors import LedgerError
 from chain.protocol.contract import address_in, events
+from chain.protocol.posts import Post
 from chain.protocol.slots import MAX_STEP, Slot
 from chain.protocol.turns import Membership
 

@@ -70,7 +70,8 @@ class Node(NodeReader):
         Bytes from anywhere; a `Transaction` from this process, which has read or signed it already.
         """
         transaction = self._pool.admit(signed)
-        self._tell("transaction", transaction.raw)
+        for tell in self.listeners:
+            tell("transaction", transaction.raw)
         return transaction.hash
 
     @locked
@@ -158,9 +159,7 @@ class Node(NodeReader):
                 self._candidates.clear()
                 self._pool.follow(self._store.head(), undone)
         self._last = block
-        self._tell("block", encode_block(header, transactions) if self.listeners else b"")
+        raw = encode_block(header, transactions) if self.listeners else b""
+        for tell in self.listeners:
+            tell("block", raw)
         return header
-
-    def _tell(self, kind: str, raw: bytes) -> None:
-        for listener in self.listeners:
-            listener(kind, raw)

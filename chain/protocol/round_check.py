@@ -1,6 +1,6 @@
 """What a node's owner asks of a block before it is mined or imported (P13)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,6 +27,31 @@ class RoundBody:
         """Round k is block k + 1 (P1)."""
         return self.header.block_number - FOUNDING_BLOCK
 
+    @property
+    def executed(self) -> Iterable[tuple[SignedCall, int]]:
+        """Each post with what came of it."""
+        return zip(self.posts, self.statuses, strict=True)
+
+    @property
+    def name(self) -> tuple[Any, ...]:
+        """Names this body: the same transactions may have other statuses at another time."""
+        return (self.parent.hash, self.statuses, *(post.transaction.hash for post in self.posts))
+
+    def check_published(self) -> None:
+        """Raise `RoundRefusedError` unless the builder publishes the round's model in it, under its own signature.
+
+        Without this anybody could seal an empty block in the leader's name. Whether the model follows from the
+        gradients is for edge servers to replay; a node that serves devices and auditors checks this much.
+        """
+        builder = self.header.coinbase
+        for post, status in self.executed:
+            if status == 1 and post.call is not None and post.call.name == "model" and post.sender == builder:
+                return
+        raise RoundRefusedError(
+            f"block {self.header.block_number} has no model of its builder 0x{builder.hex()}: "
+            "a round ends with its leader's model"
+        )
+
 
 class ChainReader(Protocol):
     """What `check_round` may ask of the node that asks it: blocks, headers, and the registry's views."""
@@ -47,18 +72,3 @@ class ChainReader(Protocol):
 
 CheckRound = Callable[[RoundBody, ChainReader], None]
 """Raises `RoundRefusedError` for a block that must not be mined or imported"""
-
-
-def check_published(body: RoundBody) -> None:
-    """Raise `RoundRefusedError` unless the block's builder publishes the round's model in it, under its own signature.
-
-    Without this anybody could seal an empty block in the leader's name. Whether the model follows from the gradients is
-    for edge servers to replay; a node that serves devices and auditors checks this much.
-    """
-    for post, status in zip(body.posts, body.statuses, strict=True):
-        if status == 1 and post.call is not None and post.call.name == "model" and post.sender == body.header.coinbase:
-            return
-    raise RoundRefusedError(
-        f"block {body.header.block_number} has no model of its builder 0x{body.header.coinbase.hex()}: "
-        "a round ends with its leader's model"
-    )

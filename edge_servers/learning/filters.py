@@ -171,11 +171,12 @@ def krum_scores(closed: Sequence[Gradient], neighbours: int) -> list[float]:
 
 def _with_values(closed: Sequence[Gradient], values: Sequence[Exact | None]) -> Filtered:
     """The gradients with their new values; the same object where there are none or they are equal."""
+    changed = [new is not None and not np.array_equal(new, g.values) for g, new in zip(closed, values, strict=True)]
     kept = tuple(
-        g if new is None or np.array_equal(new, g.values) else replace(g, values=new)
-        for g, new in zip(closed, values, strict=True)
+        replace(g, values=new) if is_new and new is not None else g
+        for g, new, is_new in zip(closed, values, changed, strict=True)
     )
-    return Filtered(kept, touched=_touched(closed, kept))
+    return Filtered(kept, touched=sum(changed))
 
 
 def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:

@@ -4,7 +4,7 @@ from typing import Any
 
 from chain.errors import ChainError, RoundRefusedError
 from chain.protocol.consensus import read_signed_call
-from chain.protocol.round_check import ChainReader, RoundBody, check_published
+from chain.protocol.round_check import ChainReader, RoundBody
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
 from chain.wire.blocks import Block
@@ -12,8 +12,8 @@ from chain.wire.headers import Header
 from edge_servers.errors import EdgeError, FederationError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters
 from edge_servers.learning.aggregation import divergence
-from edge_servers.replay.block_record import model_in, parameters_in, record_of
-from edge_servers.replay.record import GradientReader
+from edge_servers.replay.block_record import model_in, parameters_in
+from edge_servers.replay.record import GradientReader, RoundRecord
 from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
 
 _KEPT = 8
@@ -37,7 +37,7 @@ class RoundChecker:
 
     def __call__(self, body: RoundBody, chain: ChainReader) -> None:
         """Raise `RoundRefusedError` for a block that must not be mined or imported."""
-        check_published(body)
+        body.check_published()
         try:
             self.replayed(body, chain)
         except (EdgeError, ChainError) as error:
@@ -45,17 +45,19 @@ class RoundChecker:
 
     def replayed(self, body: RoundBody, chain: ChainReader) -> Replayed:
         """The round of a block, derived again."""
-        key = _name_of(body)
+        key = body.name
         if key not in self._replayed:
-            record = record_of(body.round, zip(body.posts, body.statuses, strict=True))
+            record = RoundRecord.of_block(body.round, body.executed)
             before = self.before(body.parent, chain)
-            _remember(self._replayed, key, replay_round(record, before, self.reader))
+            self._replayed[key] = replay_round(record, before, self.reader)
+            _forget(self._replayed)
         return self._replayed[key]
 
     def before(self, parent: Header, chain: ChainReader) -> Before:
         """What the round after the block `parent` starts from: model, divergence and exclusions."""
         if parent.hash not in self._before:
-            _remember(self._before, parent.hash, self._read_before(parent, chain))
+            self._before[parent.hash] = self._read_before(parent, chain)
+            _forget(self._before)
         return self._before[parent.hash]
 
     def _read_before(self, parent: Header, chain: ChainReader) -> Before:
@@ -69,19 +71,14 @@ class RoundChecker:
 
     def _divergence(self, block: Block, chain: ChainReader) -> float:
         body = body_of(block, chain)
-        known = self._replayed.get(_name_of(body))
+        known = self._replayed.get(body.name)
         if known is not None:
             return divergence(known.iterates[0])
-        return divergence(aggregates(record_of(body.round, zip(body.posts, body.statuses, strict=True)), self.reader))
+        return divergence(aggregates(RoundRecord.of_block(body.round, body.executed), self.reader))
 
 
-def _name_of(body: RoundBody) -> tuple[Any, ...]:
-    """A body: the same transactions may have other statuses at another time."""
-    return (body.parent.hash, body.statuses, *(post.transaction.hash for post in body.posts))
-
-
-def _remember(known: dict[Any, Any], key: Any, value: Any) -> None:
-    known[key] = value
+def _forget(known: dict[Any, Any]) -> None:
+    """Keep the last few."""
     for old in list(known)[:-_KEPT]:
         del known[old]
 
@@ -106,7 +103,7 @@ class FoundedChecker:
         """Replay the round where the founding parameters say how; its builder's model is demanded in any case."""
         checker = self._checker(chain)
         if checker is None:
-            check_published(body)
+            body.check_published()
         else:
             checker(body, chain)
 
@@ -118,9 +115,10 @@ class FoundedChecker:
         if block.header.hash not in self._known:
             try:
                 reader = GradientReader(read_founding_parameters(parameters_in(block)))
-                _remember(self._known, block.header.hash, RoundChecker(reader))
+                self._known[block.header.hash] = RoundChecker(reader)
             except FederationError:
-                _remember(self._known, block.header.hash, None)
+                self._known[block.header.hash] = None
+            _forget(self._known)
         return self._known[block.header.hash]
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from eth_account.signers.local import LocalAccount
 
 from chain.client.ledger import Ledger
-from chain.client.posts import Post
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, CodecError
 from chain.protocol.contract import decode_call
+from chain.protocol.posts import Post
 from chain.protocol.slots import Slot, iterate_slot, slot_of_kind
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate, encode_floats
@@ -239,11 +239,7 @@ class ChainBoard:
             raise GradientRefusedError("forged", f"found the signature of {signer}, expected {sender}")
         if call.name != "gradient" or int(call["round"]) != plan.round:
             raise GradientRefusedError("malformed", f"found a call of {call.name}, expected this round's gradient")
-        post = Post(
-            plan.round, Slot.GRADIENT, signer, bytes(call["digest"]), bytes(call["payload"]), opened.hash, call,
-            is_intact=not call["chunks"],
-        )  # fmt: skip
-        gradient = self.reader.read(post, plan)
+        gradient = self.reader.read(Post.of(call, signer, opened.hash), plan)
         self._opened[opened.hash] = opened
         return replace(gradient, signed=transaction)
 

@@ -1,53 +1,12 @@
 """Blocks read as rounds: what an auditor needs, who executes nothing and needs no py-evm."""
 
-from collections.abc import Iterator
-
-from eth_hash.auto import keccak
-
-from chain.client.posts import Flag, Post, read_whole, slot_of
-from chain.errors import CodecError
-from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import decode_call
 from chain.protocol.slots import Slot
-from chain.wire.address import Address
 from chain.wire.blocks import Block
 from clients.models import Vector
 from edge_servers.errors import FederationError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
-from edge_servers.replay.record import RoundRecord, model_of
-
-
-def record_of(round_: int, posts: Iterator[tuple[SignedCall, int]]) -> RoundRecord:
-    """A block's posts with their receipts' statuses as the record of its round; what was reverted says nothing."""
-    whole: list[Post] = []
-    flags: list[Flag] = []
-    chunks: dict[bytes, list[bytes]] = {}
-    for post, status in posts:
-        call = post.call
-        if status != 1 or call is None:
-            continue
-        if call.name == "chunk":
-            chunks.setdefault(post.sender, []).append(bytes(call["data"]))
-        elif slot_of(post) is not None:
-            count = int(call["chunks"])
-            joined = b"".join(chunks.get(post.sender, [])[-count:]) if count else None
-            whole.append(read_whole(post, joined))
-        elif call.name in ("flag", "flag_equivocation"):
-            flags.append(_flag(post, round_))
-    return RoundRecord.of(round_, whole, flags)
-
-
-def _flag(post: SignedCall, round_: int) -> Flag:
-    call = post.call
-    if call is None:
-        raise CodecError("found no call")
-    offender, server = Address(str(call["offender"])), Address(post.sender)
-    if call.name == "flag_equivocation":
-        first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
-        return Flag(round_, offender, server, Slot.EQUIVOCATION, first, second)
-    return Flag(
-        round_, offender, server, int(call["slot"]), bytes(call["transaction_hash"]), bytes(call["expected"])
-    )  # fmt: skip
+from edge_servers.replay.record import model_of
 
 
 def parameters_in(block: Block) -> bytes:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from eth_hash.auto import keccak
 
-from chain.client.posts import Flag, Post
+from chain.client.posts import Flag
+from chain.protocol.posts import Post
 from chain.protocol.slots import Slot, iterate_slot, kind_of, step_of
 from chain.wire.address import Address
 from edge_servers.founding.network import Network

@@ -7,9 +7,13 @@ from math import inf, isclose
 from typing import Any
 
 import numpy as np
+from eth_hash.auto import keccak
 
-from chain.client.posts import Flag, Post
+from chain.client.posts import Flag
 from chain.errors import CodecError
+from chain.protocol.consensus import SignedCall
+from chain.protocol.contract import Call
+from chain.protocol.posts import Post
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.codec import decode_floats
@@ -43,6 +47,24 @@ class RoundRecord:
         by_slot: dict[int, dict[Address, Post]] = {}
         for post in sorted(posts, key=lambda post: post.sender):
             by_slot.setdefault(post.slot, {})[Address(post.sender)] = post
+        return cls(round_, by_slot, tuple(flags))
+
+    @classmethod
+    def of_block(cls, round_: int, posts: Iterable[tuple[SignedCall, int]]) -> "RoundRecord":
+        """From a block's transactions with their receipts' statuses; what was reverted says nothing."""
+        by_slot: dict[int, dict[Address, Post]] = {}
+        flags: list[Flag] = []
+        chunks: dict[bytes, list[bytes]] = {}
+        for signed, status in posts:
+            if status != 1 or signed.call is None:
+                continue
+            post, sender = signed.joined(chunks.get(signed.sender, ())), Address(signed.sender)
+            if post is not None:
+                by_slot.setdefault(post.slot, {})[sender] = post
+            elif signed.call.name == "chunk":
+                chunks.setdefault(sender, []).append(bytes(signed.call["data"]))
+            elif signed.call.name in ("flag", "flag_equivocation"):
+                flags.append(_flag(signed.call, sender, round_))
         return cls(round_, by_slot, tuple(flags))
 
     def only(self, slot: int) -> Post | None:
@@ -79,6 +101,15 @@ class RoundRecord:
     def gradient_posts(self) -> dict[Address, Post]:
         """All gradients that were posted, by sender."""
         return self.posts.get(Slot.GRADIENT, {})
+
+
+def _flag(call: Call, server: Address, round_: int) -> Flag:
+    offender = Address(str(call["offender"]))
+    if call.name == "flag_equivocation":
+        first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
+        return Flag(round_, offender, server, Slot.EQUIVOCATION, first, second)
+    sent, expected = bytes(call["transaction_hash"]), bytes(call["expected"])
+    return Flag(round_, offender, server, int(call["slot"]), sent, expected)
 
 
 class GradientReader:

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 
 from eth_hash.auto import keccak
 
-from chain.client.posts import Post
 from chain.errors import CodecError
+from chain.protocol.posts import Post
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
 from chain.wire.codec import encode_floats, encode_iterate

@@ -10,7 +10,7 @@ import pytest
 from eth_hash.auto import keccak
 from flwr.app import Message
 
-from chain.client.keys import address_of, simulated_account
+from chain.client.keys import address_of
 from chain.protocol.contract import decode_call
 from chain.rpc.local_ledger import LocalLedger
 from chain.wire.codec import decode_floats
@@ -67,8 +67,7 @@ def terms(order: Order) -> LedgerTerms:
 @pytest.fixture
 def wallet(third: SmallChain) -> Wallet:
     """Device 3's, as it was when the network was founded."""
-    fresh = Wallet(third.hosting.account("device", 3), third.hosted.known_chain())
-    return fresh
+    return Wallet(third.hosting.account("device", 3), third.hosted.known_chain())
 
 
 def sizes_of(device: Device) -> list[int]:
@@ -86,7 +85,7 @@ def test_a_trained_device_answers_with_a_transaction_of_its_own(third: SmallChai
     assert (reply.device, reply.round) == (3, 3)
     transaction = decode_transaction(reply.transaction)
     network = third.federation.servers[0].network
-    assert "0x" + transaction.sender.hex() == network.devices[3].address
+    assert transaction.sender == network.devices[3].address
     call = decode_call(transaction.data)
     assert (call.name, call["round"], call["samples"], call["iterations"], call["chunks"]) == (
         "gradient", 3, SHARE, 3, 0,
@@ -190,9 +189,11 @@ def test_what_cannot_be_signed_does_not_take_the_place_of_what_can(wallet: Walle
 # --- for whom ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_wallet_that_has_joined_nothing_refuses_every_order(order: Order) -> None:
+def test_a_device_that_has_joined_nothing_refuses_every_order_for_a_chain(third: SmallChain, order: Order) -> None:
+    stranger = replace(third.devices[3], wallet=None)
     with pytest.raises(OrderError, match="this device has joined no network"):
-        Wallet(simulated_account(bytes(32), "device 3")).check(order)
+        stranger.accept(sent(order))
+    assert stranger.accept(sent(replace(order, ledger=None))).round == order.round
 
 
 def test_devices_that_have_joined_nothing_are_out_and_named() -> None:
@@ -245,7 +246,6 @@ def earlier(chain: SmallChain, order: Order) -> Order:
     node = chain.hosted.nodes[0]
     block, founding = node.block(2), chain.hosted.founding
     assert block is not None
-    assert founding is not None
     model = model_in(block, founding)
     before = LocalLedger(node).model_proof(1, 1)
     headers = tuple(header for n in range(1, 4) if (header := node.header(n)) is not None)
@@ -265,8 +265,8 @@ def test_a_wallet_goes_forward_only(wallet: Wallet, third: SmallChain, order: Or
 
 
 def test_a_wallet_that_joined_late_does_not_go_back_before_the_block_it_knows(third: SmallChain, order: Order) -> None:
-    late, head = Wallet(third.hosting.account("device", 3)), third.hosted.nodes[0].head.hash
-    late.join(third.hosted.known_chain(), head)
+    head = third.hosted.nodes[0].head.hash
+    (late,) = third.hosted.wallets([third.hosting.account("device", 3)])
     with pytest.raises(OrderError, match="found the model of block 2, 3 is known already"):
         late.check(earlier(third, order))
     founding = third.hosted.known_chain().model_digest

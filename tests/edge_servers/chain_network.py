@@ -30,7 +30,7 @@ from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.replay.block_record import model_in, record_of
+from edge_servers.replay.block_record import model_in
 from edge_servers.replay.record import GradientReader, RoundRecord
 from edge_servers.replay.replay import Before, Replayed, replay_round
 from edge_servers.report import RoundReport
@@ -129,7 +129,7 @@ class ChainNetwork:
 
     def record(self, round_: int) -> RoundRecord:
         statuses = [receipt.status for receipt in self.block(round_).receipts]
-        return record_of(round_, zip(self.posts(round_), statuses, strict=True))
+        return RoundRecord.of_block(round_, zip(self.posts(round_), statuses, strict=True))
 
     def model(self, round_: int) -> Vector:
         """The model that a block publishes."""

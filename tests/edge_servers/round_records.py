@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from eth_hash.auto import keccak
 
-from chain.client.posts import Post
+from chain.protocol.posts import Post
 from chain.protocol.slots import Slot
 from chain.wire.documents import ClosedList
 from edge_servers.replay.record import RoundRecord

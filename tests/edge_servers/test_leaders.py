@@ -356,4 +356,5 @@ def test_conduct_is_told_the_round_the_kind_and_the_step() -> None:
         misbehave(network.servers[leader], watching)
         network.run()
     kinds = [(slot[1], slot[2]) for slot in seen if slot[1] != "gradient"]
-    assert kinds == [("plan", 0), ("close", 0), *(("iterate", step) for step in range(3)), ("model", 0), ("seal", 0)]
+    iterates = [("iterate", step) for step in range(3)]
+    assert kinds == [("plan", 0), ("refusals", 0), ("close", 0), *iterates, ("model", 0), ("seal", 0)]

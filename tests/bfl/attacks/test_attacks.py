@@ -16,18 +16,22 @@ from bfl.attacks.kinds import DEVICE_KINDS, KINDS, SERVER_KINDS, Attack
 from bfl.attacks.text import read_attacks
 from bfl.errors import BflError
 from chain.client.keys import address_of, simulated_account
+from chain.protocol.turns import Membership
+from chain.wire.address import Address
 from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.models import network_for, to_vector
 from clients.orders import DataReply, GradientReply, LedgerTerms, Order, SignedReply, read_reply, vector_digest
 from clients.parameters import DataParams, TrainingParams
 from clients.training import LocalUpdate
-from clients.wallet import Wallet
+from clients.wallet import KnownChain, Wallet
 from edge_servers.learning.aggregation import global_update
 from edge_servers.learning.gradients import Close, Gradient
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.parameters import RoundParams, Settings
+from tests.chain.network import genesis
 from tests.clients.messages import an_order, sent
+from tests.edge_servers.addresses import address
 from tests.edge_servers.small_network import SHARE, small_dataset
 
 EDGES, DEVICES, CLASSES = 3, 10, 3
@@ -57,8 +61,8 @@ def conduct(text: str, server: int = 1, scheme: str = "bfl", seed: int = 5) -> C
     return conduct_of(read(text), server, settings(scheme, seed), name)
 
 
-def name(address: str) -> str:
-    return f"device {int(address, 16)}"
+def name(who: Address) -> str:
+    return f"device {int.from_bytes(who, 'big')}"
 
 
 def iterate() -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -70,10 +74,10 @@ def model() -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def gradient() -> Gradient:
-    return Gradient("0x5", "server 1", 1, 40, 10, "model", "plan", np.array([1.0, -2.0, 0.5], np.float32))
+    return Gradient(address(5), "server 1", 1, 40, 10, "model", "plan", np.array([1.0, -2.0, 0.5], np.float32))
 
 
-CLOSE = Close(("0x1", "0x4", "0x7"), ())
+CLOSE = Close((address(1), address(4), address(7)), ())
 
 
 # --- the text
@@ -264,7 +268,7 @@ def test_a_poisoned_gradient_keeps_its_weight() -> None:
     said = conduct("poisoned-gradient@20:server=1")(RoundSlot(ROUND, "gradient"), mine)
     assert said.values.tolist() == [-5.0, 10.0, -2.5]
     assert said.values.dtype == np.float32
-    assert (said.samples, said.iterations, said.sender) == (40, 10, "0x5")
+    assert (said.samples, said.iterations, said.sender) == (40, 10, address(5))
     assert mine.values.tolist() == [1.0, -2.0, 0.5]
 
 
@@ -289,11 +293,11 @@ def test_a_wrong_model_is_noisy() -> None:
 
 @pytest.mark.parametrize(
     ("options", "left"),
-    [("", ("0x4", "0x7")), (",device=4", ("0x1", "0x7")), (",device=1+7", ("0x4",)), (",device=2", CLOSE.accepted)],
+    [("", (4, 7)), (",device=4", (1, 7)), (",device=1+7", (4,)), (",device=2", (1, 4, 7))],
 )
-def test_a_leader_leaves_out_the_first_or_whom_it_was_told(options: str, left: tuple[str, ...]) -> None:
+def test_a_leader_leaves_out_the_first_or_whom_it_was_told(options: str, left: tuple[int, ...]) -> None:
     said = conduct(f"omitted-gradient@20:server=1{options}")(RoundSlot(ROUND, "close"), CLOSE)
-    assert said == Close(left, ())
+    assert said == Close(tuple(map(address, left)), ())
 
 
 def test_from_an_empty_list_nobody_is_left_out() -> None:
@@ -460,7 +464,8 @@ TERMS = LedgerTerms(
 
 def signer(text: str, **changes: Any) -> bytes:
     order_ = order(ledger=TERMS, **changes)
-    wallet = Wallet(simulated_account(b"network", "device 3"))
+    known = KnownChain(genesis(), Membership({}, term_cap=3, turn_s=60), bytes(32), "", ())
+    wallet = Wallet(simulated_account(b"network", "device 3"), known)
     reply = read_reply(device(text, wallet).report(order_, UPDATE, sent(replace(order_, ledger=None))))
     assert isinstance(reply, SignedReply)
     return bytes(decode_transaction(reply.transaction).sender)

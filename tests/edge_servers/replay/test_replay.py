@@ -84,8 +84,9 @@ def test_every_leader_has_a_model_of_its_own_and_the_block_the_one_of_its_builde
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     replayed = derived(record, network)
+    weights = [gradient.weight for gradient in replayed.counted]
     models = [
-        replayed_model(replayed.counted, replayed.iterates[-1][m], m, network.model(1), network.founding).tobytes()
+        replayed_model(weights, replayed.iterates[-1][m], m, network.model(1), network.founding).tobytes()
         for m in range(3)
     ]
     assert len(set(models)) == 3
