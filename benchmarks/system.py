@@ -31,8 +31,7 @@ import edge_servers.ledger.block_check
 import edge_servers.ledger.referee
 from benchmarks.round import bare_job, best_threads, ray_job
 from benchmarks.stopwatch import Stopwatch
-from bfl.attacks.parameters import RunSettings
-from bfl.config import read_settings
+from bfl.config import RunSettings, read_settings
 from bfl.simulation import run as simulation
 from clients.data import load_dataset
 from clients.memory import keep_freed_memory

@@ -13,14 +13,13 @@ import typer
 from rich.console import Console
 
 from bfl import __version__
-from bfl.attacks.parameters import AttackParams
 from bfl.commands import audit as audit_commands
 from bfl.commands import chain as chain_commands
 from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command, this_program
-from bfl.config import all_fields, read_settings
+from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
 from clients.errors import ClientError

@@ -10,8 +10,7 @@ from chain.wire.address import Address
 from clients.batches import NodeKey
 from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
-from edge_servers.devices.admission import Expected, admit_reply
-from edge_servers.devices.closing import believed_refusals, close_list
+from edge_servers.devices.admission import Expected, admit_reply, believed_refusals
 from edge_servers.devices.link import DeviceLink
 from edge_servers.devices.offloading import union_of
 from edge_servers.errors import BoardError, GradientRefusedError, LeaderFailedError
@@ -26,6 +25,7 @@ from edge_servers.learning.aggregation import (
     total_samples,
 )
 from edge_servers.learning.bounds import check_gradient
+from edge_servers.learning.filters import close_list
 from edge_servers.learning.gossip import next_iterate
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.learning.schemes import SCHEMES, ClosedRound

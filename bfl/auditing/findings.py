@@ -13,9 +13,9 @@ from chain.audit.archive import Archive
 from chain.audit.inspection import InspectedBlock, Inspection, inspected
 from chain.client.posts import Flag
 from chain.errors import ChainError, CodecError, NotRegistryCallError
-from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.slots import Slot, kind_of, step_of
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate

@@ -15,9 +15,9 @@ from bfl.show.chain_tables import full, pairs_table, printable
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, checked_block
 from chain.errors import CodecError
-from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import read_signed_call
 from chain.wire.blocks import Block
 from chain.wire.codec import decode_floats, payload_header
 from chain.wire.documents import ClosedList, read_canonical_json

@@ -10,9 +10,9 @@ from rich.text import Text
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection
 from chain.errors import ChainError, CodecError
-from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import decode_log
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from chain.wire.codec import payload_header

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from bfl.attacks.parameters import RunSettings
 from bfl.attacks.text import read_attacks
+from bfl.config import RunSettings
 from bfl.errors import RunFolderError
 from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
 from bfl.simulation.assembly import assemble

@@ -16,8 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from bfl.attacks.parameters import RunSettings
-from bfl.config import read_settings, write_toml
+from bfl.config import RunSettings, read_settings, write_toml
 from bfl.errors import RunFolderError
 from chain.wire.address import Address
 from edge_servers.founding.standing import Standing, Tenure

@@ -14,9 +14,10 @@ from eth_hash.auto import keccak
 
 from chain.audit.archive import Archive
 from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
-from chain.protocol.consensus import SignedCall, check_header, check_order, read_signed_call
+from chain.protocol.consensus import check_header, check_order
 from chain.protocol.contract import TERMS_BYTES, Call, address_in, build, decode_log
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
 from chain.wire.blocks import Block
 from chain.wire.headers import Header

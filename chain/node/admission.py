@@ -12,9 +12,10 @@ from chain.errors import (
 )
 from chain.node.pool import Body
 from chain.node.vm import Execution, StateView, call_registry
-from chain.protocol.consensus import SignedCall, check_order, read_signed_call
+from chain.protocol.consensus import check_order
 from chain.protocol.contract import registry_settings
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.headers import Header
 from chain.wire.receipts import block_bloom, trie_root

@@ -14,8 +14,9 @@ from chain.errors import (
     UnregisteredSenderError,
 )
 from chain.node.vm import Execution, Outcome, call_registry
-from chain.protocol.consensus import PHASES, Place, SignedCall, next_difficulty, read_signed_call
+from chain.protocol.consensus import next_difficulty
 from chain.protocol.contract import call_gas, registry_settings
+from chain.protocol.posts import PHASES, Place, SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt

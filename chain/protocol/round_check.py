@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from chain.errors import RoundRefusedError
-from chain.protocol.consensus import SignedCall
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
 from chain.wire.headers import Header

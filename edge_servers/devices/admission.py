@@ -1,5 +1,6 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,9 +9,10 @@ from flwr.app import Message
 from clients.errors import ReplyError
 from clients.orders import DataReply, GradientReply, SignedReply, read_reply
 from edge_servers.errors import GradientRefusedError
-from edge_servers.founding.network import DeviceRecord, LearningTask
+from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.bounds import check_gradient
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.filters import VERDICTS, deterministic_filter
+from edge_servers.learning.gradients import Gradient, Refusal
 from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.plan import Plan
@@ -121,3 +123,10 @@ def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
         )
     if images.dtype.kind == "f" and not np.isfinite(images).all():
         raise GradientRefusedError("not-finite", "found NaN or infinity in the images, expected finite numbers")
+
+
+def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
+    """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's."""
+    cluster = {f"server {server}", *(f"device {device.index}" for device in network.cluster(server))}
+    reserved = {*VERDICTS, deterministic_filter(filter_text).reason}
+    return [refusal for refusal in refusals if refusal.node in cluster and refusal.reason not in reserved]

@@ -7,7 +7,7 @@ sums are therefore folded (`folded_sum`), short ones exact (`math.fsum`). No res
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
@@ -16,9 +16,12 @@ import numpy as np
 
 from chain.wire.address import Address
 from clients.errors import ParameterError
+from clients.models import Vector
 from clients.parameters import nearest
 from edge_servers.learning.aggregation import Exact
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.learning.validation import loss_verdicts
+from edge_servers.parameters import Settings
 
 FEWEST = 3
 """Fewer gradients pass untouched: of two that differ, nothing says which one is wrong."""
@@ -258,3 +261,28 @@ def verdicts_of(text: str) -> list[str]:
 def deterministic_filter(text: str) -> Filter:
     """The filters that anybody can recompute, of those a run names."""
     return make_filter("+".join(part for part in text.split("+") if part not in VERDICTS) or "none")
+
+
+def close_list(
+    good: Mapping[Address, Gradient],
+    refused: Iterable[Refusal],
+    model: Vector,
+    settings: Settings,
+    validation_loss: Callable[[Vector], float],
+) -> Close:
+    """The list of an honest leader: the good gradients but those that the filters take out; everyone else by name.
+
+    First the leader's own verdicts, which need data, then what anybody can recompute.
+    """
+    text, removed = settings.rounds.filter, []
+    if any(part in VERDICTS for part in text.split("+")):
+        verdicts = loss_verdicts(list(good.values()), model, settings.training.learning_rate, validation_loss)
+        removed = [Refusal(good[sender].node, "loss", detail) for sender, detail in verdicts.items()]
+    judged = {refusal.node for refusal in removed}
+    filters = deterministic_filter(text)
+    result = filters([gradient for gradient in good.values() if gradient.node not in judged])
+    removed += [Refusal(good[who].node, filters.reason, detail) for who, detail in result.removed.items()]
+    out = {refusal.node for refusal in removed}
+    accepted = tuple(sender for sender in sorted(good) if good[sender].node not in out)
+    named = {refusal.node: refusal for refusal in [*refused, *removed]}  # what the filters say stands
+    return Close(accepted, tuple(named[node] for node in sorted(named)))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from chain.errors import ChainError, RoundRefusedError
-from chain.protocol.consensus import read_signed_call
+from chain.protocol.posts import read_signed_call
 from chain.protocol.round_check import ChainReader, RoundBody
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from chain.audit.inspection import InspectedBlock, Inspection
 from chain.errors import ChainError, CodecError
-from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import TERMS_BYTES, deployment
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall
 from chain.protocol.slots import Slot
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address

@@ -11,9 +11,8 @@ from eth_hash.auto import keccak
 
 from chain.client.posts import Flag
 from chain.errors import CodecError
-from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import Call
-from chain.protocol.posts import Post
+from chain.protocol.posts import Post, SignedCall
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.codec import decode_floats

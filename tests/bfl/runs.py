@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bfl.attacks.parameters import RunSettings
-from bfl.config import read_settings
+from bfl.config import RunSettings, read_settings
 from bfl.simulation import run as simulation
 from edge_servers.report import RoundReport
 

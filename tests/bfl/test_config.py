@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfl.attacks.parameters import AttackParams, RunSettings
-from bfl.config import all_fields, read_settings, write_toml
+from bfl.config import AttackParams, RunSettings, all_fields, read_settings, write_toml
 from bfl.errors import ConfigError
 from clients.parameters import DataParams, TrainingParams
 from edge_servers.parameters import RoundParams

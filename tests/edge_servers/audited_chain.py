@@ -23,9 +23,9 @@ from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspected
 from chain.client.keys import address_of
 from chain.node.node import Node
-from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import encode_call, functions
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.blocks import Block, encode_block

@@ -15,7 +15,7 @@ from bfl.attacks.text import read_attacks
 from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
 from chain.errors import ChainError
 from chain.node.node import Node
-from chain.protocol.consensus import SignedCall, read_signed_call
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.wire.address import Address
 from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header

@@ -17,8 +17,9 @@ from chain.wire.blocks import encode_block
 from clients.device import answer_orders
 from clients.errors import ParameterError
 from clients.orders import SignedReply, read_reply
-from edge_servers.devices.closing import believed_refusals, close_list
+from edge_servers.devices.admission import believed_refusals
 from edge_servers.errors import BoardError, PlanError, ReplayError
+from edge_servers.learning.filters import close_list
 from edge_servers.learning.gradients import Close, Refusal
 from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bfl.attacks.parameters import RunSettings
+from bfl.config import RunSettings
 from bfl.errors import RunFolderError
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive

@@ -13,8 +13,8 @@ from chain.client.posts import read_whole
 from chain.errors import LedgerError, RevertedError
 from chain.node.node import Node
 from chain.node.pool import PendingCall
-from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import decode_call, encode_call
+from chain.protocol.posts import read_signed_call
 from chain.protocol.proof import check_model
 from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.in_process import web3_in_process

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from bfl.attacks.parameters import AttackParams, RunSettings
+from bfl.config import AttackParams, RunSettings
 from chain.wire.documents import canonical_json
 from clients.consent import Consent
 from clients.parameters import DataParams, TrainingParams
