@@ -17,6 +17,7 @@ from web3.types import RPCEndpoint
 from chain.client.keys import address_of
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
 from chain.protocol.contract import decode_result, encode_call, registry_settings
+from chain.wire.address import Address
 from chain.wire.transactions import Envelope, sign_transaction
 
 _REVERTED = "execution reverted: "
@@ -119,13 +120,11 @@ class Connection:
     """What a ledger asks of a network: calls of the registry, logs, transactions, signed posts."""
 
     def __init__(self, web3: Web3, registry: bytes) -> None:
-        self.web3, self.registry = web3, registry
+        self.web3, self.registry = web3, Address(registry)
         with translated():
             self.chain_id = web3.eth.chain_id
         if not self.code():
-            raise RpcError(
-                f"there is no registry at 0x{registry.hex()} on chain {self.chain_id}; is the network founded?"
-            )
+            raise RpcError(f"there is no registry at {self.registry} on chain {self.chain_id}; is the network founded?")
         self.settings = registry_settings(self.ask("settings"))
         self.is_embedded = not self.settings.contract_seal
         """Our own node: posts are visible in the pool, a block is a round (P20)."""
@@ -249,7 +248,9 @@ def await_receipt(web3: Web3, transaction_hash: bytes, deadline_s: float) -> Any
         time.sleep(_POLL_S)
 
 
-def deploy(web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embedded: bool, deadline_s: float) -> bytes:
+def deploy(
+    web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embedded: bool, deadline_s: float
+) -> Address:
     """Create a contract; returns its address. On our own node it is pending until the founding block is sealed."""
     with translated():
         nonce = web3.eth.get_transaction_count(account.address, "pending")
@@ -259,4 +260,4 @@ def deploy(web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embe
     if not is_embedded and await_receipt(web3, sent, deadline_s)["status"] != 1:
         raise RevertedError("the registry was not created; is the network's gas limit high enough?")
     number = nonce.to_bytes((nonce.bit_length() + 7) // 8, "big")
-    return bytes(keccak(rlp.encode([address_of(account), number]))[12:])
+    return Address(keccak(rlp.encode([address_of(account), number]))[12:])

@@ -19,7 +19,7 @@ from chain.client.network_reader import NetworkReader
 from chain.client.posts import Flag, Post
 from chain.errors import DeadlineError, LedgerError
 from chain.protocol import contract
-from chain.protocol.contract import address_in, call_gas, encode_call, events
+from chain.protocol.contract import call_gas, encode_call, events
 from chain.protocol.proof import ModelProof, TransactionProof
 from chain.protocol.slots import Slot, iterate_slot
 from chain.protocol.turns import FOUNDING_BLOCK
@@ -197,7 +197,7 @@ class Ledger(NetworkReader):
         found = []
         for log in self._connection.logs([topic], FOUNDING_BLOCK, round_ + FOUNDING_BLOCK):
             event = self._event(log)
-            if address_in(event["participant"]) in servers and round_ <= int(event["last_round"]):
+            if event["participant"] in servers and round_ <= int(event["last_round"]):
                 found.append(bytes(log["transactionHash"]))
         return found
 

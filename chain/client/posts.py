@@ -8,8 +8,9 @@ from eth_hash.auto import keccak
 from chain.client.connection import Connection
 from chain.errors import LedgerError, NotRegistryCallError
 from chain.protocol.consensus import SignedCall
-from chain.protocol.contract import Call, address_in, decode_call, decode_log, events
+from chain.protocol.contract import Call, decode_call, decode_log, events
 from chain.protocol.slots import Slot, iterate_slot, kind_of, slot_of_kind, step_of
+from chain.wire.address import Address
 
 _EVENTS = {
     "plan": "Planned",
@@ -27,7 +28,7 @@ class Post:
 
     round: int
     slot: int
-    sender: bytes
+    sender: Address
     digest: bytes
     payload: bytes
     transaction_hash: bytes
@@ -42,8 +43,8 @@ class Flag:
     """A server's accusation (P15)."""
 
     round: int
-    offender: bytes
-    server: bytes
+    offender: Address
+    server: Address
     slot: int
     transaction_hash: bytes
     expected: bytes
@@ -87,8 +88,8 @@ class PostReader:
         return [
             Flag(
                 round_,
-                address_in(event["offender"]),
-                address_in(event["server"]),
+                event["offender"],
+                event["server"],
                 int(event["slot"]),
                 bytes(event["transaction_hash"]),
                 bytes(event["expected"]),
@@ -128,7 +129,7 @@ class PostReader:
     def _read_post(self, log: Any, round_: int, slot: int) -> Post | None:
         """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
         event, transaction = self._event(log), self._transaction(log)
-        sender = next(address_in(event[name]) for name in ("leader", "sender", "founder") if name in event)
+        sender = next(event[name] for name in ("leader", "sender", "founder") if name in event)
         try:
             call = decode_call(bytes(transaction["input"]))
         except NotRegistryCallError:
@@ -146,7 +147,7 @@ class PostReader:
             )
         return transaction
 
-    def _joined(self, round_: int, slot: int, sender: bytes, post: Any, chunks: int) -> bytes:
+    def _joined(self, round_: int, slot: int, sender: Address, post: Any, chunks: int) -> bytes:
         """The chunks the post refers to: the sender's last ones for the slot before it."""
         topics = [word(round_), "0x" + sender.rjust(32, b"\0").hex(), word(slot)]
         sent = [self._transaction(log) for log in self._logs("ChunkPosted", round_, topics)]

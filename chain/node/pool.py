@@ -18,6 +18,7 @@ from chain.protocol.consensus import SignedCall, next_difficulty, read_signed_ca
 from chain.protocol.contract import call_gas, registry_settings
 from chain.protocol.equivocation import is_conflict
 from chain.store.store import Store
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt
 from chain.wire.transactions import Transaction, decode_transaction
@@ -59,7 +60,7 @@ class Pool:
         self._entries: dict[bytes, PendingCall] = {}
         self._bytes = 0
         self._gas = 0
-        self._homes: dict[bytes, bytes] = {}
+        self._homes: dict[Address, Address] = {}
         self.conflicts: list[tuple[Transaction, Transaction]] = []
         """Two different posts of one sender for one slot: evidence of equivocation (P15); one pair per slot."""
         self._start(store.head())
@@ -170,13 +171,13 @@ class Pool:
         sender = post.sender
         if post.call is not None and not self.execution.code(genesis.registry):
             raise NotRegistryCallError(f"found a call of {post.call.name}, but the registry is not created yet")
-        if sender in self._homes or f"0x{sender.hex()}" == genesis.founder:
+        if sender in self._homes or sender == genesis.founder_address:
             return
         if self.head.block_number == 0:
-            raise UnregisteredSenderError(f"0x{sender.hex()} is not the founder, and nothing is founded yet")
-        home = bytes.fromhex(call_registry(self.execution, genesis, "home", sender)[2:])
+            raise UnregisteredSenderError(f"{sender} is not the founder, and nothing is founded yet")
+        home = call_registry(self.execution, genesis, "home", sender)
         if not any(home):
-            raise UnregisteredSenderError(f"0x{sender.hex()} is not registered in this network")
+            raise UnregisteredSenderError(f"{sender} is not registered in this network")
         self._homes[sender] = home
 
     def _check_room(self, size: int) -> None:
@@ -191,20 +192,20 @@ class Pool:
         later = [e.post for e in self._entries.values() if e.post.sender == post.sender and e.post.place > post.place]
         if later:
             raise PhaseOrderError(
-                f"found a post of phase {post.phase} (step {post.place[1]}) of 0x{post.sender.hex()}, which has posted "
+                f"found a post of phase {post.phase} (step {post.place[1]}) of {post.sender}, which has posted "
                 f"phase {later[0].phase} (step {later[0].place[1]}) already; post it earlier, or in the next round"
             )
 
     def _check_share(self, post: SignedCall) -> None:
         """No sender takes the block's room from others: a device has two posts of full size, a server half of it."""
-        if f"0x{post.sender.hex()}" == self._store.genesis.founder:
+        if post.sender == self._store.genesis.founder_address:
             return
         mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == post.sender)
         full_post = call_gas(self._payload_bytes, self._payload_bytes)
         is_server = self._homes.get(post.sender) == post.sender
         share = self._store.genesis.gas_limit // 2 if is_server else 2 * full_post
         if mine + _least_gas(post) > share:
-            raise PoolFullError(f"0x{post.sender.hex()} has used {mine} gas of its share of {share} in this block")
+            raise PoolFullError(f"{post.sender} has used {mine} gas of its share of {share} in this block")
 
     def _note_conflict(self, post: SignedCall) -> None:
         noted = {first.hash for first, _ in self.conflicts}

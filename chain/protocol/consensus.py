@@ -17,6 +17,7 @@ from chain.errors import (
 from chain.protocol.contract import Call, decode_call
 from chain.protocol.genesis import RETARGET, Genesis
 from chain.protocol.slots import Slot, kind_of
+from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.seal import check_seal
@@ -45,7 +46,7 @@ class SignedCall:
     """A transaction with its sender and, unless it creates the registry, what it calls."""
 
     transaction: Transaction
-    sender: bytes
+    sender: Address
     call: Call | None
 
     @property
@@ -54,7 +55,7 @@ class SignedCall:
         return PHASES[self.place[0]]
 
     @property
-    def place(self) -> tuple[int, int, bytes, int]:
+    def place(self) -> tuple[int, int, Address, int]:
         """Where it stands in its block: (phase, step, sender, nonce)."""
         phase, step = _place(self.call)
         return PHASES.index(phase), step, self.sender, self.transaction.nonce
@@ -86,12 +87,12 @@ def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:
     if transaction.value or transaction.max_fee or transaction.max_priority_fee:
         raise GasError("found a value or a fee above 0; there is no money on this chain, send 0")
     if not transaction.to:
-        if f"0x{transaction.sender.hex()}" != genesis.founder or transaction.nonce != 0:
+        if transaction.sender != genesis.founder_address or transaction.nonce != 0:
             raise NotRegistryCallError("found a contract creation; only the founder creates, once, the registry")
         return SignedCall(transaction, transaction.sender, None)
     if transaction.to != genesis.registry:
         raise NotRegistryCallError(
-            f"found a call to 0x{transaction.to.hex()}, expected the registry 0x{genesis.registry.hex()}"
+            f"found a call to {Address(transaction.to)}, expected the registry {genesis.registry}"
         )
     call = decode_call(transaction.data)
     if call.name not in _PLACES and call.name not in ("iterate", "chunk"):
@@ -104,8 +105,8 @@ def check_order(posts: Sequence[SignedCall]) -> None:
     for index, (left, right) in enumerate(itertools.pairwise(posts)):
         if left.place >= right.place:
             raise TransactionOrderError(
-                f"transaction {index + 1} ({right.phase}, step {right.place[1]}, 0x{right.sender.hex()}) stands after "
-                f"({left.phase}, step {left.place[1]}, 0x{left.sender.hex()}); "
+                f"transaction {index + 1} ({right.phase}, step {right.place[1]}, {right.sender}) stands after "
+                f"({left.phase}, step {left.place[1]}, {left.sender}); "
                 "expected ascending (phase, step, sender, nonce)"
             )
 

@@ -32,6 +32,6 @@ def check_published(body: RoundBody) -> None:
         if status == 1 and post.call is not None and post.call.name == "model" and post.sender == body.header.coinbase:
             return
     raise RoundRefusedError(
-        f"block {body.header.block_number} has no model of its builder 0x{body.header.coinbase.hex()}: "
+        f"block {body.header.block_number} has no model of its builder {body.header.coinbase}: "
         "a round ends with its leader's model"
     )

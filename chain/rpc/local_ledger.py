@@ -10,7 +10,7 @@ from chain.client.ledger import Ledger
 from chain.client.posts import Post, read_whole, slot_of
 from chain.errors import LedgerError
 from chain.node.node import Node
-from chain.protocol.contract import address_in, call_gas, encode_call, functions
+from chain.protocol.contract import call_gas, encode_call, functions
 from chain.protocol.proof import ModelProof, proof_of
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.rpc.in_process import web3_in_process
@@ -94,7 +94,7 @@ class LocalLedger(Ledger):
         if block is None or round_ < 1:
             raise LedgerError(f"round {round_} has no sealed model; the head is block {node.head.block_number}")
         index = _model_in(block)
-        servers = [address_in(each) for each in node.ask("server_list")]
+        servers = node.ask("server_list")
         is_any_out = any(int(node.ask("excluded_through", server)) for server in servers)
         exclusions = [self._proof(sent) for sent in self._exclusions(round_)] if is_any_out else []
         oldest = [each.header.block_number for each in exclusions]

@@ -54,11 +54,6 @@ def reverts(reason: str) -> Any:
     return pytest.raises(RevertedError, match=f"^{re.escape(reason)}$")
 
 
-def text(address: bytes) -> str:
-    """As eth_abi shows addresses."""
-    return "0x" + address.hex()
-
-
 @dataclass
 class Bench:
     """A founded network and its node, whose rounds pass when told to."""
@@ -192,10 +187,10 @@ def new() -> Iterator[tuple[Network, Node]]:
 
 def test_the_founding_block_knows_every_participant_and_its_home(bench: Bench) -> None:
     ask, network = bench.node.ask, bench.network
-    assert {who: bytes.fromhex(ask("home", who)[2:]) for who in network.homes} == network.homes
-    assert list(ask("server_list")) == [text(server) for server in addresses(network.servers)]
+    assert {who: ask("home", who) for who in network.homes} == network.homes
+    assert list(ask("server_list")) == addresses(network.servers)
     assert [ask("is_device", who) for who in network.homes] == [False] * 3 + [True] * 4
-    assert ask("home", address_of(STRANGER)) == text(NOBODY)
+    assert ask("home", address_of(STRANGER)) == NOBODY
     assert not ask("is_device", address_of(STRANGER))
 
 
@@ -204,10 +199,10 @@ def test_the_first_round_starts_from_model_0_with_nothing_posted(bench: Bench) -
     assert ask("founded")
     assert (ask("round"), ask("planned"), ask("closed"), ask("published")) == (1, 0, 0, 0)
     assert ask("model_digest") == keccak(MODEL_0)
-    assert ask("published_by") == text(address_of(bench.network.founder))
+    assert ask("published_by") == address_of(bench.network.founder)
     assert ask("parent_hash") == bench.node.head.hash
     assert all(ask("credit", who) == 0 for who in bench.network.homes)
-    assert ask("settings") == (text(address_of(bench.network.founder)), False, 3, 60, 3, 10, 1, 1 << 17)
+    assert ask("settings") == (address_of(bench.network.founder), False, 3, 60, 3, 10, 1, 1 << 17)
 
 
 def test_only_the_founder_registers_and_founds(new: tuple[Network, Node]) -> None:
@@ -271,7 +266,7 @@ def test_a_registration_that_makes_no_sense_is_refused_as_a_whole(
     with reverts(reason):
         network.post(node, network.founder, "register", participants, homes)
     assert node.ask("server_list") == ()
-    assert node.ask("home", A) == text(NOBODY)
+    assert node.ask("home", A) == NOBODY
 
 
 def test_sixty_four_servers_have_room_and_not_one_more(new: tuple[Network, Node]) -> None:
@@ -353,8 +348,8 @@ def test_a_strict_majority_of_servers_adds_a_device(bench: Bench) -> None:
     assert [event.name for event in bench.vote(one, STRANGER, two)] == ["Voted"]
     assert not bench.node.ask("is_device", address_of(STRANGER))
     voted, registered = bench.vote(two, STRANGER, two)
-    fields = {"participant": text(address_of(STRANGER)), "home": text(address_of(two))}
-    assert voted.arguments == {**fields, "server": text(address_of(two))}
+    fields = {"participant": address_of(STRANGER), "home": address_of(two)}
+    assert voted.arguments == {**fields, "server": address_of(two)}
     assert (registered.name, registered.arguments) == ("Registered", fields)
     assert bench.node.ask("is_device", address_of(STRANGER))
 
@@ -363,9 +358,9 @@ def test_half_of_the_servers_is_no_majority() -> None:
     bench = bench_of(4)
     for server in bench.network.servers[:2]:
         bench.vote(server, STRANGER, bench.network.servers[0])
-    assert bench.node.ask("home", address_of(STRANGER)) == text(NOBODY)
+    assert bench.node.ask("home", address_of(STRANGER)) == NOBODY
     bench.vote(bench.network.servers[2], STRANGER, bench.network.servers[0])
-    assert bench.node.ask("home", address_of(STRANGER)) == text(address_of(bench.network.servers[0]))
+    assert bench.node.ask("home", address_of(STRANGER)) == address_of(bench.network.servers[0])
 
 
 def test_voting_twice_counts_once_and_votes_for_two_homes_do_not_add_up(bench: Bench) -> None:
@@ -374,7 +369,7 @@ def test_voting_twice_counts_once_and_votes_for_two_homes_do_not_add_up(bench: B
     bench.vote(one, STRANGER, one)
     bench.vote(two, STRANGER, two)
     bench.vote(three, STRANGER, STRANGER)
-    assert bench.node.ask("home", address_of(STRANGER)) == text(NOBODY)
+    assert bench.node.ask("home", address_of(STRANGER)) == NOBODY
 
 
 def test_votes_are_for_servers_and_about_strangers(bench: Bench) -> None:
@@ -426,7 +421,7 @@ def test_a_device_that_joins_may_post_at_once(bench: Bench) -> None:
 def test_a_server_that_joins_takes_part_from_the_next_round(bench: Bench) -> None:
     """Otherwise one who chooses its address well would take the turn of a leader that has planned already."""
     leader, parent_hash = bench.leader, bench.node.head.hash
-    assert bench.node.ask("winner_home") == text(NOBODY)
+    assert bench.node.ask("winner_home") == NOBODY
     bench.plan(leader)
 
     def place(server: LocalAccount) -> bytes:
@@ -436,7 +431,7 @@ def test_a_server_that_joins_takes_part_from_the_next_round(bench: Bench) -> Non
     usurper = next(each for each in candidates if place(each) < place(leader))
     for server in bench.network.servers[:2]:
         bench.vote(server, usurper, usurper)
-    assert text(address_of(usurper)) in bench.node.ask("server_list")
+    assert address_of(usurper) in bench.node.ask("server_list")
     assert (bench.rank(leader), bench.rank(usurper)) == (0, NEVER)
     with reverts("excluded"):
         bench.close(usurper)
@@ -451,7 +446,7 @@ def test_a_server_that_joins_takes_part_from_the_next_round(bench: Bench) -> Non
 
 def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
     leader, (device, *_) = bench.leader, bench.network.devices
-    by_leader = {"round": 1, "leader": text(address_of(leader)), "chunks": 0, "rank": 0}
+    by_leader = {"round": 1, "leader": address_of(leader), "chunks": 0, "rank": 0}
     (planned,) = bench.plan()
     assert (planned.name, planned.arguments) == ("Planned", {**by_leader, "digest": keccak(b"plan")})
     (posted,) = bench.gradient(device)
@@ -459,7 +454,7 @@ def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
         "GradientPosted",
         {
             "round": 1,
-            "sender": text(address_of(device)),
+            "sender": address_of(device),
             "digest": keccak(b"gradient"),
             "chunks": 0,
             "samples": 100,
@@ -470,14 +465,14 @@ def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
     assert (closed.name, closed.arguments) == ("Closed", {**by_leader, "digest": keccak(b"closed")})
     for server, step in itertools.product(bench.network.servers, (0, 1)):
         (iterate,) = bench.iterate(server, step)
-        said = {"round": 1, "sender": text(address_of(server)), "step": step, "digest": keccak(b"iterate"), "chunks": 0}
+        said = {"round": 1, "sender": address_of(server), "step": step, "digest": keccak(b"iterate"), "chunks": 0}
         assert (iterate.name, iterate.arguments) == ("IteratePosted", said)
     (published,) = bench.model()
     assert (published.name, published.arguments) == ("ModelPublished", {**by_leader, "digest": keccak(b"model")})
     ask = bench.node.ask
     assert (ask("planned"), ask("closed"), ask("published")) == (1, 1, 1)
     assert (ask("plan_digest"), ask("model_digest")) == (keccak(b"plan"), keccak(b"model"))
-    assert ask("published_by") == text(address_of(leader))
+    assert ask("published_by") == address_of(leader)
     posted_by_leader = [
         ask("posted", address_of(leader), slot)
         for slot in (Slot.PLAN, Slot.CLOSE, Slot.ITERATE, iterate_slot(1), Slot.MODEL)
@@ -699,7 +694,7 @@ def test_a_successor_waits_for_its_turn(bench: Bench, rank: int) -> None:
     bench.clock.pass_s(1)
     for post in posts:
         (event,) = post(successor)
-        assert (event["leader"], event["rank"]) == (text(address_of(successor)), rank)
+        assert (event["leader"], event["rank"]) == (address_of(successor), rank)
     bench.end_round(leader=successor)
     assert bench.node.head.coinbase == address_of(successor)
 
@@ -744,7 +739,7 @@ def test_the_home_of_the_device_that_sealed_leads_next(bench: Bench) -> None:
         bench.end_round(winner=device)
         home = bench.network.homes[address_of(device)]
         assert address_of(bench.leader) == home
-        assert bench.node.ask("winner_home") == text(home)
+        assert bench.node.ask("winner_home") == home
 
 
 def test_nobody_leads_more_rounds_in_a_row_than_the_term_cap(bench: Bench) -> None:
@@ -761,7 +756,7 @@ def test_nobody_leads_more_rounds_in_a_row_than_the_term_cap(bench: Bench) -> No
 
 def test_a_spent_leader_is_the_last_successor(bench: Bench) -> None:
     server = bench.network.servers[0]
-    while bench.node.ask("reign_terms") < 3 or bench.node.ask("reign_leader") != text(address_of(server)):
+    while bench.node.ask("reign_terms") < 3 or bench.node.ask("reign_leader") != address_of(server):
         bench.end_round(winner=bench.network.devices[0])
     assert bench.rank(server) == 2
     bench.clock.pass_s(120)
@@ -794,7 +789,7 @@ def test_a_winner_that_is_no_device_earns_nothing() -> None:
     for winner in (address_of(bare.servers[0]), address_of(STRANGER), NOBODY):
         bare.registry.begin(winner, NOBODY, bytes(32), START)
         assert bare.registry.ask("credit", winner) == 0
-        assert bare.registry.ask("winner_home") == text(NOBODY)
+        assert bare.registry.ask("winner_home") == NOBODY
 
 
 # --- flags and exclusion (P14, P15)
@@ -809,13 +804,13 @@ def test_a_strict_majority_of_flags_excludes() -> None:
     flagged, excluded = bench.flag(honest[2], liar, sent=b"hash")
     assert flagged.arguments == {
         "round": 1,
-        "offender": text(address_of(liar)),
-        "server": text(address_of(honest[2])),
+        "offender": address_of(liar),
+        "server": address_of(honest[2]),
         "slot": Slot.ITERATE,
         "transaction_hash": b"hash".rjust(32, b"\0"),
         "expected": keccak(b"expected"),
     }
-    said = {"round": 1, "participant": text(address_of(liar)), "last_round": 5}
+    said = {"round": 1, "participant": address_of(liar), "last_round": 5}
     assert (excluded.name, excluded.arguments) == ("Excluded", said)
     assert bench.is_excluded(liar)
 
@@ -1074,8 +1069,8 @@ def test_two_different_posts_for_one_slot_are_proof(bench: Bench, name: str) -> 
     (flagged,) = prove(bench, one, liar, first, second)
     assert flagged.arguments == {
         "round": 1,
-        "offender": text(address_of(liar)),
-        "server": text(address_of(one)),
+        "offender": address_of(liar),
+        "server": address_of(one),
         "slot": Slot.EQUIVOCATION,
         "transaction_hash": keccak(first.unsigned),
         "expected": keccak(second.unsigned),
@@ -1300,7 +1295,7 @@ def test_chunks_in_order_make_a_post(bench: Bench) -> None:
     bench.plan()
     for index in range(3):
         (event,) = chunk(bench, device, Slot.GRADIENT, index)
-        said = {"round": 1, "sender": text(address_of(device)), "slot": Slot.GRADIENT, "index": index}
+        said = {"round": 1, "sender": address_of(device), "slot": Slot.GRADIENT, "index": index}
         assert (event.name, event.arguments) == ("ChunkPosted", said)
     (posted,) = bench.gradient(device, chunks=3, payload=b"")
     assert posted["chunks"] == 3
@@ -1419,7 +1414,7 @@ def test_a_strict_majority_of_endorsements_makes_the_parent_final() -> None:
     parent = bench.node.head
     for server in bench.network.servers[:2]:
         (event,) = endorse(bench, server)
-        said = {"round": 2, "server": text(address_of(server)), "block_hash": parent.hash}
+        said = {"round": 2, "server": address_of(server), "block_hash": parent.hash}
         assert (event.name, event.arguments) == ("Endorsed", said)
     assert bench.node.ask("final_block") == 0
     endorse(bench, bench.network.servers[2])
@@ -1516,7 +1511,7 @@ def test_a_seal_ends_the_round_and_names_the_next_leader() -> None:
     puzzle, nonce = bare.puzzle(device), bare.nonce(device)
     (sealed,) = bare.seal(device)
     found = seal_hash(puzzle, nonce)
-    said = {"round": 1, "winner": text(address_of(device)), "seal_hash": found}
+    said = {"round": 1, "winner": address_of(device), "seal_hash": found}
     assert (sealed.name, sealed.arguments) == ("Sealed", said)
     ask = bare.registry.ask
     assert (bare.round, ask("parent_hash"), ask("parent_time")) == (2, found, START + 30)

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.errors import MalformedBlockError
+from chain.wire.address import Address
 from chain.wire.headers import Header
 
 REPOSITORY = Path(__file__).parents[3]
@@ -23,7 +24,7 @@ WINNER = bytes(range(20))
 PLAIN = Header(
     parent_hash=b"\x01" * 32,
     uncles_hash=b"\x02" * 32,
-    coinbase=b"\x03" * 20,
+    coinbase=Address(b"\x03" * 20),
     state_root=b"\x04" * 32,
     transaction_root=b"\x05" * 32,
     receipt_root=b"\x06" * 32,

@@ -88,7 +88,7 @@ def chain(attack: str = "", **changes: object) -> Chain:
         archive = FileArchive(Path(folder) / "run")
         blocks = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
         archive.close()
-    accounts = {address_of(key): key for key in keys}
+    accounts: dict[bytes, LocalAccount] = {address_of(key): key for key in keys}
     return Chain(blocks, archive.genesis, hosting.founding, accounts)
 
 

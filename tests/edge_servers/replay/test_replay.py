@@ -11,6 +11,7 @@ from eth_hash.auto import keccak
 
 from chain.client.posts import Post
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
+from chain.wire.address import Address
 from chain.wire.documents import ClosedList
 from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
@@ -259,7 +260,7 @@ def test_a_server_has_at_most_the_weight_of_the_plan(
 
 def test_a_server_without_offloaders_has_nothing_to_train_on(record: RoundRecord, network: ChainNetwork) -> None:
     post = a_gradient(record, network, network.founding.network.servers[0])
-    other = replace(post, sender=network.key(1))
+    other = replace(post, sender=Address(network.key(1)))
     with pytest.raises(GradientRefusedError, match="found 40 samples and 2 iterations, expected 0 and 2"):
         read_gradient(other, record.plan, network.founding)
 
