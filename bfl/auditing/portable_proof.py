@@ -223,9 +223,9 @@ def _derived(
         if header != headers[number]:
             raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
         block = Block(header, transactions, receipts[number], 0)
-        inspector.check(block)
+        checked = inspector.check(block)
         is_believed = 1 < number < last
-        (auditor.stand_on if is_believed else auditor.take)(block, inspector.posts, inspector.found)
+        (auditor.stand_on if is_believed else auditor.take)(block, checked.calls, checked.found)
     if not rounds or auditor.model is None:
         raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
     return rounds[-1], auditor.model

@@ -6,7 +6,7 @@ Every byte of a block hangs on its header, every header on its parent, and the i
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,7 +50,14 @@ class Inspection:
     """Of the blocks, by number."""
 
 
-OnBlock = Callable[[Block, list[SignedCall], Inspection], Any]
+@dataclass(frozen=True)
+class InspectedBlock:
+    """A block that fits, with what its transactions call."""
+
+    block: Block
+    calls: tuple[SignedCall, ...]
+    found: Inspection
+    """Up to and including this block; the inspection of the next one goes on in it."""
 
 
 class Inspector:
@@ -64,45 +71,50 @@ class Inspector:
         self._posted: set[tuple[Any, ...]] = set()
         self._chunks: dict[Address, list[bytes]] = {}
         self._terms = (1, 1)  # term cap, turn in seconds
-        self.posts: list[SignedCall] = []  # of the last block
         self.found = Inspection()
 
-    def check(self, block: Block) -> None:
+    def check(self, block: Block) -> InspectedBlock:
         """Check the next block."""
         number = self.found.blocks
         try:
-            self._check_next(block, number)
+            calls = self._check_next(block, number)
         except ChainError as error:
             raise InspectionError(f"block {number}: {error}") from error
-        self._headers = [*self._headers[-self._terms[0] - 1 :], block.header]
-        self.found.hashes.append(block.header.hash)
+        self._go_on_after(block.header)
+        return InspectedBlock(block, calls, self.found)
+
+    def _go_on_after(self, header: Header) -> None:
+        self._headers = [*self._headers[-self._terms[0] - 1 :], header]
+        self.found.hashes.append(header.hash)
         self.found.blocks += 1
 
-    def _check_next(self, block: Block, number: int) -> None:
+    def _check_next(self, block: Block, number: int) -> tuple[SignedCall, ...]:
         if block.header.block_number != number:
             raise InspectionError(f"found block {block.header.block_number} in its place")
         check_roots(block)
         if number:
             check_header(block.header, self._headers[-1], self._genesis)
-            self._check_posts(block)
+            calls = self._check_posts(block)
             self._check_builder(block.header)
-        elif block.header != self._genesis.header:
+            return calls
+        if block.header != self._genesis.header:
             expected = self._genesis.header.hash.hex()
             raise InspectionError(f"found genesis 0x{block.header.hash.hex()}, expected 0x{expected}")
+        return ()
 
     # --- posts
 
-    def _check_posts(self, block: Block) -> None:
+    def _check_posts(self, block: Block) -> tuple[SignedCall, ...]:
         posts: list[SignedCall] = []
         for index, transaction in enumerate(block.transactions):
             with _at(index, transaction.hash):
                 posts.append(read_signed_call(transaction, self._genesis))
         check_order(posts)
-        self.posts = posts
         self._plan, self._posted, self._chunks = b"", set(), {}
         for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
             with _at(index, post.transaction.hash):
                 self._check_post(post, receipt, block.header)
+        return tuple(posts)
 
     def _check_post(self, post: SignedCall, receipt: Receipt, header: Header) -> None:
         if post.transaction.nonce != self._nonces[post.sender]:
@@ -257,25 +269,27 @@ def _at(index: int, transaction_hash: bytes) -> Iterator[None]:
         raise InspectionError(f"transaction {index} (0x{transaction_hash.hex()}): {error}") from error
 
 
-def inspect_chain(
-    archive: Archive, progress: Callable[[int, int], Any] | None = None, on_block: OnBlock | None = None
-) -> Inspection:
-    """Check a whole chain; `InspectionError` names the first misfit. `progress` hears how many blocks of all fit."""
+def inspected(archive: Archive) -> Iterator[InspectedBlock]:
+    """The blocks of a chain one by one, each as soon as it fits; `InspectionError` names the first misfit.
+
+    Whether the last block is the head is told at the end: a chain is whole once this has run out.
+    """
     inspector = Inspector(archive.genesis)
     with _reading("the head"):
         head = archive.head()
     for number in range(head.block_number + 1):
         with _reading(f"block {number}"):
             block = archive.block(number)
-        inspector.check(block)
-        if on_block is not None:
-            on_block(block, inspector.posts, inspector.found)
-        if progress is not None:
-            progress(number + 1, head.block_number + 1)
+        yield inspector.check(block)
     last = inspector.found.hashes[-1]
     if last != head.hash:
         raise InspectionError(f"block {head.block_number}: 0x{last.hex()} is not the head 0x{head.hash.hex()}")
-    return inspector.found
+
+
+def inspect_chain(archive: Archive) -> Inspection:
+    """What is found in a whole chain, for whoever needs none of its blocks."""
+    *_, last = (each.found for each in inspected(archive))
+    return last
 
 
 @contextlib.contextmanager

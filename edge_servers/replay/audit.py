@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chain.audit.archive import Archive
-from chain.audit.inspection import Inspection, inspect_chain
+from chain.audit.inspection import Inspection, inspected
 from chain.errors import ChainError, CodecError
 from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import TERMS_BYTES, RegistryTerms, deployment
@@ -75,7 +75,14 @@ def audit_chain(
     `on_round` gets every round as it is derived; `progress` hears how many blocks of all are done.
     """
     auditor = Auditor(archive.genesis, on_round)
-    return inspect_chain(archive, progress, auditor.take), auditor
+    found, total = Inspection(), 0
+    for checked in inspected(archive):
+        auditor.take(checked.block, checked.calls, checked.found)
+        found = checked.found
+        if progress is not None:
+            total = total or archive.head().block_number + 1
+            progress(found.blocks, total)
+    return found, auditor
 
 
 class Auditor:

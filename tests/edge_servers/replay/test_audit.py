@@ -19,7 +19,7 @@ from eth_hash.auto import keccak
 from bfl.config import read_settings
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
-from chain.audit.inspection import inspect_chain
+from chain.audit.inspection import inspect_chain, inspected
 from chain.client.keys import address_of
 from chain.errors import InspectionError, RoundRefusedError
 from chain.node.node import Node
@@ -393,15 +393,13 @@ def test_a_setting_that_is_missing_is_not_made_up(key: str) -> None:
 
 def _take_founding(other: FoundingParameters | bytes) -> None:
     """The founding block with other parameters; everything else of it as it was."""
-    seen: list[Any] = []
-    inspect_chain(StoredChain(chain().blocks[:2], chain().genesis), None, lambda *found: seen.append(found))
-    block, posts, found = seen[1]
+    _, founding = inspected(StoredChain(chain().blocks[:2], chain().genesis))
     changed = []
-    for post in posts:
+    for post in founding.calls:
         if post.call is not None and post.call.name == "found":
             parameters = other if isinstance(other, bytes) else other.encode()
             arguments = dict(post.call.arguments) | {"parameters": parameters}
             changed.append(replace(post, call=replace(post.call, arguments=arguments)))
         else:
             changed.append(post)
-    Auditor(chain().genesis, lambda each: None).take(block, changed, found)
+    Auditor(chain().genesis, lambda each: None).take(founding.block, changed, founding.found)
