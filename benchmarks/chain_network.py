@@ -25,7 +25,8 @@ TERMS = RegistryTerms(turn_s=3600)
 def homes() -> dict[bytes, bytes]:
     """26 devices on three servers."""
     servers = [address_of(account) for account in SERVER_KEYS]
-    return {s: s for s in servers} | {address_of(d): servers[i % SERVERS] for i, d in enumerate(DEVICE_KEYS)}
+    devices: dict[bytes, bytes] = {address_of(d): servers[i % SERVERS] for i, d in enumerate(DEVICE_KEYS)}
+    return {**{s: s for s in servers}, **devices}
 
 
 def payload(kilobytes: int, rng: np.random.Generator) -> bytes:

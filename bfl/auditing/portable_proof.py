@@ -21,7 +21,7 @@ from bfl.auditing.findings import AuditedRound, audited_round
 from bfl.auditing.model_export import export_model
 from bfl.errors import BflError
 from chain.audit.archive import Archive
-from chain.audit.inspection import InspectedBlock, Inspection, checked_block
+from chain.audit.inspection import Inspection, checked_block
 from chain.audit.light import LightInspector
 from chain.errors import ChainError, ProofError
 from chain.protocol.genesis import Genesis, read_genesis
@@ -222,12 +222,11 @@ def _derived(
         if header != headers[number]:
             raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
         block = Block(header, transactions, receipts[number], 0)
-        inspector.check(block)
-        inspected = InspectedBlock(block, inspector.posts, inspector.found)
+        checked = inspector.check(block)
         if 1 < number < last:
-            auditor.stand_on(inspected)  # the model before it is not here: this one is believed
+            auditor.stand_on(checked)  # the model before it is not here: this one is believed
         else:
-            derived = auditor.take(inspected)
+            derived = auditor.take(checked)
     if derived is None or auditor.model is None:
         raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
     return derived, auditor.model

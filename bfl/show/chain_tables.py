@@ -148,7 +148,7 @@ def _says(post: SignedCall | None) -> str:
         if name in call and (name != "chunks" or call[name]):
             said.append(f"{name} {call[name]}")
     if "offender" in call:
-        said.append(f"offender {call['offender'][:10]}…")
+        said.append(f"offender {str(call['offender'])[:10]}…")
     if "slot" in call:
         said.append(f"about {_slot(int(call['slot']))}")
     if call.name == "register":

@@ -15,10 +15,11 @@ from eth_hash.auto import keccak
 from chain.audit.archive import Archive
 from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
 from chain.protocol.consensus import check_header, check_order
-from chain.protocol.contract import TERMS_BYTES, Call, address_in, build, decode_log
+from chain.protocol.contract import TERMS_BYTES, Call, build, decode_log
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
+from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, block_bloom, trie_root
@@ -52,11 +53,12 @@ class Inspection:
 
 @dataclass(frozen=True)
 class InspectedBlock:
-    """A block that fits, its transactions read, and what was found up to it."""
+    """A block that fits, with what its transactions call."""
 
     block: Block
-    posts: Sequence[SignedCall]
+    calls: tuple[SignedCall, ...]
     found: Inspection
+    """Up to and including this block; the inspection of the next one goes on in it."""
 
     @property
     def number(self) -> int:
@@ -70,50 +72,55 @@ class Inspector:
     def __init__(self, genesis: Genesis) -> None:
         self._genesis = genesis
         self._headers: list[Header] = []
-        self._nonces: Counter[bytes] = Counter()
+        self._nonces: Counter[Address] = Counter()
         self._model = self._plan = b""  # the last digests
         self._posted: set[tuple[Any, ...]] = set()
-        self._chunks: dict[bytes, list[bytes]] = {}
+        self._chunks: dict[Address, list[bytes]] = {}
         self._terms = (1, 1)  # term cap, turn in seconds
-        self.posts: list[SignedCall] = []  # of the last block
         self.found = Inspection()
 
-    def check(self, block: Block) -> None:
+    def check(self, block: Block) -> InspectedBlock:
         """Check the next block."""
         number = self.found.blocks
         try:
-            self._check_next(block, number)
+            calls = self._check_next(block, number)
         except ChainError as error:
             raise InspectionError(f"block {number}: {error}") from error
-        self._headers = [*self._headers[-self._terms[0] - 1 :], block.header]
-        self.found.hashes.append(block.header.hash)
+        self._go_on_after(block.header)
+        return InspectedBlock(block, calls, self.found)
+
+    def _go_on_after(self, header: Header) -> None:
+        self._headers = [*self._headers[-self._terms[0] - 1 :], header]
+        self.found.hashes.append(header.hash)
         self.found.blocks += 1
 
-    def _check_next(self, block: Block, number: int) -> None:
+    def _check_next(self, block: Block, number: int) -> tuple[SignedCall, ...]:
         if block.header.block_number != number:
             raise InspectionError(f"found block {block.header.block_number} in its place")
         check_roots(block)
         if number:
             check_header(block.header, self._headers[-1], self._genesis)
-            self._check_posts(block)
+            calls = self._check_posts(block)
             self._check_builder(block.header)
-        elif block.header != self._genesis.header:
+            return calls
+        if block.header != self._genesis.header:
             expected = self._genesis.header.hash.hex()
             raise InspectionError(f"found genesis 0x{block.header.hash.hex()}, expected 0x{expected}")
+        return ()
 
     # --- posts
 
-    def _check_posts(self, block: Block) -> None:
+    def _check_posts(self, block: Block) -> tuple[SignedCall, ...]:
         posts: list[SignedCall] = []
         for index, transaction in enumerate(block.transactions):
             with _at(index, transaction.hash):
                 posts.append(read_signed_call(transaction, self._genesis))
         check_order(posts)
-        self.posts = posts
         self._plan, self._posted, self._chunks = b"", set(), {}
         for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
             with _at(index, post.transaction.hash):
                 self._check_post(post, receipt, block.header)
+        return tuple(posts)
 
     def _check_post(self, post: SignedCall, receipt: Receipt, header: Header) -> None:
         if post.transaction.nonce != self._nonces[post.sender]:
@@ -140,22 +147,22 @@ class Inspector:
         words = [int.from_bytes(terms[i : i + 32], "big") for i in range(0, TERMS_BYTES, 32)]
         self._terms = (words[1], words[2])
 
-    def _check_role(self, name: str, sender: bytes, header: Header) -> None:
+    def _check_role(self, name: str, sender: Address, header: Header) -> None:
         if header.block_number == FOUNDING_BLOCK:
-            if f"0x{sender.hex()}" != self._genesis.founder or name not in _FOUNDS:
-                raise InspectionError(f"{name} by 0x{sender.hex()} in the founding block, expected the founder's posts")
+            if sender != self._genesis.founder_address or name not in _FOUNDS:
+                raise InspectionError(f"{name} by {sender} in the founding block, expected the founder's posts")
             return
         home = self.found.members.get(sender)
         if home is None or name == "register" or name == "found":
-            raise InspectionError(f"{name} by 0x{sender.hex()}, who is not registered or may not do that")
+            raise InspectionError(f"{name} by {sender}, who is not registered or may not do that")
         if name in _SERVES and home != sender:
-            raise InspectionError(f"{name} by the device 0x{sender.hex()}, expected an edge server")
+            raise InspectionError(f"{name} by the device {sender}, expected an edge server")
         if self.found.excluded_through.get(sender, 0) >= header.block_number - FOUNDING_BLOCK:
-            raise InspectionError(f"{name} by 0x{sender.hex()}, who is excluded")
+            raise InspectionError(f"{name} by {sender}, who is excluded")
         if name in _LEADS:
             self._check_turn(sender, header)
 
-    def _check_call(self, call: Call, sender: bytes, header: Header) -> None:
+    def _check_call(self, call: Call, sender: Address, header: Header) -> None:
         round_ = header.block_number - FOUNDING_BLOCK
         if "round" in call and int(call["round"]) != round_:
             raise InspectionError(f"{call.name} of round {call['round']} in block {header.block_number}")
@@ -171,17 +178,17 @@ class Inspector:
         elif call.name in ("model", "found"):
             self._model = self.found.models[round_] = bytes(call["digest"])
 
-    def _check_once(self, call: Call, sender: bytes) -> None:
+    def _check_once(self, call: Call, sender: Address) -> None:
         """One post per slot, and one plan, close and model per round, each after what it builds on."""
         needed = _NEEDS.get(call.name)
         if needed is not None and (needed,) not in self._posted:
             raise InspectionError(f"{call.name} before the {needed} of its round")
         slot = (call.name,) if call.name in (*_LEADS, "found") else (call.name, sender, call.arguments.get("step"))
         if slot in self._posted:
-            raise InspectionError(f"a second {call.name} by 0x{sender.hex()}")
+            raise InspectionError(f"a second {call.name} by {sender}")
         self._posted.add(slot)
 
-    def _check_payload(self, call: Call, sender: bytes) -> None:
+    def _check_payload(self, call: Call, sender: Address) -> None:
         """The registry cannot check the digest of chunks (C8): a device that lies there shall not spoil the chain."""
         count = int(call["chunks"])
         sent = self._chunks.get(sender, [])[-count:] if count else [bytes(call["payload"])]
@@ -205,11 +212,11 @@ class Inspector:
             if event is None:
                 raise InspectionError("a log that is no event of the registry")
             if event.name == "Registered":
-                self._register(address_in(event["participant"]), address_in(event["home"]), header)
+                self._register(event["participant"], event["home"], header)
             elif event.name == "Excluded":
-                self.found.excluded_through[address_in(event["participant"])] = int(event["last_round"])
+                self.found.excluded_through[event["participant"]] = int(event["last_round"])
 
-    def _register(self, who: bytes, home: bytes, header: Header) -> None:
+    def _register(self, who: Address, home: Address, header: Header) -> None:
         """A server that joins by votes takes part from the next round on, as the registry has it."""
         self.found.members[who] = home
         if who == home and header.block_number > FOUNDING_BLOCK:
@@ -220,7 +227,7 @@ class Inspector:
     def _check_builder(self, header: Header) -> None:
         """Who built the block, and who sealed it."""
         if header.block_number == FOUNDING_BLOCK:
-            if f"0x{header.coinbase.hex()}" != self._genesis.founder or header.extra_data:
+            if header.coinbase != self._genesis.founder_address or header.extra_data:
                 raise InspectionError("the founding block is not the founder's")
             if 0 not in self.found.models:
                 raise InspectionError("the founding block does not found the network: it has no model 0")
@@ -231,12 +238,12 @@ class Inspector:
         self.found.led[header.coinbase] += 1
         self.found.sealed[header.winner] += 1
 
-    def _check_turn(self, server: bytes, header: Header) -> None:
+    def _check_turn(self, server: Address, header: Header) -> None:
         excluded = [who for who, k in self.found.excluded_through.items() if k >= header.block_number - FOUNDING_BLOCK]
         rank = rank_of(server, self._headers, self._membership(), excluded)
         waited = header.timestamp - self._headers[-1].timestamp
         if rank is None or (rank > 0 and waited < rank * self._terms[1]):
-            raise InspectionError(f"led by 0x{server.hex()} (rank {rank}) {waited} s after the parent: not its turn")
+            raise InspectionError(f"led by {server} (rank {rank}) {waited} s after the parent: not its turn")
 
     def _membership(self) -> Membership:
         return Membership(self.found.members, *self._terms)
@@ -269,26 +276,26 @@ def _at(index: int, transaction_hash: bytes) -> Iterator[None]:
 
 
 def inspected(archive: Archive) -> Iterator[InspectedBlock]:
-    """The blocks of a chain, each checked before it is handed over; `InspectionError` names the first misfit."""
+    """The blocks of a chain one by one, each as soon as it fits; `InspectionError` names the first misfit.
+
+    Whether the last block is the head is told at the end: a chain is whole once this has run out.
+    """
     inspector = Inspector(archive.genesis)
     with _reading("the head"):
         head = archive.head()
     for number in range(head.block_number + 1):
         with _reading(f"block {number}"):
             block = archive.block(number)
-        inspector.check(block)
-        yield InspectedBlock(block, inspector.posts, inspector.found)
+        yield inspector.check(block)
     last = inspector.found.hashes[-1]
     if last != head.hash:
         raise InspectionError(f"block {head.block_number}: 0x{last.hex()} is not the head 0x{head.hash.hex()}")
 
 
 def inspect_chain(archive: Archive) -> Inspection:
-    """Check a whole chain; `InspectionError` names the first misfit."""
-    found = Inspection()
-    for each in inspected(archive):
-        found = each.found
-    return found
+    """What is found in a whole chain, for whoever needs none of its blocks."""
+    *_, last = (each.found for each in inspected(archive))
+    return last
 
 
 @contextlib.contextmanager

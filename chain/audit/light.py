@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from chain.audit.inspection import Inspector, check_receipts
+from chain.audit.inspection import InspectedBlock, Inspector, check_receipts
 from chain.errors import ChainError, InspectionError
 from chain.protocol.consensus import check_header
 from chain.protocol.contract import decode_log
@@ -18,14 +18,14 @@ class LightInspector(Inspector):
     What it cannot see are the posts behind those receipts: that they were right rests on the seals above them.
     """
 
-    def check(self, block: Block) -> None:
+    def check(self, block: Block) -> InspectedBlock:
         """A whole block: everything but how many posts its senders had made before it."""
         try:
             for transaction in reversed(block.transactions):
                 self._nonces[transaction.sender] = transaction.nonce
         except ChainError as error:
             raise InspectionError(f"block {block.header.block_number}: {error}") from error
-        super().check(block)
+        return super().check(block)
 
     def follow(self, header: Header, receipts: Sequence[Receipt]) -> None:
         """A block of which only header and receipts are here: seal, link, time, turns, what the registry said."""
@@ -41,9 +41,7 @@ class LightInspector(Inspector):
             self._check_builder(header)
         except ChainError as error:
             raise InspectionError(f"block {number}: {error}") from error
-        self._headers = [*self._headers[-self._terms[0] - 1 :], header]
-        self.found.hashes.append(header.hash)
-        self.found.blocks += 1
+        self._go_on_after(header)
 
     def _read_model(self, receipt: Receipt, header: Header) -> None:
         for log in receipt.logs:

@@ -1,7 +1,6 @@
 """web3 to a node or an Ethereum network: bounded requests, and errors that are ours again on this side."""
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,12 +14,13 @@ from web3.exceptions import ContractLogicError, TimeExhausted, TransactionNotFou
 from web3.types import RPCEndpoint
 
 from chain.client.keys import address_of
+from chain.client.waiting import wait_until
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
 from chain.protocol.contract import decode_result, encode_call, registry_settings
+from chain.wire.address import Address
 from chain.wire.transactions import Envelope, sign_transaction
 
 _REVERTED = "execution reverted: "
-_POLL_S = 0.05
 _UNAUTHORIZED = 401
 # What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
 _NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
@@ -119,13 +119,11 @@ class Connection:
     """What a ledger asks of a network: calls of the registry, logs, transactions, signed posts."""
 
     def __init__(self, web3: Web3, registry: bytes) -> None:
-        self.web3, self.registry = web3, registry
+        self.web3, self.registry = web3, Address(registry)
         with translated():
             self.chain_id = web3.eth.chain_id
         if not self.code():
-            raise RpcError(
-                f"there is no registry at 0x{registry.hex()} on chain {self.chain_id}; is the network founded?"
-            )
+            raise RpcError(f"there is no registry at {self.registry} on chain {self.chain_id}; is the network founded?")
         self.settings = registry_settings(self.ask("settings"))
         self.is_embedded = not self.settings.contract_seal
         """Our own node: posts are visible in the pool, a block is a round (P20)."""
@@ -236,20 +234,25 @@ def _fees(web3: Web3) -> tuple[int, int]:
 
 def await_receipt(web3: Web3, transaction_hash: bytes, deadline_s: float) -> Any:
     """The receipt of a transaction once it is mined; `DeadlineError` if that takes too long."""
-    end = time.monotonic() + deadline_s
-    while True:
-        try:
-            with translated():
-                return web3.eth.get_transaction_receipt(Web3.to_hex(transaction_hash))
-        except RpcError as error:
-            if not isinstance(error.__cause__, TransactionNotFound):
-                raise
-        if time.monotonic() > end:
-            raise DeadlineError(f"transaction 0x{transaction_hash.hex()} was not mined within {deadline_s:g} s")
-        time.sleep(_POLL_S)
+    receipt = wait_until(lambda: _find_receipt(web3, transaction_hash), deadline_s)
+    if receipt is None:
+        raise DeadlineError(f"transaction 0x{transaction_hash.hex()} was not mined within {deadline_s:g} s")
+    return receipt
 
 
-def deploy(web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embedded: bool, deadline_s: float) -> bytes:
+def _find_receipt(web3: Web3, transaction_hash: bytes) -> Any:
+    try:
+        with translated():
+            return web3.eth.get_transaction_receipt(Web3.to_hex(transaction_hash))
+    except RpcError as error:
+        if not isinstance(error.__cause__, TransactionNotFound):
+            raise
+        return None
+
+
+def deploy(
+    web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embedded: bool, deadline_s: float
+) -> Address:
     """Create a contract; returns its address. On our own node it is pending until the founding block is sealed."""
     with translated():
         nonce = web3.eth.get_transaction_count(account.address, "pending")
@@ -259,4 +262,4 @@ def deploy(web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embe
     if not is_embedded and await_receipt(web3, sent, deadline_s)["status"] != 1:
         raise RevertedError("the registry was not created; is the network's gas limit high enough?")
     number = nonce.to_bytes((nonce.bit_length() + 7) // 8, "big")
-    return bytes(keccak(rlp.encode([address_of(account), number]))[12:])
+    return Address(keccak(rlp.encode([address_of(account), number]))[12:])

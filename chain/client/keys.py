@@ -12,6 +12,7 @@ from eth_account.signers.local import LocalAccount
 
 from chain import limit_recursion
 from chain.errors import KeyFileError
+from chain.wire.address import Address
 
 limit_recursion()
 _SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
@@ -38,9 +39,9 @@ def _account(secret: bytes) -> LocalAccount:
     return account
 
 
-def address_of(account: LocalAccount) -> bytes:
-    """The 20 bytes of its address."""
-    return bytes.fromhex(account.address[2:])
+def address_of(account: LocalAccount) -> Address:
+    """The address that its key signs for."""
+    return Address(account.address)
 
 
 def save_key(path: Path, account: LocalAccount, password: str, work: int | None = None) -> None:

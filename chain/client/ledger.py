@@ -17,9 +17,10 @@ from chain.client.connection import Connection, read_bytes, web3_over_http
 from chain.client.keys import address_of
 from chain.client.network_reader import NetworkReader
 from chain.client.posts import Flag
+from chain.client.waiting import POLL_S, wait_until
 from chain.errors import DeadlineError, LedgerError
 from chain.protocol import contract
-from chain.protocol.contract import address_in, call_gas, encode_call, events
+from chain.protocol.contract import call_gas, encode_call, events
 from chain.protocol.posts import Post
 from chain.protocol.proof import ModelProof, TransactionProof
 from chain.protocol.slots import Slot, iterate_slot
@@ -156,23 +157,28 @@ class Ledger(NetworkReader):
     # --- waiting
 
     def wait_for(
-        self, round_: int, slot: int, senders: Iterable[bytes], deadline_s: float, poll_s: float = 0.05
+        self, round_: int, slot: int, senders: Iterable[bytes], deadline_s: float, poll_s: float = POLL_S
     ) -> dict[bytes, Post]:
         """Posts of the slot once all `senders` are among them, or what is there at the deadline."""
-        wanted, end = set(senders), self._now() + deadline_s
-        while True:
-            found = self.posts(round_, slot)
-            if wanted <= found.keys() or self._now() >= end:
-                return found
-            self._sleep(poll_s)
+        wanted, found = set(senders), dict[bytes, Post]()
 
-    def wait_for_round(self, round_: int, deadline_s: float, poll_s: float = 0.05) -> None:
+        def are_all_there() -> bool:
+            found.clear()
+            found.update(self.posts(round_, slot))
+            return wanted <= found.keys()
+
+        self._wait_until(are_all_there, deadline_s, poll_s)
+        return found
+
+    def wait_for_round(self, round_: int, deadline_s: float, poll_s: float = POLL_S) -> None:
         """Return once `round_` runs, that is, once the one before is sealed; `DeadlineError` if that takes too long."""
-        end = self._now() + deadline_s
-        while (found := self.round()) < round_:
-            if self._now() >= end:
-                raise DeadlineError(f"round {round_} has not begun within {deadline_s:g} s; round {found} is running")
-            self._sleep(poll_s)
+        if not self._wait_until(lambda: self.round() >= round_, deadline_s, poll_s):
+            raise DeadlineError(
+                f"round {round_} has not begun within {deadline_s:g} s; round {self.round()} is running"
+            )
+
+    def _wait_until(self, ready: Callable[[], bool], deadline_s: float, poll_s: float) -> bool:
+        return wait_until(ready, deadline_s, poll_s, self._now, self._sleep)
 
     # --- proving (P16)
 
@@ -198,7 +204,7 @@ class Ledger(NetworkReader):
         found = []
         for log in self._connection.logs([topic], FOUNDING_BLOCK, round_ + FOUNDING_BLOCK):
             event = self._event(log)
-            if address_in(event["participant"]) in servers and round_ <= int(event["last_round"]):
+            if event["participant"] in servers and round_ <= int(event["last_round"]):
                 found.append(bytes(log["transactionHash"]))
         return found
 

@@ -4,10 +4,11 @@ from typing import Any
 
 from chain.client.posts import PostReader
 from chain.errors import LedgerError
-from chain.protocol.contract import address_in, events
+from chain.protocol.contract import events
 from chain.protocol.posts import Post
 from chain.protocol.slots import MAX_STEP, Slot
 from chain.protocol.turns import Membership
+from chain.wire.address import Address
 
 
 class NetworkReader(PostReader):
@@ -38,18 +39,18 @@ class NetworkReader(PostReader):
     def _registered(self, last: Any) -> dict[bytes, bytes]:
         topic = "0x" + events()["Registered"].topic.hex()
         found = [self._event(log) for log in self._connection.logs([topic], "earliest", last)]
-        return {address_in(event["participant"]): address_in(event["home"]) for event in found}
+        return {event["participant"]: event["home"] for event in found}
 
     def rank(self, server: bytes) -> int | None:
         """When a server may lead the running round (P12); None if it may not."""
         rank = int(self._connection.ask("rank", server))
         return None if rank == 2**256 - 1 else rank
 
-    def leader(self) -> bytes:
+    def leader(self) -> Address:
         """The server with rank 0."""
         for server in self._connection.ask("server_list"):
-            if self.rank(address_in(server)) == 0:
-                return address_in(server)
+            if self.rank(server) == 0:
+                return Address(server)
         raise LedgerError("no server may lead: all are excluded")
 
     def is_excluded(self, participant: bytes) -> bool:

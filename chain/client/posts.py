@@ -72,8 +72,8 @@ class PostReader:
         return [
             Flag(
                 round_,
-                Address(event["offender"]),
-                Address(event["server"]),
+                event["offender"],
+                event["server"],
                 int(event["slot"]),
                 bytes(event["transaction_hash"]),
                 bytes(event["expected"]),
@@ -113,7 +113,7 @@ class PostReader:
     def _read_post(self, log: Any, round_: int, slot: int) -> Post | None:
         """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
         event, transaction = self._event(log), self._transaction(log)
-        sender = next(Address(event[name]) for name in ("leader", "sender", "founder") if name in event)
+        sender = next(event[name] for name in ("leader", "sender", "founder") if name in event)
         try:
             call = decode_call(bytes(transaction["input"]))
         except NotRegistryCallError:
@@ -131,7 +131,7 @@ class PostReader:
             )
         return transaction
 
-    def _joined(self, round_: int, slot: int, sender: bytes, post: Any, chunks: int) -> bytes:
+    def _joined(self, round_: int, slot: int, sender: Address, post: Any, chunks: int) -> bytes:
         """The chunks the post refers to: the sender's last ones for the slot before it."""
         topics = [word(round_), "0x" + sender.rjust(32, b"\0").hex(), word(slot)]
         sent = [self._transaction(log) for log in self._logs("ChunkPosted", round_, topics)]

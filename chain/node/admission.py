@@ -17,11 +17,10 @@ from chain.protocol.contract import registry_settings
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
 from chain.store.store import Store
+from chain.wire.address import ADDRESS_BYTES
 from chain.wire.headers import Header
 from chain.wire.receipts import block_bloom, trie_root
 from chain.wire.transactions import Transaction
-
-_ADDRESS_BYTES = 20
 
 
 def executed_body(store: Store, header: Header, parent: Header, transactions: tuple[Transaction, ...]) -> Body:
@@ -55,12 +54,12 @@ def _check_transaction_root(header: Header, transactions: tuple[Transaction, ...
 
 
 def _check_sender(post: SignedCall, execution: Execution, genesis: Genesis) -> None:
-    if f"0x{post.sender.hex()}" == genesis.founder:
+    if post.sender == genesis.founder_address:
         return
     if execution.parent.block_number == 0:
-        raise UnregisteredSenderError(f"0x{post.sender.hex()} is not the founder, and nothing is founded yet")
-    if int(call_registry(execution, genesis, "home", post.sender), 16) == 0:
-        raise UnregisteredSenderError(f"0x{post.sender.hex()} is not registered in this network")
+        raise UnregisteredSenderError(f"{post.sender} is not the founder, and nothing is founded yet")
+    if not any(call_registry(execution, genesis, "home", post.sender)):
+        raise UnregisteredSenderError(f"{post.sender} is not registered in this network")
 
 
 def _check_receipts(header: Header, body: Body) -> None:
@@ -100,12 +99,12 @@ def check_founding(header: Header, execution: Execution, genesis: Genesis) -> No
 def check_leader(header: Header, execution: Execution, genesis: Genesis) -> None:
     """Raise `LeaderError` unless it is the builder's turn (P12)."""
     if header.block_number == 1:
-        lawful = f"0x{header.coinbase.hex()}" == genesis.founder
+        lawful = header.coinbase == genesis.founder_address
     else:
         lawful = call_registry(execution, genesis, "is_lawful", header.coinbase, header.timestamp)
     if not lawful:
         raise LeaderError(
-            f"0x{header.coinbase.hex()} may not build block {header.block_number} at {header.timestamp}, "
+            f"{header.coinbase} may not build block {header.block_number} at {header.timestamp}, "
             f"{header.timestamp - execution.parent.timestamp} s after its parent: it is not its turn"
         )
 
@@ -115,7 +114,7 @@ def check_winner(number: int, winner: bytes, execution: Execution, genesis: Gene
     if number == 1:
         if winner:
             raise WinnerError("the founding block is sealed by the founder: expected no winner")
-    elif len(winner) != _ADDRESS_BYTES or not call_registry(execution, genesis, "is_device", winner):
+    elif len(winner) != ADDRESS_BYTES or not call_registry(execution, genesis, "is_device", winner):
         raise WinnerError(f"block {number} names winner 0x{winner.hex()}, expected a registered device")
 
 

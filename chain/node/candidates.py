@@ -7,6 +7,7 @@ from chain.node.admission import check_winner
 from chain.node.pool import Body
 from chain.protocol.consensus import next_difficulty
 from chain.protocol.genesis import Genesis
+from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.receipts import EMPTY_TRIE_ROOT, block_bloom, trie_root
@@ -41,18 +42,18 @@ class Candidates:
         self._by_leader[header.coinbase] = Candidate(header, body)
         return header
 
-    def work(self, device: bytes, leader: bytes | None) -> Header:
+    def work(self, device: bytes, leader: Address | None) -> Header:
         """The header a device mines: of this leader, or of whoever proposed last."""
         return self.of(leader).header_for(device, self._genesis)
 
-    def of(self, leader: bytes | None) -> Candidate:
+    def of(self, leader: Address | None) -> Candidate:
         """The candidate of this leader, or the last one proposed."""
         if not self._by_leader:
             raise WorkError("there is no candidate block to mine; a leader proposes one first")
         if leader is None:
             return next(reversed(self._by_leader.values()))
         if leader not in self._by_leader:
-            raise WorkError(f"0x{leader.hex()} has proposed no block on this head")
+            raise WorkError(f"{leader} has proposed no block on this head")
         return self._by_leader[leader]
 
     def sealed(self, mining_hash: bytes, nonce: bytes, device: bytes) -> Candidate:
@@ -81,7 +82,7 @@ class Candidates:
         self._by_leader = {}
 
 
-def candidate_header(genesis: Genesis, body: Body, leader: bytes, timestamp: int) -> Header:
+def candidate_header(genesis: Genesis, body: Body, leader: Address, timestamp: int) -> Header:
     """The header of a leader's block with this body; the state root, which ends the execution, is still to come."""
     parent = body.execution.parent
     return Header(

@@ -16,6 +16,7 @@ from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import CheckRound, RoundBody
 from chain.store.database import IN_MEMORY
 from chain.store.store import Store
+from chain.wire.address import Address
 from chain.wire.blocks import Block, decode_block, encode_block
 from chain.wire.headers import Header
 from chain.wire.seal import draw_winner, find_nonce
@@ -83,9 +84,9 @@ class Node(NodeReader):
     # --- building and sealing
 
     @locked
-    def propose(self, coinbase: bytes, timestamp: int | None = None) -> Header:
-        """Make everything pending a candidate block of leader `coinbase`, checked by `check_round`, to be mined."""
-        parent = self._pool.head
+    def propose(self, leader: bytes, timestamp: int | None = None) -> Header:
+        """Make everything pending a candidate block of a leader, checked by `check_round`, to be mined."""
+        parent, coinbase = self._pool.head, Address(leader)
         timestamp = max(parent.timestamp, int(self._now())) if timestamp is None else timestamp
         body = self._pool.body(coinbase, timestamp)
         header = candidate_header(self.genesis, body, coinbase, timestamp)
@@ -96,9 +97,9 @@ class Node(NodeReader):
         return self._candidates.add(replace(header, state_root=body.execution.state_root()), body)
 
     @locked
-    def work(self, device: bytes, coinbase: bytes | None = None) -> Header:
-        """The header `device` mines: of leader `coinbase`, or of the last candidate."""
-        return self._candidates.work(device, coinbase)
+    def work(self, device: bytes, leader: bytes | None = None) -> Header:
+        """The header `device` mines: of this leader, or of the last candidate."""
+        return self._candidates.work(device, None if leader is None else Address(leader))
 
     @locked
     def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> Header:

@@ -18,6 +18,7 @@ from chain.protocol.consensus import next_difficulty
 from chain.protocol.contract import call_gas, registry_settings
 from chain.protocol.posts import PHASES, Place, SignedCall, read_signed_call
 from chain.store.store import Store
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt
 from chain.wire.transactions import Transaction, decode_transaction
@@ -61,7 +62,7 @@ class Pool:
         self._entries: dict[bytes, PendingCall] = {}
         self._bytes = 0
         self._gas = 0
-        self._homes: dict[bytes, bytes] = {}
+        self._homes: dict[Address, Address] = {}
         self.conflicts: list[tuple[Transaction, Transaction]] = []
         """Two different posts of one sender for one slot: evidence of equivocation (P15); one pair per slot."""
         self._start(store.head())
@@ -169,17 +170,17 @@ class Pool:
         if place is not None:
             raise NonceError(f"transaction 0x{transaction_hash.hex()} is sealed in block {place[0]} already")
 
-    def _check_registered(self, sender: bytes, called: str | None) -> None:
+    def _check_registered(self, sender: Address, called: str | None) -> None:
         genesis = self._store.genesis
         if called is not None and not self.execution.code(genesis.registry):
             raise NotRegistryCallError(f"found a call of {called}, but the registry is not created yet")
-        if sender in self._homes or f"0x{sender.hex()}" == genesis.founder:
+        if sender in self._homes or sender == genesis.founder_address:
             return
         if self.head.block_number == 0:
-            raise UnregisteredSenderError(f"0x{sender.hex()} is not the founder, and nothing is founded yet")
-        home = bytes.fromhex(call_registry(self.execution, genesis, "home", sender)[2:])
+            raise UnregisteredSenderError(f"{sender} is not the founder, and nothing is founded yet")
+        home = call_registry(self.execution, genesis, "home", sender)
         if not any(home):
-            raise UnregisteredSenderError(f"0x{sender.hex()} is not registered in this network")
+            raise UnregisteredSenderError(f"{sender} is not registered in this network")
         self._homes[sender] = home
 
     def _check_room(self, size: int) -> None:
@@ -189,25 +190,25 @@ class Pool:
                 f"{MAX_POOL_TRANSACTIONS} and {self._max_bytes} bytes: wait for the next block"
             )
 
-    def _check_phase(self, sender: bytes, place: Place) -> None:
+    def _check_phase(self, sender: Address, place: Place) -> None:
         """A sender's posts follow the phases (P5): sorted into a block, their nonces must stay in order."""
         later = [e.post for e in self._entries.values() if e.post.sender == sender and e.post.place > place]
         if later:
             raise PhaseOrderError(
-                f"found a post of phase {PHASES[place[0]]} (step {place[1]}) of 0x{sender.hex()}, which has posted "
+                f"found a post of phase {PHASES[place[0]]} (step {place[1]}) of {sender}, which has posted "
                 f"phase {later[0].phase} (step {later[0].place[1]}) already; post it earlier, or in the next round"
             )
 
-    def _check_share(self, sender: bytes, least_gas: int) -> None:
+    def _check_share(self, sender: Address, least_gas: int) -> None:
         """No sender takes the block's room from others: a device has two posts of full size, a server half of it."""
-        if f"0x{sender.hex()}" == self._store.genesis.founder:
+        if sender == self._store.genesis.founder_address:
             return
         mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == sender)
         full_post = call_gas(self._payload_bytes, self._payload_bytes)
         is_server = self._homes.get(sender) == sender
         share = self._store.genesis.gas_limit // 2 if is_server else 2 * full_post
         if mine + least_gas > share:
-            raise PoolFullError(f"0x{sender.hex()} has used {mine} gas of its share of {share} in this block")
+            raise PoolFullError(f"{sender} has used {mine} gas of its share of {share} in this block")
 
     def _note_conflict(self, post: SignedCall) -> None:
         """Keep two posts of one sender for one slot that say different things (P15); one pair per slot."""

@@ -20,11 +20,12 @@ from chain.protocol import contract
 from chain.protocol.contract import revert_reason
 from chain.protocol.genesis import Genesis
 from chain.store.store import Store
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from chain.wire.receipts import Log, Receipt
 from chain.wire.transactions import Transaction
 
-SYSTEM = bytes.fromhex("fffffffffffffffffffffffffffffffffffffffe")
+SYSTEM = Address("0xfffffffffffffffffffffffffffffffffffffffe")
 _SYSTEM_GAS = 30_000_000
 
 
@@ -110,17 +111,17 @@ class Execution(_Readable):
             raise StateRootError(f"the registry refuses to begin a block: {revert_reason(computation.output)}")
         self._state.lock_changes()
 
-    def apply(self, transaction: Transaction, sender: bytes, gas_left: int) -> Outcome:
+    def apply(self, transaction: Transaction, sender: Address, gas_left: int) -> Outcome:
         """Execute a transaction; one the registry refuses still counts, with status 0."""
         self._state.lock_changes()  # py-evm's border between transactions
         return self._run(transaction, sender, gas_left)
 
-    def _run(self, transaction: Transaction, sender: bytes, gas_left: int) -> Outcome:
+    def _run(self, transaction: Transaction, sender: Address, gas_left: int) -> Outcome:
         if transaction.gas > gas_left:
             raise GasError(f"found a gas allowance of {transaction.gas}, the block has {gas_left} left")
         expected = self.nonce(sender)
         if transaction.nonce != expected:
-            raise NonceError(f"found nonce {transaction.nonce} of 0x{sender.hex()}, expected {expected}")
+            raise NonceError(f"found nonce {transaction.nonce} of {sender}, expected {expected}")
         try:
             computation = self._state.apply_transaction(signed_for_evm(transaction, sender))
         except ValidationError as error:  # nonce, value and fees are right: what is left is the gas
@@ -128,7 +129,7 @@ class Execution(_Readable):
         return _outcome(transaction.gas, computation)
 
     def try_apply(
-        self, transaction: Transaction, sender: bytes, gas_left: int, then: Callable[[], None] = lambda: None
+        self, transaction: Transaction, sender: Address, gas_left: int, then: Callable[[], None] = lambda: None
     ) -> Outcome:
         """As `apply`, but a transaction that the registry refuses, or else `then`, leaves no trace and raises."""
         self._state.lock_changes()
@@ -216,7 +217,7 @@ def call_registry(view: "Execution | StateView", genesis: Genesis, name: str, *a
     data = contract.encode_call(name, *arguments)
     output = view.call(bytes(20), genesis.registry, data, _SYSTEM_GAS)
     if not output:
-        raise RevertedError(f"there is no registry at 0x{genesis.registry.hex()}: the network is not founded yet")
+        raise RevertedError(f"there is no registry at {genesis.registry}: the network is not founded yet")
     return contract.decode_result(name, output)
 
 

@@ -25,8 +25,8 @@ def check_order(posts: Sequence[SignedCall]) -> None:
     for index, (left, right) in enumerate(itertools.pairwise(posts)):
         if left.place >= right.place:
             raise TransactionOrderError(
-                f"transaction {index + 1} ({right.phase}, step {right.place[1]}, 0x{right.sender.hex()}) stands after "
-                f"({left.phase}, step {left.place[1]}, 0x{left.sender.hex()}); "
+                f"transaction {index + 1} ({right.phase}, step {right.place[1]}, {right.sender}) stands after "
+                f"({left.phase}, step {left.place[1]}, {left.sender}); "
                 "expected ascending (phase, step, sender, nonce)"
             )
 

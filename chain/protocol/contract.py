@@ -165,7 +165,7 @@ class RegistrySettings(NamedTuple):
 def registry_settings(values: Sequence[Any]) -> RegistrySettings:
     """The answer of the view `settings` by name."""
     founder, contract_seal, *numbers = values
-    return RegistrySettings(Address(founder), bool(contract_seal), *map(int, numbers))
+    return RegistrySettings(founder, bool(contract_seal), *map(int, numbers))
 
 
 def deployment(payload_bytes: int, terms: RegistryTerms) -> bytes:
@@ -222,7 +222,7 @@ def decode_call(data: bytes) -> Call:
         raise NotRegistryCallError(f"the arguments of {function.name} do not decode: {error}") from error
     if canonical != data[4:]:  # two readers could disagree about what it says
         raise NotRegistryCallError(f"the arguments of {function.name} are not in the ABI's canonical form")
-    return Call(function.name, dict(zip(function.arguments, values, strict=True)))
+    return Call(function.name, dict(zip(function.arguments, _with_addresses(function.types, values), strict=True)))
 
 
 def _words_and_bytes(function: Function, data: bytes) -> list[Any]:
@@ -249,18 +249,25 @@ def split_payload(payload: bytes) -> list[bytes]:
     return [payload[i : i + CHUNK_BYTES] for i in range(0, len(payload), CHUNK_BYTES)]
 
 
-def address_in(text: str) -> bytes:
-    """The 20 bytes of an address as calls, views and events name it."""
-    return bytes.fromhex(text.removeprefix("0x"))
+def _with_addresses(kinds: Sequence[str], values: Sequence[Any]) -> list[Any]:
+    """What eth_abi decodes, with its texts of addresses as addresses."""
+    return [_with_address(kind, value) for kind, value in zip(kinds, values, strict=True)]
+
+
+def _with_address(kind: str, value: Any) -> Any:
+    if kind == "address[]":
+        return tuple(Address(each) for each in value)
+    return Address(value) if kind == "address" else value
 
 
 def decode_result(name: str, data: bytes) -> Any:
     """What a view returned; `LedgerError` if it cannot be the registry's answer."""
     try:
-        values = eth_abi.decode(functions()[name].outputs, data)
+        outputs = functions()[name].outputs
+        values = _with_addresses(outputs, eth_abi.decode(outputs, data))
     except _ABI_ERRORS as error:
         raise LedgerError(f"found {len(data)} bytes as the answer of {name}; is this the registry? {error}") from error
-    return values[0] if len(values) == 1 else values
+    return values[0] if len(values) == 1 else tuple(values)
 
 
 def decode_log(topics: tuple[bytes, ...], data: bytes) -> Call | None:
@@ -269,8 +276,9 @@ def decode_log(topics: tuple[bytes, ...], data: bytes) -> Call | None:
     if event is None or len(topics) != 1 + len(event.indexed):
         return None
     fields = event.indexed + event.data
+    kinds = [kind for _, kind in fields]
     try:
-        values = eth_abi.decode([kind for _, kind in fields], b"".join(topics[1:]) + data)
+        values = _with_addresses(kinds, eth_abi.decode(kinds, b"".join(topics[1:]) + data))
     except _ABI_ERRORS:
         return None
     return Call(event.name, {name: value for (name, _), value in zip(fields, values, strict=True)})

@@ -1,6 +1,7 @@
 """What a network is, before its first block. Its digest is in the genesis header, so the genesis hash names it all."""
 
 import dataclasses
+import functools
 import hashlib
 import json
 import re
@@ -13,6 +14,7 @@ from eth_hash.auto import keccak
 
 from chain.errors import StoreError
 from chain.protocol.contract import call_gas
+from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.receipts import EMPTY_TRIE_ROOT
@@ -27,7 +29,7 @@ class Genesis:
 
     chain_id: int
     founder: str
-    """Address that deploys the registry and registers the participants in block 1."""
+    """Address that deploys the registry and registers the participants in block 1, as the canonical JSON has it."""
     timestamp: int
     gas_limit: int
     difficulty: int = 1
@@ -52,10 +54,15 @@ class Genesis:
             if not holds:
                 raise StoreError(f"genesis: {name} = {getattr(self, name)!r} is impossible")
 
-    @property
-    def registry(self) -> bytes:
+    @functools.cached_property
+    def founder_address(self) -> Address:
+        """The founder, to be compared with senders and builders."""
+        return Address(self.founder)
+
+    @functools.cached_property
+    def registry(self) -> Address:
         """The address of the founder's first contract."""
-        return keccak(rlp.encode([bytes.fromhex(self.founder[2:]), b""]))[12:]
+        return Address(keccak(rlp.encode([self.founder_address, b""]))[12:])
 
     def canonical_json(self) -> str:
         """Sorted keys, no spaces: one text per genesis."""
@@ -67,7 +74,7 @@ class Genesis:
         return Header(
             parent_hash=bytes(32),
             uncles_hash=EMPTY_UNCLES_HASH,
-            coinbase=bytes(20),
+            coinbase=Address(bytes(20)),
             state_root=EMPTY_TRIE_ROOT,
             transaction_root=EMPTY_TRIE_ROOT,
             receipt_root=EMPTY_TRIE_ROOT,

@@ -61,7 +61,7 @@ class Post:
         return {name: value for name, value in self.arguments.arguments.items() if name != "payload"}
 
 
-Place = tuple[int, int, bytes, int]
+Place = tuple[int, int, Address, int]
 """(phase, step, sender, nonce): where a post stands in its block"""
 
 
@@ -70,7 +70,7 @@ class SignedCall:
     """A transaction with its sender and, unless it creates the registry, what it calls."""
 
     transaction: Transaction
-    sender: bytes
+    sender: Address
     call: Call | None
 
     @property
@@ -108,14 +108,14 @@ class SignedCall:
         """What it posts in a slot; None for flags, votes and the like. One in chunks says nothing without them."""
         if self.call is None or self.call.name not in KINDS:
             return None
-        return Post.of(self.call, Address(self.sender), self.transaction.hash)
+        return Post.of(self.call, self.sender, self.transaction.hash)
 
     def joined(self, chunks: Sequence[bytes]) -> Post | None:
         """What it posts, with the sender's chunks up to it put together (C8)."""
         if self.call is None or self.post is None or not self.call["chunks"]:
             return self.post
         payload = b"".join(chunks[-int(self.call["chunks"]) :])
-        return Post.of(self.call, Address(self.sender), self.transaction.hash, payload)
+        return Post.of(self.call, self.sender, self.transaction.hash, payload)
 
 
 def _chunk_place(slot: int, round_: int) -> tuple[str, int]:
@@ -134,12 +134,12 @@ def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:
     if transaction.value or transaction.max_fee or transaction.max_priority_fee:
         raise GasError("found a value or a fee above 0; there is no money on this chain, send 0")
     if not transaction.to:
-        if f"0x{transaction.sender.hex()}" != genesis.founder or transaction.nonce != 0:
+        if transaction.sender != genesis.founder_address or transaction.nonce != 0:
             raise NotRegistryCallError("found a contract creation; only the founder creates, once, the registry")
         return SignedCall(transaction, transaction.sender, None)
     if transaction.to != genesis.registry:
         raise NotRegistryCallError(
-            f"found a call to 0x{transaction.to.hex()}, expected the registry 0x{genesis.registry.hex()}"
+            f"found a call to {Address(transaction.to)}, expected the registry {genesis.registry}"
         )
     call = decode_call(transaction.data)
     if call.name not in _PLACES and call.name not in ("iterate", "chunk"):

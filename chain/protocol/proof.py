@@ -13,6 +13,7 @@ from chain.protocol.contract import Call, decode_log
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
+from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, decode_receipt, inclusion_proof, proven_item
@@ -90,7 +91,7 @@ class ProvenModel:
 
     round: int
     digest: bytes
-    leader: bytes
+    leader: Address
     payload: bytes
     """Empty where it travelled in chunks; its digest is proven all the same."""
     header: Header
@@ -200,20 +201,20 @@ def _headers_before(proof: ModelProof, term_cap: int) -> list[Header]:
 
 
 def _check_turn(
-    sender: bytes, proof: ModelProof, before: Sequence[Header], membership: Membership, excluded: Collection[bytes]
+    sender: Address, proof: ModelProof, before: Sequence[Header], membership: Membership, excluded: Collection[Address]
 ) -> None:
     rank = rank_of(sender, before, membership, excluded)
     if rank is None:
-        raise ProofError(f"0x{sender.hex()} may not lead: it is no edge server, or excluded")
+        raise ProofError(f"{sender} may not lead: it is no edge server, or excluded")
     waited = proof.model.header.timestamp - before[-1].timestamp
     if rank > 0 and waited < rank * membership.turn_s:
         raise ProofError(
-            f"0x{sender.hex()} has rank {rank} and led {waited} s after the parent block; "
+            f"{sender} has rank {rank} and led {waited} s after the parent block; "
             f"its turn comes after {rank * membership.turn_s} s"
         )
 
 
-def _excluded(proof: ModelProof, genesis: Genesis) -> set[bytes]:
+def _excluded(proof: ModelProof, genesis: Genesis) -> set[Address]:
     """Servers proven to be excluded in the model's round."""
     round_ = proof.model.header.block_number - FOUNDING_BLOCK
     found = set()
@@ -222,7 +223,7 @@ def _excluded(proof: ModelProof, genesis: Genesis) -> set[bytes]:
             raise ProofError(f"the headers do not contain block {exclusion.header.block_number} of an exclusion")
         event = _event(check_transaction(exclusion)[1], genesis, "Excluded")
         if int(event["round"]) <= round_ <= int(event["last_round"]):
-            found.add(_bytes(event["participant"]))
+            found.add(event["participant"])
     return found
 
 
@@ -232,4 +233,4 @@ def _event(receipt: Receipt, genesis: Genesis, name: str) -> Call:
             event = decode_log(log.topics, log.data)
             if event is not None and event.name == name:
                 return event
-    raise ProofError(f"the receipt has no event {name} of the registry 0x{genesis.registry.hex()}")
+    raise ProofError(f"the receipt has no event {name} of the registry {genesis.registry}")

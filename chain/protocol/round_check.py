@@ -48,7 +48,7 @@ class RoundBody:
             if status == 1 and post.call is not None and post.call.name == "model" and post.sender == builder:
                 return
         raise RoundRefusedError(
-            f"block {self.header.block_number} has no model of its builder 0x{builder.hex()}: "
+            f"block {self.header.block_number} has no model of its builder {builder}: "
             "a round ends with its leader's model"
         )
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from chain.protocol.ranking import ranked_servers
+from chain.wire.address import Address
 from chain.wire.headers import Header
 
 FOUNDING_BLOCK = 1
@@ -28,7 +29,7 @@ class Membership:
         return who in self.homes and self.homes[who] != who
 
 
-def spent_leader(parents: Sequence[Header], term_cap: int) -> bytes | None:
+def spent_leader(parents: Sequence[Header], term_cap: int) -> Address | None:
     """Who has led the last `term_cap` rounds without a break; `parents` are the headers before the block, ascending."""
     rounds = [header.coinbase for header in parents if header.block_number > FOUNDING_BLOCK][-term_cap:]
     return rounds[0] if len(rounds) == term_cap and len(set(rounds)) == 1 else None

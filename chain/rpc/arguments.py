@@ -3,6 +3,8 @@
 import re
 from typing import Any
 
+from chain.wire.address import ADDRESS_BYTES, Address
+
 _QUANTITY = re.compile(r"0x[0-9a-fA-F]{1,64}")
 _WORD: int = 2**256
 _SHOWN = 80
@@ -41,9 +43,9 @@ def fixed(value: Any, size: int, name: str) -> bytes:
     return found
 
 
-def address(value: Any, name: str = "address") -> bytes:
-    """20 bytes."""
-    return fixed(value, 20, name)
+def address(value: Any, name: str = "address") -> Address:
+    """Exactly 20 bytes."""
+    return Address(fixed(value, ADDRESS_BYTES, name))
 
 
 def hash32(value: Any, name: str = "hash") -> bytes:

@@ -9,7 +9,7 @@ from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import LedgerError
 from chain.node.node import Node
-from chain.protocol.contract import address_in, call_gas, encode_call, functions
+from chain.protocol.contract import call_gas, encode_call, functions
 from chain.protocol.posts import Post
 from chain.protocol.proof import ModelProof, proof_of
 from chain.protocol.turns import FOUNDING_BLOCK
@@ -102,7 +102,7 @@ class LocalLedger(Ledger):
         if block is None or round_ < 1:
             raise LedgerError(f"round {round_} has no sealed model; the head is block {node.head.block_number}")
         index = _model_in(block)
-        servers = [address_in(each) for each in node.ask("server_list")]
+        servers = node.ask("server_list")
         is_any_out = any(int(node.ask("excluded_through", server)) for server in servers)
         exclusions = [self._proof(sent) for sent in self._exclusions(round_)] if is_any_out else []
         oldest = [each.header.block_number for each in exclusions]

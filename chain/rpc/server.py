@@ -3,7 +3,6 @@
 import logging
 import socket
 import threading
-import time
 
 import uvicorn
 from starlette.applications import Starlette
@@ -12,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from chain.client.waiting import wait_until
 from chain.errors import ChainError, LedgerError
 from chain.node.node import Node
 from chain.rpc.dispatcher import Dispatcher
@@ -20,6 +20,7 @@ from chain.rpc.limits import RequestLimits, ServerParams
 __all__ = ["RpcServer", "ServerParams"]
 _FINISH_S = 5
 _STOP_S = 10.0
+_START_POLL_S = 0.01
 _log = logging.getLogger(__name__)
 
 
@@ -75,13 +76,12 @@ class RpcServer:
         self._thread = threading.Thread(target=server.run, args=([listening],), name="json-rpc", daemon=True)
         port = listening.getsockname()[1]
         self._thread.start()
-        end = time.monotonic() + deadline_s
-        while not server.started:
-            if not self._thread.is_alive() or time.monotonic() > end:
-                self.stop()
-                listening.close()
-                raise LedgerError(f"the JSON-RPC server has not started within {deadline_s:g} s; the log says why")
-            time.sleep(0.01)
+        thread = self._thread
+        wait_until(lambda: server.started or not thread.is_alive(), deadline_s, _START_POLL_S)
+        if not server.started:
+            self.stop()
+            listening.close()
+            raise LedgerError(f"the JSON-RPC server has not started within {deadline_s:g} s; the log says why")
         return f"http://{_in_url(self._params.host)}:{port}"
 
     def stop(self) -> None:

@@ -13,12 +13,12 @@ from eth_hash.auto import keccak
 from rlp.codec import consume_length_prefix
 
 from chain.errors import MalformedBlockError
+from chain.wire.address import ADDRESS_BYTES, Address
 
 _HASHES = ("parent_hash", "uncles_hash", "state_root", "transaction_root", "receipt_root", "mix_hash")
-_BYTES = dict.fromkeys(_HASHES, 32) | {"coinbase": 20, "nonce": 8}
+_BYTES = dict.fromkeys(_HASHES, 32) | {"coinbase": ADDRESS_BYTES, "nonce": 8}
 _NUMBERS = ("difficulty", "block_number", "gas_limit", "gas_used", "timestamp", "base_fee_per_gas")
 _SEAL = ("mix_hash", "nonce")
-_ADDRESS_BYTES = 20
 _BLOOM_BYTES = 256
 _NUMBER_BYTES = 32
 _LONGEST_EXTRA_DATA = 32
@@ -31,7 +31,7 @@ class Header:
 
     parent_hash: bytes
     uncles_hash: bytes
-    coinbase: bytes
+    coinbase: Address
     state_root: bytes
     transaction_root: bytes
     receipt_root: bytes
@@ -51,6 +51,7 @@ class Header:
         for name, expected in _BYTES.items():
             if (found := len(getattr(self, name))) != expected:
                 raise MalformedBlockError(f"found {found} bytes of {name}, expected {expected}")
+        object.__setattr__(self, "coinbase", Address(self.coinbase))
         if len(self.extra_data) > _LONGEST_EXTRA_DATA:
             raise MalformedBlockError(
                 f"found {len(self.extra_data)} bytes of extra_data, expected at most {_LONGEST_EXTRA_DATA}"
@@ -85,14 +86,14 @@ class Header:
         return keccak(self._encoded(without=_SEAL))
 
     @property
-    def winner(self) -> bytes | None:
+    def winner(self) -> Address | None:
         """The device that sealed this block, or would (C6); none in the genesis block."""
-        return self.extra_data if len(self.extra_data) == _ADDRESS_BYTES else None
+        return Address(self.extra_data) if len(self.extra_data) == ADDRESS_BYTES else None
 
     def for_winner(self, address: bytes) -> "Header":
         """The header that this device mines: the same block, its own puzzle."""
-        if len(address) != _ADDRESS_BYTES:
-            raise MalformedBlockError(f"found {len(address)} bytes of winner, expected {_ADDRESS_BYTES}")
+        if len(address) != ADDRESS_BYTES:
+            raise MalformedBlockError(f"found {len(address)} bytes of winner, expected {ADDRESS_BYTES}")
         return replace(self, extra_data=address)
 
     def sealed(self, nonce: bytes) -> "Header":

@@ -13,6 +13,7 @@ from rlp.exceptions import RLPException
 
 from chain import limit_recursion
 from chain.errors import MalformedTransactionError, SignatureError
+from chain.wire.address import ADDRESS_BYTES, Address
 
 limit_recursion()
 TYPE = b"\x02"
@@ -57,13 +58,14 @@ class Transaction:
         return self.r.to_bytes(32, "big") + self.s.to_bytes(32, "big") + bytes([self.parity])
 
     @functools.cached_property
-    def sender(self) -> bytes:
+    def sender(self) -> Address:
         """Whose signature it is; `SignatureError` if nobody's."""
         if not (0 < self.r < _SECP256K1_N and 0 < self.s <= _SECP256K1_N // 2 and self.parity <= 1):
             raise SignatureError("the signature's numbers are out of range (low s, parity 0 or 1 expected)")
         try:
             signature = keys.Signature(vrs=(self.parity, self.r, self.s))
-            return signature.recover_public_key_from_msg_hash(keccak(self.unsigned)).to_canonical_address()
+            key = signature.recover_public_key_from_msg_hash(keccak(self.unsigned))
+            return Address(key.to_canonical_address())
         except (BadSignature, ValidationError) as error:
             raise SignatureError(f"the signature belongs to no key: {error}") from error
 
@@ -91,7 +93,7 @@ def decode_transaction(raw: bytes) -> Transaction:
         raise MalformedTransactionError("found an access list, expected an empty one")
     if any(not isinstance(field, bytes) for i, field in enumerate(fields) if i != 8):
         raise MalformedTransactionError("found a list where bytes were expected")
-    if len(fields[5]) not in (0, 20):
+    if len(fields[5]) not in (0, ADDRESS_BYTES):
         raise MalformedTransactionError(f"found a receiver of {len(fields[5])} bytes, expected 20 or none")
     number = {name: _read_number(fields[i], name) for name, i in _NUMBERS.items()}
     return Transaction(
@@ -139,7 +141,7 @@ class Envelope:
 def signed_transaction(account: LocalAccount, envelope: Envelope, data: bytes) -> Transaction:
     """A call signed here; its sender is known and need not be recovered."""
     transaction = decode_transaction(sign_transaction(account, envelope, data))
-    transaction.__dict__["sender"] = bytes.fromhex(account.address[2:])
+    transaction.__dict__["sender"] = Address(account.address)
     return transaction
 
 

@@ -120,7 +120,7 @@ class Auditor:
     # --- founding
 
     def _read_founding(self, inspected: InspectedBlock) -> None:
-        block, posts = inspected.block, inspected.posts
+        block, posts = inspected.block, inspected.calls
         accepted = [post.call for post, receipt in zip(posts, block.receipts, strict=True) if receipt.status == 1]
         parameters = next(bytes(call["parameters"]) for call in accepted if call is not None and call.name == "found")
         try:
@@ -146,13 +146,13 @@ class Auditor:
         replayed = replay_round(record, Before(self.model, self._divergence, virtual), reader)
         self.model, self._divergence = replayed.model, divergence(replayed.iterates[0])
         news = {Address(who): k for who, k in through.items() if self._excluded.get(who) != k}
-        header, posts = inspected.block.header, inspected.posts
+        header, posts = inspected.block.header, inspected.calls
         return DerivedRound(header, posts, record, replayed, founding, self._genesis, virtual, news)
 
 
 def _record(inspected: InspectedBlock) -> RoundRecord:
     statuses = (receipt.status for receipt in inspected.block.receipts)
-    return RoundRecord.of_block(inspected.number - FOUNDING_BLOCK, zip(inspected.posts, statuses, strict=True))
+    return RoundRecord.of_block(inspected.number - FOUNDING_BLOCK, zip(inspected.calls, statuses, strict=True))
 
 
 def _check_leader(record: RoundRecord, founding: FoundingParameters) -> None:

@@ -88,7 +88,8 @@ class Network:
     def homes(self) -> dict[bytes, bytes]:
         """Device i's home is server i mod M."""
         servers = [address_of(server) for server in self.servers]
-        return {s: s for s in servers} | {address_of(d): servers[i % len(servers)] for i, d in enumerate(self.devices)}
+        devices: dict[bytes, bytes] = {address_of(d): servers[i % len(servers)] for i, d in enumerate(self.devices)}
+        return {**{s: s for s in servers}, **devices}
 
     @property
     def membership(self) -> Membership:

@@ -12,6 +12,7 @@ from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.protocol.contract import build
 from chain.rpc.dispatcher import Dispatcher
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from tests.chain.network import Clock, Network, founded_node, seal
 
@@ -100,7 +101,7 @@ def header_of(block: Any) -> Header:
     return Header(
         parent_hash=bytes(block["parentHash"]),
         uncles_hash=bytes(block["sha3Uncles"]),
-        coinbase=bytes.fromhex(block["miner"][2:]),
+        coinbase=Address(block["miner"]),
         state_root=bytes(block["stateRoot"]),
         transaction_root=bytes(block["transactionsRoot"]),
         receipt_root=bytes(block["receiptsRoot"]),

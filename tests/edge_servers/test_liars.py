@@ -13,6 +13,7 @@ from chain.errors import LedgerError, RevertedError, RoundRefusedError
 from chain.protocol.round_check import RoundBody
 from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.local_ledger import LocalLedger
+from chain.wire.address import Address
 from chain.wire.blocks import encode_block
 from clients.device import answer_orders
 from clients.errors import ParameterError
@@ -393,7 +394,7 @@ def test_the_same_transactions_with_other_statuses_are_replayed_anew(sealed: Cha
 
 def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_over(sealed: ChainNetwork) -> None:
     _, body = checker_of(sealed, 2)
-    stranger = b"\x05" * 20
+    stranger = Address(b"\x05" * 20)
     posts = tuple(
         replace(post, sender=stranger) if post.call is not None and post.call.name == "model" else post
         for post in body.posts

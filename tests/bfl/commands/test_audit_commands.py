@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_told_in_its_own_words(
     def refuse(*_: object) -> None:
         raise InspectionError("expected [who, reason] [/red] [bold]")
 
-    monkeypatch.setattr(audit, "inspect_chain", refuse)
+    monkeypatch.setattr(audit, "inspected", refuse)
     assert command("audit", "check", str(run)).out == "does not fit: expected [who, reason] [/red] [bold]\n"
 
 

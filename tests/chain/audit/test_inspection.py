@@ -8,7 +8,7 @@ import pytest
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.audit.inspection import Inspection, checked_block, inspect_chain
+from chain.audit.inspection import Inspection, checked_block, inspect_chain, inspected
 from chain.client.keys import address_of
 from chain.errors import InspectionError, NodeUnreachableError
 from chain.protocol.contract import decode_call
@@ -26,7 +26,7 @@ from tests.chain.small_chain import (
 )
 
 
-def inspected(blocks: Sequence[Block]) -> Inspection:
+def inspection_of(blocks: Sequence[Block]) -> Inspection:
     return inspect_chain(StoredChain(blocks))
 
 
@@ -34,7 +34,7 @@ def inspected(blocks: Sequence[Block]) -> Inspection:
 
 
 def test_an_honest_chain_passes_and_is_counted() -> None:
-    found = inspected(story().blocks)
+    found = inspection_of(story().blocks)
     assert (found.blocks, found.transactions, found.reverted, found.broken) == (8, 62, 1, 1)
     assert found.by_kind == {
         "creation": 1, "register": 1, "found": 1, "plan": 6, "endorse": 3, "vote": 4, "gradient": 15, "close": 5,
@@ -45,7 +45,7 @@ def test_an_honest_chain_passes_and_is_counted() -> None:
 
 
 def test_it_keeps_the_registrys_books() -> None:
-    found = inspected(story().blocks)
+    found = inspection_of(story().blocks)
     home = address_of(NETWORK.servers[0])
     joined = {address_of(NEW_DEVICE): home, address_of(NEW_SERVER): address_of(NEW_SERVER)}
     assert found.members == NETWORK.homes | joined
@@ -70,22 +70,37 @@ def test_payload_bytes_are_those_of_the_payloads() -> None:
         for transaction in block.transactions
         if (decoded := decode_call(transaction.data)).name == "close"
     )
-    assert inspected(story().blocks).payload_bytes == plans + gradients + iterates + chunks + models + closed
+    assert inspection_of(story().blocks).payload_bytes == plans + gradients + iterates + chunks + models + closed
 
 
-def test_progress_is_told_after_each_block() -> None:
-    told: list[tuple[int, int]] = []
-    inspect_chain(StoredChain(story().blocks), lambda done, total: told.append((done, total)))
-    assert told == [(number, 8) for number in range(1, 9)]
+def test_blocks_come_one_by_one_with_their_calls_and_what_was_found_so_far() -> None:
+    done = 0
+    for block, checked in zip(story().blocks, inspected(StoredChain(story().blocks)), strict=True):
+        done += 1
+        assert (checked.block, checked.found.blocks) == (block, done)
+        assert [each.transaction for each in checked.calls] == list(block.transactions)
+    assert done == 8
+
+
+def test_blocks_before_a_misfit_are_told_and_the_head_is_judged_at_the_end() -> None:
+    blocks = inspected(StoredChain((*story().blocks[:3], story().blocks[4], *story().blocks[4:])))
+    assert [next(blocks).block for _ in range(3)] == list(story().blocks[:3])
+    with pytest.raises(InspectionError, match="block 3: found block 4 in its place"):
+        next(blocks)
+    other = replace(story().headers[-1], extra_data=bytes(20))
+    told = inspected(StoredChain(story().blocks, head=other))
+    assert [next(told).block for _ in story().blocks] == list(story().blocks)
+    with pytest.raises(InspectionError, match="is not the head"):
+        next(told)
 
 
 def test_a_chain_that_is_not_founded_yet_passes() -> None:
-    assert inspected(story().blocks[:1]).blocks == 1
+    assert inspection_of(story().blocks[:1]).blocks == 1
 
 
 def test_every_prefix_of_a_chain_is_a_chain() -> None:
     for length in range(1, 9):
-        assert inspected(story().blocks[:length]).blocks == length
+        assert inspection_of(story().blocks[:length]).blocks == length
 
 
 def test_a_server_that_joins_changes_no_turn_of_the_running_round() -> None:
@@ -125,19 +140,19 @@ def _with(number: int, block: Block) -> tuple[Block, ...]:
 @pytest.mark.parametrize("number", range(7))
 def test_a_missing_block_is_named(number: int) -> None:
     with pytest.raises(InspectionError, match=f"^block {number}: found block {number + 1} in its place$"):
-        inspected(_without(number))
+        inspection_of(_without(number))
 
 
 def test_swapped_blocks_are_named() -> None:
     blocks = list(story().blocks)
     blocks[3], blocks[4] = blocks[4], blocks[3]
     with pytest.raises(InspectionError, match=r"^block 3: found block 4 in its place$"):
-        inspected(blocks)
+        inspection_of(blocks)
 
 
 def test_the_genesis_is_a_genesis_once() -> None:
     with pytest.raises(InspectionError, match=r"^block 3: found block 0 in its place$"):
-        inspected(_with(3, story().blocks[0]))
+        inspection_of(_with(3, story().blocks[0]))
 
 
 def test_another_genesis_is_named() -> None:
@@ -154,7 +169,7 @@ def test_another_head_is_named() -> None:
 
 
 def test_a_block_that_changes_between_two_readings_is_named() -> None:
-    found = inspected(story().blocks)
+    found = inspection_of(story().blocks)
     assert checked_block(StoredChain(story().blocks), 3, found) == story().blocks[3]
     swapped = _with(3, forged(story().blocks[3], state_root=bytes(32)))
     with pytest.raises(InspectionError, match=r"^block 3: now 0x[0-9a-f]{64}, 0x[0-9a-f]{64} before$"):

@@ -5,7 +5,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,9 +14,9 @@ import pytest
 from chain.errors import MiningError, WorkError
 from chain.mining.miner import Miner, mine
 from chain.wire.seal import check_seal, find_nonce, is_sealed
-from tests.chain.wire.test_headers import PLAIN
+from tests.chain.headers_made import PLAIN
+from tests.chain.mining.processes import ONE, TWO, ended, happens
 
-ONE, TWO = b"\x01" * 32, b"\x02" * 32
 EASY, NEVER = 1000, 2**256
 
 
@@ -24,24 +24,6 @@ EASY, NEVER = 1000, 2**256
 def miner() -> Iterator[Miner]:
     with Miner() as running:
         yield running
-
-
-def happens(what: Callable[[], bool], within_s: float = 5.0) -> bool:
-    deadline_s = time.monotonic() + within_s
-    while not what():
-        if time.monotonic() > deadline_s:
-            return False
-        time.sleep(0.01)
-    return True
-
-
-def ended(pid: int) -> bool:
-    """Gone, or a zombie: in a container nobody may be there to bury an orphan."""
-    try:
-        os.kill(pid, 0)
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except (ProcessLookupError, FileNotFoundError):
-        return True
 
 
 def pid_of(miner: Miner) -> int:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.mining.process import Pace, command
-from tests.chain.mining.test_miner import ONE, ended, happens
+from tests.chain.mining.processes import ONE, ended, happens
 
 REPOSITORY = Path(__file__).parents[3]
 

@@ -105,7 +105,7 @@ def test_reused_and_repeated_execution_build_the_same_block() -> None:
 
 def test_a_drawn_winner_is_the_same_everywhere_and_its_nonce_is_real() -> None:
     network = Network()
-    shares = {address_of(device): 1.0 + i for i, device in enumerate(network.devices)}
+    shares: dict[bytes, float] = {address_of(device): 1.0 + i for i, device in enumerate(network.devices)}
     heads = []
     for _ in range(2):
         node = founded_node(network, rules=genesis(difficulty=300))
@@ -314,8 +314,8 @@ def test_a_transaction_in_both_branches_answers_with_its_own_receipt() -> None:
         assert block is not None
         assert block.transactions[position].hash == each
         sender = block.transactions[position].sender
-        assert {log["topics"][2][12:] for log in found["logs"]} == {sender}
-        assert found["from"].lower() == "0x" + sender.hex()
+        assert {bytes(log["topics"][2][12:]) for log in found["logs"]} == {bytes(sender)}
+        assert found["from"].lower() == str(sender)
 
 
 def test_a_vote_in_an_abandoned_branch_is_pending_again() -> None:

@@ -276,8 +276,8 @@ def test_a_block_begins_with_winner_leader_and_round() -> None:
         "round": 2,
         "parent_hash": header.hash,
         "parent_time": START + 10,
-        "winner_home": network.servers[1].address.lower(),
-        "reign_leader": leader.address.lower(),
+        "winner_home": address_of(network.servers[1]),
+        "reign_leader": address_of(leader),
         "reign_terms": 1,
     }
     assert call_registry(execution, node.genesis, "credit", address_of(network.devices[1])) == 1

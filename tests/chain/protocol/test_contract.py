@@ -31,10 +31,11 @@ from chain.protocol.contract import (
     size_class,
 )
 from chain.protocol.slots import MAX_STEP, Slot
+from chain.wire.address import Address
 
 SOURCE = Path(contract.__file__).with_name("registry.vy").read_text(encoding="utf-8")
 WORDS = st.integers(0, 2**256 - 1)
-ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda address: "0x" + address.hex())
+ADDRESSES = st.binary(min_size=20, max_size=20).map(Address)
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "uint256": WORDS,
     "bool": st.booleans(),
@@ -163,7 +164,7 @@ def test_a_call_is_asked_for_its_arguments_by_name() -> None:
 def test_addresses_are_written_as_bytes_or_text_and_read_as_lower_case_text() -> None:
     checksummed = "0x00000000000000000000000000000000DeaDBeef"
     for address in (checksummed, checksummed.lower(), bytes.fromhex(checksummed[2:])):
-        assert decode_call(encode_call("credit", address))["arg0"] == checksummed.lower()
+        assert decode_call(encode_call("credit", address))["arg0"] == Address(checksummed)
 
 
 @pytest.mark.parametrize(
@@ -331,7 +332,7 @@ def test_no_revert_is_too_strange_to_be_read(body: bytes) -> None:
 
 
 def test_the_settings_of_a_registry_are_read_by_name() -> None:
-    found = contract.registry_settings(("0x" + "0a" * 20, True, 2, 7, 4, 5, 9, 1 << 17))
+    found = contract.registry_settings((Address("0x" + "0a" * 20), True, 2, 7, 4, 5, 9, 1 << 17))
     assert found == (b"\x0a" * 20, True, 2, 7, 4, 5, 9, 1 << 17)
     assert (str(found.founder), found.contract_seal, found.term_cap, found.turn_s) == ("0x" + "0a" * 20, True, 2, 7)
     assert (found.flag_window, found.exclusion_rounds) == (4, 5)

@@ -9,13 +9,13 @@ import pytest
 import rlp
 from eth.constants import BLANK_ROOT_HASH, EMPTY_UNCLE_HASH
 from eth_hash.auto import keccak
-from eth_utils import to_canonical_address
 from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.errors import StoreError
 from chain.protocol.contract import call_gas, size_class
 from chain.protocol.genesis import RETARGET, Genesis, block_gas, read_genesis
+from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.receipts import EMPTY_TRIE_ROOT
 from tests.chain.network import Network, account, founded_node, genesis
@@ -56,7 +56,7 @@ def test_block_0_holds_the_digest_of_the_canonical_json() -> None:
 def test_the_registry_is_the_founders_first_contract() -> None:
     """CREATE: the last 20 bytes of keccak(rlp([sender, nonce])); geth's well-known example."""
     known = genesis(founder="0x6ac7ea33f8831ea9dcc53393aaa88b25a785dbf0")
-    assert known.registry == to_canonical_address("0xcd234a471b72ba2f1ccf0a70fcaba648a5eecd8d")
+    assert known.registry == Address("0xcd234a471b72ba2f1ccf0a70fcaba648a5eecd8d")
     founder = bytes.fromhex(PLAIN.founder[2:])
     assert PLAIN.registry == keccak(rlp.encode([founder, b""]))[12:]
 

@@ -13,6 +13,7 @@ from chain.client.keys import address_of
 from chain.protocol.ranking import ranked_servers
 from chain.protocol.slots import Slot
 from chain.protocol.turns import Membership, rank_of, spent_leader
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from edge_servers.founding.standing import Tenure
 from edge_servers.ledger.ranking import ranked_leaders
@@ -35,7 +36,7 @@ def headers(*blocks: tuple[bytes, bytes], founder: bytes = A) -> list[Header]:
         parent = chain[-1]
         number = parent.block_number + 1
         chain.append(
-            replace(parent, parent_hash=parent.hash, coinbase=coinbase, extra_data=winner, block_number=number)
+            replace(parent, parent_hash=parent.hash, coinbase=Address(coinbase), extra_data=winner, block_number=number)
         )
     return chain
 
@@ -95,7 +96,7 @@ def test_founding_a_network_is_no_term() -> None:
     registry = BareRegistry(TERMS)
     registry.found({A: A, B: B})
     registry.begin(NOBODY, A, HASH, START)
-    assert (registry.ask("reign_leader"), registry.ask("reign_terms")) == ("0x" + NOBODY.hex(), 0)
+    assert (registry.ask("reign_leader"), registry.ask("reign_terms")) == (NOBODY, 0)
 
 
 def test_headers_before_the_term_cap_do_not_matter() -> None:

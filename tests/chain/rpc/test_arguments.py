@@ -8,12 +8,8 @@ from hypothesis import strategies as st
 
 from chain.rpc import arguments as parsing
 from chain.rpc.arguments import ArgumentError
+from tests.chain.rpc.json_values import JSON
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=10,
-)
 PARSERS = [
     lambda value: parsing.number(value, "x"),
     lambda value: parsing.data(value, "x"),

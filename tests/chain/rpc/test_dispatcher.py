@@ -19,7 +19,7 @@ from chain.rpc import dispatcher as rpc
 from chain.rpc.dispatcher import Dispatcher
 from chain.rpc.methods import Methods
 from tests.chain.network import account
-from tests.chain.rpc.test_arguments import JSON
+from tests.chain.rpc.json_values import JSON
 from tests.chain.scene import Scene, gradient_of, hexed, respond, scene
 
 REPOSITORY = Path(__file__).parents[3]

@@ -19,7 +19,7 @@ from chain.rpc import limits as door
 from chain.rpc.limits import RateLimit, ServerParams
 from chain.rpc.server import RpcServer
 from tests.chain.network import Clock
-from tests.chain.rpc.test_server import ANSWER, CHAIN_ID, HALF, ask, stalled
+from tests.chain.rpc.http_client import ANSWER, CHAIN_ID, HALF, ask, stalled
 from tests.chain.scene import Scene, scene
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105

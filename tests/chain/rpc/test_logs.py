@@ -16,8 +16,8 @@ from chain.rpc.arguments import ArgumentError
 from chain.rpc.in_process import InProcessProvider
 from chain.rpc.logs import Pattern, find_logs, read_pattern
 from chain.wire.receipts import Log, Receipt
+from tests.chain.headers_made import PLAIN
 from tests.chain.scene import Scene, hexed, registry_of, scene
-from tests.chain.wire.test_headers import PLAIN
 
 GRADIENT = hexed(events()["GradientPosted"].topic)
 ALL = {"fromBlock": "earliest", "toBlock": "pending"}

@@ -1,6 +1,5 @@
 """The node's HTTP server: its answers, that it opens and closes cleanly, and that many may ask at once."""
 
-import contextlib
 import json
 import logging
 import socket
@@ -9,7 +8,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 import requests
@@ -18,10 +16,8 @@ from hypothesis import strategies as st
 
 from chain.errors import LedgerError
 from chain.rpc.server import RpcServer, ServerParams
+from tests.chain.rpc.http_client import ANSWER, CHAIN_ID, HALF, ask, place, stalled
 from tests.chain.scene import Scene, gradient_of, hexed, leader_of, scene
-
-CHAIN_ID: Any = {"jsonrpc": "2.0", "id": 7, "method": "eth_chainId"}
-ANSWER = {"jsonrpc": "2.0", "id": 7, "result": "0x1092"}
 
 
 @pytest.fixture(scope="module")
@@ -34,28 +30,6 @@ def shared() -> Scene:
 def url(shared: Scene) -> Iterator[str]:
     with RpcServer(shared.node, ServerParams(port=0, requests_per_s=1e6)) as address:
         yield address
-
-
-def ask(url: str, request: Any = CHAIN_ID, **options: Any) -> requests.Response:
-    return requests.post(url, json=request, timeout=20, **options)
-
-
-def place(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    assert parts.hostname is not None
-    assert parts.port is not None
-    return parts.hostname, parts.port
-
-
-@contextlib.contextmanager
-def stalled(url: str, sent: bytes) -> Iterator[socket.socket]:
-    """A client that sends this much and then nothing."""
-    with socket.create_connection(place(url), timeout=20) as client:
-        client.sendall(sent)
-        yield client
-
-
-HALF = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
 
 
 # --- answers

@@ -7,7 +7,7 @@ import pytest
 
 from chain.errors import StoreError
 from chain.store.database import CREATE, IN_MEMORY, READ, WRITE, Database
-from tests.chain.store.test_store import Faulty, disk_error
+from tests.chain.store.faults import Faulty, disk_error
 
 
 def numbers(database: Database) -> list[int]:

@@ -25,6 +25,7 @@ from chain.wire.headers import Header
 from chain.wire.receipts import EMPTY_TRIE_ROOT, Log, Receipt
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
 from tests.chain.network import CHAIN_ID, Clock, Network, account, genesis, seal
+from tests.chain.store.faults import die, disk_error, make_faulty
 
 REPOSITORY = Path(__file__).parents[3]
 GENESIS = genesis()
@@ -191,44 +192,6 @@ def chain(tmp_path_factory: pytest.TempPathFactory) -> Chain:
     return Chain(path, network, posts, address_of(leader), old, new)
 
 
-class Faulty:
-    """A connection that fails at the n-th statement, and then goes on or (dead) fails for ever."""
-
-    def __init__(self, connection: sqlite3.Connection, fault: Callable[[], None], at: int, dead: bool = False) -> None:
-        self._connection, self._fault, self._at, self._dead = connection, fault, at, dead
-        self.statements = 0
-
-    def _count(self) -> None:
-        self.statements += 1
-        if self.statements == self._at or (self._dead and self.statements > self._at):
-            self._fault()
-
-    def execute(self, *arguments: Any) -> Any:
-        self._count()
-        return self._connection.execute(*arguments)
-
-    def executemany(self, *arguments: Any) -> Any:
-        self._count()
-        return self._connection.executemany(*arguments)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._connection, name)
-
-
-def disk_error() -> None:
-    raise sqlite3.OperationalError("disk I/O error")
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def make_faulty(node: Node, fault: Callable[[], None], at: int, dead: bool = False) -> Faulty:
-    faulty = Faulty(node._store._db._connection, fault, at, dead)
-    node._store._db._connection = faulty  # type: ignore[assignment]
-    return faulty
-
-
 def statements_of_a_seal(chain: Chain, folder: Path) -> int:
     node = chain.ready(chain.copy(folder))
     faulty = make_faulty(node, disk_error, at=0)
@@ -332,7 +295,7 @@ from pathlib import Path
 from tests.chain.network import Clock, Network, seal
 from chain.client.keys import address_of
 from chain.node.node import Node
-from tests.chain.store.test_store import die, make_faulty
+from tests.chain.store.faults import die, make_faulty
 node, network = Node.open(Path(sys.argv[1]), now=Clock()), Network()
 leader = network.post_round(node)
 node.propose(address_of(leader))

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from chain.errors import MalformedBlockError, MalformedTransactionError
 from chain.wire.blocks import decode_block, encode_block
 from chain.wire.headers import Header
-from chain.wire.transactions import decode_transaction, sign_transaction
-from tests.chain.network import Network, founded_node
-from tests.chain.wire.test_headers import HEADERS, PLAIN
-from tests.chain.wire.test_headers import oracle as py_evm_header
-from tests.chain.wire.test_transactions import ALICE, ENVELOPE
+from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
+from tests.chain.headers_made import HEADERS, PLAIN
+from tests.chain.headers_made import oracle as py_evm_header
+from tests.chain.network import Network, account, founded_node
 
+ALICE = account("alice")
+ENVELOPE = Envelope(chain_id=1, nonce=5, gas=21_000, to=b"\x11" * 20)
 TRANSACTIONS = tuple(decode_transaction(sign_transaction(ALICE, ENVELOPE, bytes(size))) for size in (0, 1, 1000))
 WIRE = encode_block(PLAIN, TRANSACTIONS)
 

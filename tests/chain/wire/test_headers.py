@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import FrozenInstanceError, fields, replace
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,52 +15,9 @@ from hypothesis import strategies as st
 
 from chain.errors import MalformedBlockError
 from chain.wire.headers import Header
+from tests.chain.headers_made import HEADERS, NAMES, NUMBERS, PLAIN, WINNER, oracle
 
 REPOSITORY = Path(__file__).parents[3]
-NAMES = [field.name for field in fields(Header)]
-NUMBERS = ("difficulty", "block_number", "gas_limit", "gas_used", "timestamp", "base_fee_per_gas")
-WINNER = bytes(range(20))
-PLAIN = Header(
-    parent_hash=b"\x01" * 32,
-    uncles_hash=b"\x02" * 32,
-    coinbase=b"\x03" * 20,
-    state_root=b"\x04" * 32,
-    transaction_root=b"\x05" * 32,
-    receipt_root=b"\x06" * 32,
-    bloom=0,
-    difficulty=0x1234,
-    block_number=7,
-    gas_limit=30_000_000,
-    gas_used=0,
-    timestamp=1_700_000_000,
-    extra_data=WINNER,
-    mix_hash=bytes(32),
-    nonce=bytes(8),
-    base_fee_per_gas=0,
-)
-
-
-def word(size: int) -> st.SearchStrategy[bytes]:
-    return st.binary(min_size=size, max_size=size)
-
-
-def numbers(bits: int) -> st.SearchStrategy[int]:
-    return st.integers(0, 2**bits - 1)
-
-
-HEADERS = st.builds(
-    Header,
-    **{name: word(32) for name in NAMES if name.endswith(("_hash", "_root"))},
-    **{name: numbers(256) for name in NUMBERS},
-    coinbase=word(20),
-    bloom=numbers(2048),
-    extra_data=st.binary(max_size=32),
-    nonce=word(8),
-)
-
-
-def oracle(header: Header) -> LondonBlockHeader:
-    return LondonBlockHeader(**{name: getattr(header, name) for name in NAMES})
 
 
 def items_of(header: Header) -> list[Any]:

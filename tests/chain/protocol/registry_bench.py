@@ -1,0 +1,172 @@
+"""A registry to try the rules on: in a founded network whose rounds pass when told to, or without a chain around it."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from chain.client.keys import address_of
+from chain.errors import (
+    RevertedError,
+)
+from chain.node.node import Node
+from chain.protocol import contract
+from chain.protocol.contract import Call, RegistryTerms
+from chain.protocol.slots import Slot
+from chain.wire.transactions import Transaction, decode_transaction
+from tests.chain.network import (
+    START,
+    TERMS,
+    BareRegistry,
+    Clock,
+    Network,
+    account,
+    founded_node,
+    seal,
+)
+
+NOBODY = bytes(20)
+NEVER = 2**256 - 1
+STRANGER = account("stranger")
+A, B, C = (address_of(account(name)) for name in "abc")
+SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
+
+
+def reverts(reason: str) -> Any:
+    """The registry refuses for exactly this reason."""
+    return pytest.raises(RevertedError, match=f"^{re.escape(reason)}$")
+
+
+@dataclass
+class Bench:
+    """A founded network and its node, whose rounds pass when told to."""
+
+    network: Network = field(default_factory=Network)
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.node: Node = founded_node(self.network, self.clock)
+
+    @property
+    def round(self) -> int:
+        return int(self.node.ask("round"))
+
+    @property
+    def leader(self) -> LocalAccount:
+        return self.network.leader(self.node)
+
+    @property
+    def others(self) -> list[LocalAccount]:
+        """The servers that do not lead."""
+        return [server for server in self.network.servers if server != self.leader]
+
+    def post(self, sender: LocalAccount, name: str, *arguments: Any, **changes: Any) -> list[Call]:
+        """Post a call; returns its events."""
+        entry = self.node.pool.find(self.network.post(self.node, sender, name, *arguments, **changes))
+        assert entry is not None
+        events = [contract.decode_log(log.topics, log.data) for log in entry.outcome.logs]
+        return [event for event in events if event is not None]
+
+    def plan(self, sender: LocalAccount | None = None, payload: bytes = b"plan") -> list[Call]:
+        return self.post(sender or self.leader, "plan", self.round, keccak(payload), 0, payload)
+
+    def close(self, sender: LocalAccount | None = None) -> list[Call]:
+        return self.post(sender or self.leader, "close", self.round, keccak(b"closed"), 0, b"closed")
+
+    def model(self, sender: LocalAccount | None = None) -> list[Call]:
+        return self.post(sender or self.leader, "model", self.round, keccak(b"model"), 0, b"model")
+
+    def iterate(self, sender: LocalAccount, step: int = 0, payload: bytes = b"iterate") -> list[Call]:
+        return self.post(sender, "iterate", self.round, step, keccak(payload), 0, payload)
+
+    def gradient(self, sender: LocalAccount, **changes: Any) -> list[Call]:
+        said = {
+            "round": self.round,
+            "base_model": self.node.ask("model_digest"),
+            "plan_digest": self.node.ask("plan_digest"),
+            "samples": 100,
+            "iterations": 10,
+            "digest": keccak(b"gradient"),
+            "chunks": 0,
+            "payload": b"gradient",
+        }
+        return self.post(sender, "gradient", *(said | changes).values())
+
+    def flag(
+        self, server: LocalAccount, offender: LocalAccount, slot: int = Slot.ITERATE, sent: bytes = b""
+    ) -> list[Call]:
+        said = (address_of(offender), slot, sent.rjust(32, b"\0"), keccak(b"expected"))
+        return self.post(server, "flag", self.round, *said, b"")
+
+    def exclude(self, offender: LocalAccount, by: Sequence[LocalAccount] = ()) -> None:
+        """Have everybody else (or `by`) flag it until it is excluded."""
+        for server in by or self.network.servers:
+            if server != offender and not self.is_excluded(offender) and not self.is_excluded(server):
+                self.flag(server, offender)
+        assert self.is_excluded(offender)
+
+    def vote(self, server: LocalAccount, participant: LocalAccount, home: LocalAccount) -> list[Call]:
+        return self.post(server, "vote", address_of(participant), address_of(home))
+
+    def is_excluded(self, who: LocalAccount) -> bool:
+        return bool(self.node.ask("is_excluded", address_of(who)))
+
+    def rank(self, who: LocalAccount) -> int:
+        return int(self.node.ask("rank", address_of(who)))
+
+    def end_round(self, winner: LocalAccount | None = None, leader: LocalAccount | None = None) -> None:
+        """Seal what is posted."""
+        self.node.propose(address_of(leader or self.leader))
+        seal(self.node, address_of(winner or self.network.devices[0]))
+
+    def end_rounds(self, count: int) -> None:
+        for _ in range(count):
+            self.end_round()
+
+
+def bench_of(servers: int, **terms: Any) -> Bench:
+    """A network of so many servers."""
+    accounts = [account(f"server {i}") for i in range(servers)]
+    return Bench(Network(servers=accounts, terms=replace(TERMS, **terms)))
+
+
+@dataclass
+class Bare:
+    """The registry without a chain around it: three servers, two devices each; the first server leads round 1."""
+
+    terms: RegistryTerms = TERMS
+    payload_bytes: int = 4096
+
+    def __post_init__(self) -> None:
+        self.servers = [account(f"server {i}") for i in range(3)]
+        self.devices = [account(f"device {i}") for i in range(6)]
+        self.network = Network(self.servers, self.devices, terms=self.terms)
+        self.registry = BareRegistry(self.terms, self.payload_bytes)
+        self.registry.found(self.network.homes)
+        if not self.terms.contract_seal:
+            self.registry.begin(address_of(self.devices[0]), NOBODY, keccak(b"block 1"), START)
+
+    def send(self, sender: LocalAccount, name: str, *arguments: Any) -> list[Call]:
+        return self.registry.send(address_of(sender), name, *arguments)
+
+
+def iterate_saying(bench: Bench, sender: LocalAccount, payload: bytes, step: int = 0, **changes: Any) -> Transaction:
+    """An iterate, signed and not posted."""
+    return signed(bench, sender, "iterate", bench.round, step, keccak(payload), 0, payload, **changes)
+
+
+def signed(bench: Bench, sender: LocalAccount, name: str, *arguments: Any, **changes: Any) -> Transaction:
+    """A call, signed and not posted."""
+    return decode_transaction(bench.network.signed(bench.node, sender, name, *arguments, **changes))
+
+
+def prove(
+    bench: Bench, server: LocalAccount, offender: LocalAccount, first: Transaction, second: Transaction, **changes: Any
+) -> list[Call]:
+    """Accuse of equivocation; returns the events."""
+    evidence = (first.unsigned, first.signature, second.unsigned, second.signature)
+    return bench.post(server, "flag_equivocation", bench.round, address_of(offender), *evidence, **changes)

@@ -1,0 +1,189 @@
+"""Who founds a network, and what a founding must be (P2)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from eth_hash.auto import keccak
+
+from chain.client.keys import address_of
+from chain.errors import (
+    UnregisteredSenderError,
+)
+from chain.node.node import Node
+from chain.protocol import contract
+from chain.protocol.contract import RegistryTerms
+from chain.protocol.slots import Slot
+from chain.wire.transactions import Envelope, sign_transaction
+from tests.chain.network import (
+    CHAIN_ID,
+    MODEL_0,
+    BareRegistry,
+    Clock,
+    Network,
+    addresses,
+    genesis,
+)
+from tests.chain.protocol.registry_bench import NOBODY, STRANGER, A, B, Bench, C, reverts
+
+
+@pytest.fixture
+def new() -> Iterator[tuple[Network, Node]]:
+    """A network whose registry is deployed and empty."""
+    network, node = Network(), Node.in_memory(genesis(), now=Clock())
+    creation = contract.deployment(network.payload_bytes, network.terms)
+    node.submit(sign_transaction(network.founder, Envelope(CHAIN_ID, 0, 20_000_000, b""), creation))
+    yield network, node
+    node.close()
+
+
+def test_the_founding_block_knows_every_participant_and_its_home(bench: Bench) -> None:
+    ask, network = bench.node.ask, bench.network
+    assert {who: ask("home", who) for who in network.homes} == network.homes
+    assert list(ask("server_list")) == addresses(network.servers)
+    assert [ask("is_device", who) for who in network.homes] == [False] * 3 + [True] * 4
+    assert ask("home", address_of(STRANGER)) == NOBODY
+    assert not ask("is_device", address_of(STRANGER))
+
+
+def test_the_first_round_starts_from_model_0_with_nothing_posted(bench: Bench) -> None:
+    ask = bench.node.ask
+    assert ask("founded")
+    assert (ask("round"), ask("planned"), ask("closed"), ask("published")) == (1, 0, 0, 0)
+    assert ask("model_digest") == keccak(MODEL_0)
+    assert ask("published_by") == address_of(bench.network.founder)
+    assert ask("parent_hash") == bench.node.head.hash
+    assert all(ask("credit", who) == 0 for who in bench.network.homes)
+    assert ask("settings") == (address_of(bench.network.founder), False, 3, 60, 3, 10, 1, 1 << 17)
+
+
+def test_only_the_founder_registers_and_founds(new: tuple[Network, Node]) -> None:
+    network, node = new
+    server = network.servers[0]
+    network.post(node, network.founder, "register", [address_of(server)], [address_of(server)])
+    with pytest.raises(UnregisteredSenderError):
+        network.post(node, server, "register", [address_of(STRANGER)], [address_of(server)])
+    registry = BareRegistry()
+    registry.send(registry.founder, "register", [A], [A])
+    for sender in (A, B):
+        with reverts("only the founder registers"):
+            registry.send(sender, "register", [B], [A])
+        with reverts("only the founder founds"):
+            registry.send(sender, "found", b"{}", keccak(MODEL_0), 0, MODEL_0)
+
+
+def test_what_is_founded_cannot_be_founded_or_registered_again(bench: Bench) -> None:
+    founder = bench.network.founder
+    with reverts("already founded"):
+        bench.post(founder, "register", [address_of(STRANGER)], [address_of(STRANGER)])
+    with reverts("already founded"):
+        bench.post(founder, "found", b"{}", keccak(b"another"), 0, b"another")
+    assert bench.node.ask("model_digest") == keccak(MODEL_0)
+
+
+@pytest.mark.parametrize(
+    ("participants", "homes", "reason"),
+    [
+        ([A, A], [A, A], "already registered"),
+        ([A, B, B], [A, A, A], "already registered"),
+        ([B, A], [A, A], "the home is no edge server"),
+        ([A, B, C], [A, A, B], "the home is no edge server"),
+        ([A, B], [A, C], "the home is no edge server"),
+        ([A, B], [A, NOBODY], "the home is no edge server"),
+        ([NOBODY], [NOBODY], "no address"),
+        ([A, NOBODY], [A, A], "no address"),
+        ([A, B], [A], "one home per participant"),
+        ([], [A], "one home per participant"),
+    ],
+    ids=[
+        "a server twice",
+        "a device twice",
+        "a device before its server",
+        "at home with a device",
+        "at home with a stranger",
+        "at home nowhere",
+        "nobody as server",
+        "nobody as device",
+        "a home is missing",
+        "a home too many",
+    ],
+)
+def test_a_registration_that_makes_no_sense_is_refused_as_a_whole(
+    new: tuple[Network, Node], participants: list[bytes], homes: list[bytes], reason: str
+) -> None:
+    network, node = new
+    with reverts(reason):
+        network.post(node, network.founder, "register", participants, homes)
+    assert node.ask("server_list") == ()
+    assert node.ask("home", A) == NOBODY
+
+
+def test_sixty_four_servers_have_room_and_not_one_more(new: tuple[Network, Node]) -> None:
+    network, node = new
+    servers = [i.to_bytes(20, "big") for i in range(1, 66)]
+    network.post(node, network.founder, "register", servers[:64], servers[:64], gas=20_000_000)
+    with reverts("no room for another edge server"):
+        network.post(node, network.founder, "register", servers[64:], servers[64:])
+    network.post(node, network.founder, "register", servers[64:], servers[:1])
+    assert len(node.ask("server_list")) == 64
+
+
+def test_a_founding_needs_a_server_and_the_model_it_names(new: tuple[Network, Node]) -> None:
+    network, node = new
+    with reverts("no edge server is registered"):
+        network.post(node, network.founder, "found", b"{}", keccak(MODEL_0), 0, MODEL_0)
+    network.post(node, network.founder, "register", [A], [A])
+    with reverts("the payload does not have this digest"):
+        network.post(node, network.founder, "found", b"{}", keccak(b"another"), 0, MODEL_0)
+    assert not node.ask("founded")
+
+
+def test_model_0_may_come_in_chunks(new: tuple[Network, Node]) -> None:
+    network, node = new
+    founder, server = network.founder, network.servers[0]
+    network.post(node, founder, "register", [address_of(server)], [address_of(server)])
+    with reverts("not founded yet"):
+        network.post(node, founder, "chunk", 1, Slot.MODEL, 0, b"of another round")
+    network.post(node, founder, "chunk", 0, Slot.MODEL, 0, b"model ")
+    with reverts("chunks are missing"):
+        network.post(node, founder, "found", b"{}", keccak(MODEL_0), 2, b"")
+    network.post(node, founder, "chunk", 0, Slot.MODEL, 1, b"0")
+    network.post(node, founder, "found", b"{}", keccak(MODEL_0), 2, b"")
+    assert node.ask("model_digest") == keccak(MODEL_0)
+
+
+def test_the_founding_block_is_no_round() -> None:
+    registry, model, digest = BareRegistry(), keccak(MODEL_0), keccak(b"x")
+    registry.send(registry.founder, "register", [A, B], [A, A])
+    posts: list[tuple[Any, ...]] = [
+        (A, "plan", 0, digest, 0, b"x"),
+        (B, "gradient", 0, model, bytes(32), 1, 1, digest, 0, b"x"),
+        (A, "close", 0, digest, 0, b"x"),
+        (A, "iterate", 0, 0, digest, 0, b"x"),
+        (A, "flag", 0, B, Slot.ITERATE, bytes(32), bytes(32), b""),
+        (A, "endorse", 0, bytes(32)),
+        (A, "model", 0, digest, 0, b"x"),
+        (A, "chunk", 0, Slot.MODEL, 0, b"x"),
+        (A, "vote", C, A),
+    ]
+    for is_founded in (False, True):
+        for sender, name, *arguments in posts:
+            with reverts("not founded yet"):
+                registry.send(sender, name, *arguments)
+        if not is_founded:
+            registry.send(registry.founder, "found", b"{}", model, 0, MODEL_0)
+
+
+@pytest.mark.parametrize("zero", [{"term_cap": 0}, {"turn_s": 0}, {"seal_difficulty": 0}])
+def test_terms_of_zero_are_refused(zero: dict[str, Any]) -> None:
+    with reverts("term cap, turn and difficulty must be positive"):
+        BareRegistry(RegistryTerms(**zero))
+
+
+@pytest.mark.parametrize("term", ["turn_s", "flag_window", "exclusion_rounds"])
+def test_terms_whose_sums_would_overflow_are_refused(term: str) -> None:
+    most: dict[str, Any] = {term: 2**64 - 1}
+    BareRegistry(RegistryTerms(**most))
+    too_much: dict[str, Any] = {term: 2**64}
+    with reverts("turn, flag window and exclusion have 64 bits"):
+        BareRegistry(RegistryTerms(**too_much))
