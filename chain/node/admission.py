@@ -10,7 +10,7 @@ from chain.errors import (
     UnregisteredSenderError,
     WinnerError,
 )
-from chain.node.pool import Body
+from chain.node.body import Body
 from chain.node.vm import Execution, StateView, call_registry
 from chain.protocol.consensus import check_order
 from chain.protocol.contract import registry_settings

@@ -8,10 +8,11 @@ from typing import Any
 
 from chain.errors import InvalidBlockError, UnknownParentError, WorkError
 from chain.node.admission import check_finality, check_founding, check_leader, executed_body
-from chain.node.candidates import Candidates, candidate_header
-from chain.node.pool import MAX_POOL_BYTES, Body, Pool
+from chain.node.body import Body
+from chain.node.candidates import Candidate, Candidates
+from chain.node.pool import MAX_POOL_BYTES, Pool
 from chain.node.reading import NodeReader, locked
-from chain.protocol.consensus import check_header, check_time, is_better
+from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
 from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import CheckRound, RoundBody
 from chain.store.database import IN_MEMORY
@@ -64,16 +65,16 @@ class Node(NodeReader):
 
     # --- transactions
 
-    @locked
     def submit(self, signed: bytes | Transaction) -> bytes:
         """Admit a signed transaction to the pool; returns its hash. It is durable once sealed, not before (P5).
 
         Bytes from anywhere; a `Transaction` from this process, which has read or signed it already.
         """
-        transaction = self._pool.admit(signed)
-        for tell in self.listeners:
-            tell("transaction", transaction.raw)
-        return transaction.hash
+        with self._exclusive():
+            transaction = self._pool.admit(signed)
+            for tell in self.listeners:
+                tell("transaction", transaction.raw)
+            return transaction.hash
 
     @locked
     def drop(self, transaction_hash: bytes) -> bool:
@@ -89,12 +90,17 @@ class Node(NodeReader):
         parent, coinbase = self._pool.head, Address(leader)
         timestamp = max(parent.timestamp, int(self._now())) if timestamp is None else timestamp
         body = self._pool.body(coinbase, timestamp)
-        header = candidate_header(self.genesis, body, coinbase, timestamp)
+        header = body.header(
+            coinbase, timestamp, next_difficulty(self.genesis, parent, timestamp), self.genesis.gas_limit
+        )
         check_time(header, parent, self.genesis, max(parent.timestamp, self._now()))
         check_founding(header, body.execution, self.genesis)
         check_leader(header, body.execution, self.genesis)
         self._check_body(header, parent, body)
-        return self._candidates.add(replace(header, state_root=body.execution.state_root()), body)
+        header = replace(header, state_root=body.execution.state_root())
+        self._candidates.pop(coinbase, None)  # the last one proposed stands last
+        self._candidates[coinbase] = Candidate(header, body)
+        return header
 
     @locked
     def work(self, device: bytes, leader: bytes | None = None) -> Header:

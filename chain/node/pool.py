@@ -13,6 +13,7 @@ from chain.errors import (
     TransactionRefusedError,
     UnregisteredSenderError,
 )
+from chain.node.body import Body
 from chain.node.vm import Execution, Outcome, call_registry
 from chain.protocol.consensus import next_difficulty
 from chain.protocol.contract import call_gas, registry_settings
@@ -38,20 +39,6 @@ class PendingCall:
 
     post: SignedCall
     outcome: Outcome
-
-
-@dataclass(frozen=True)
-class Body:
-    """Executed posts in the order of a block."""
-
-    posts: tuple[SignedCall, ...]
-    receipts: tuple[Receipt, ...]
-    execution: Execution
-
-    @property
-    def gas_used(self) -> int:
-        """Gas of the whole body."""
-        return self.receipts[-1].gas_used if self.receipts else 0
 
 
 class Pool:

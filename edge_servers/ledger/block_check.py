@@ -49,15 +49,17 @@ class RoundChecker:
         if key not in self._replayed:
             record = RoundRecord.of_block(body.round, body.executed)
             before = self.before(body.parent, chain)
+            while len(self._replayed) >= _KEPT:
+                del self._replayed[next(iter(self._replayed))]
             self._replayed[key] = replay_round(record, before, self.reader)
-            _forget(self._replayed)
         return self._replayed[key]
 
     def before(self, parent: Header, chain: ChainReader) -> Before:
         """What the round after the block `parent` starts from: model, divergence and exclusions."""
         if parent.hash not in self._before:
+            while len(self._before) >= _KEPT:
+                del self._before[next(iter(self._before))]
             self._before[parent.hash] = self._read_before(parent, chain)
-            _forget(self._before)
         return self._before[parent.hash]
 
     def _read_before(self, parent: Header, chain: ChainReader) -> Before:
@@ -75,12 +77,6 @@ class RoundChecker:
         if known is not None:
             return divergence(known.iterates[0])
         return divergence(aggregates(RoundRecord.of_block(body.round, body.executed), self.reader))
-
-
-def _forget(known: dict[Any, Any]) -> None:
-    """Keep the last few."""
-    for old in list(known)[:-_KEPT]:
-        del known[old]
 
 
 def excluded_after(parent: Header, founding: FoundingParameters, chain: ChainReader) -> tuple[Address, ...]:
@@ -118,7 +114,6 @@ class FoundedChecker:
                 self._known[block.header.hash] = RoundChecker(reader)
             except FederationError:
                 self._known[block.header.hash] = None
-            _forget(self._known)
         return self._known[block.header.hash]
 
 

@@ -125,11 +125,10 @@ class GradientReader:
         self._plan = NO_PLAN
         self._known: dict[bytes, Gradient | GradientRefusedError] = {}
 
-    def remember(self, closing: tuple[bytes, ...], worked_out: Any) -> None:
-        """Keep what was worked out of a closed round; the oldest goes."""
-        self.rounds[closing] = worked_out
-        for old in list(self.rounds)[: -self._KEPT]:
-            del self.rounds[old]
+    def make_room(self) -> None:
+        """Forget the oldest of what was worked out of closed rounds."""
+        while len(self.rounds) >= self._KEPT:
+            del self.rounds[next(iter(self.rounds))]
 
     def read(self, post: Post, plan: Plan) -> Gradient:
         """A posted gradient; `GradientRefusedError` with the reason it cannot count."""

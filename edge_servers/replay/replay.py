@@ -70,7 +70,8 @@ def closed_round(record: RoundRecord, reader: GradientReader) -> ClosedGradients
         closed = closed_gradients(record, reader.founding, admitted_gradients(record, reader))
         size, phi = sum(reader.founding.sizes), record.plan.phi
         iterates = replayed_iterates(closed.counted, size, phi, reader.founding)
-        reader.remember(key, replace(closed, iterates=iterates))
+        reader.make_room()
+        reader.rounds[key] = replace(closed, iterates=iterates)
     found: ClosedGradients = reader.rounds[key]
     return found
 
@@ -166,7 +167,7 @@ def replayed_iterates(
 ) -> list[list[FixedPoint]]:
     """Eqs. 8 and 9 for all servers: x_m(l) as [step][server]."""
     network = founding.network
-    total = total_samples(counted)
+    total = total_samples(gradient.weight for gradient in counted)
     steps = [
         [
             to_fixed_point(partial_aggregate([g for g in counted if g.server == m], total, size), f"server {m}")
