@@ -102,7 +102,7 @@ def _measured(question: Question, name: str, agent: Agent, devices: int, console
             done += states
             told(done / question.states, f"{done:,} of {question.states:,} states")
 
-        return evaluate_agent(name, agent, question.world(devices), question.states, told=hear)
+        return evaluate_agent(name, agent, question.world(devices), question.states, on_progress=hear)
 
 
 def _contenders(question: Question, name: str, console: Console) -> dict[str, Callable[[], Agent]]:

@@ -18,7 +18,7 @@ from policy.actor.weights import write_weights
 from policy.agents import LEARNERS, UPDATES, learning_params, policy_agent
 from policy.evaluation import evaluate_agent
 from policy.parameters import LatencyParams
-from policy.training.train import Point, Training
+from policy.training.train import CurvePoint, Training
 
 CHECKPOINT = "checkpoint.pt"
 CHECKPOINT_EVERY = 20
@@ -116,10 +116,10 @@ def _figures(weights: Path) -> dict[str, Any]:
     return found | {"states": RECORD_STATES}
 
 
-def write_curve(folder: Path, curve: Sequence[Point], title: str) -> None:
+def write_curve(folder: Path, curve: Sequence[CurvePoint], title: str) -> None:
     """curve.csv and curve.png."""
     with (folder / "curve.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(Point.__dataclass_fields__))
+        writer = csv.DictWriter(file, list(CurvePoint.__dataclass_fields__))
         writer.writeheader()
         writer.writerows(asdict(point) for point in curve)
     if can_plot():

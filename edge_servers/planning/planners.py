@@ -11,7 +11,7 @@ import numpy as np
 from clients.parameters import nearest
 from edge_servers.errors import PlanError
 from edge_servers.planning.state import LOCAL, RoundState
-from policy.rivals.heuristics import Heuristic, asking_for_everything
+from policy.rivals.heuristics import Heuristic, request_everything
 from policy.streams import Purpose, stream
 from policy.world.projection import Decision
 
@@ -156,7 +156,7 @@ def list_request(servers: Sequence[int], state: RoundState) -> Request:
         if m != LOCAL:
             choice[0, n] = 1 + m * channels + following[m] % channels
             following[m] += 1
-    return Request(asking_for_everything(choice), channels, insists=True)
+    return Request(request_everything(choice), channels, insists=True)
 
 
 def make_planner(text: str, seed: int, devices: int) -> Planner:

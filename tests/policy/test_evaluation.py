@@ -23,7 +23,7 @@ from policy.agents import (
 from policy.errors import PolicyError
 from policy.evaluation import CHUNK, Score, evaluate_agent, fresh_states, half_width, ratio
 from policy.parameters import LatencyParams
-from policy.rivals.heuristics import HEURISTICS, all_local, greedy_channel, random_choice, threshold
+from policy.rivals.heuristics import HEURISTICS, all_local, greedy_channel, random_decision, threshold
 from policy.rivals.library import LIBRARY_AGENTS
 from policy.rivals.optimum import search_nearby
 from policy.world.latency import latency_of
@@ -69,10 +69,10 @@ def test_every_agent_sees_the_same_states_whatever_it_draws() -> None:
 
     def watching(state: State, params: LatencyParams, rng: np.random.Generator) -> Decision:
         seen.append(state)
-        return random_choice(state, params, rng) if len(seen) > 2 else all_local(state, params, rng)
+        return random_decision(state, params, rng) if len(seen) > 2 else all_local(state, params, rng)
 
     for _ in range(2):
-        evaluate_agent("watching", watching, WORLD, CHUNK + 5, told=told.append)
+        evaluate_agent("watching", watching, WORLD, CHUNK + 5, on_progress=told.append)
     assert same(seen[0], seen[2])
     assert same(seen[1], seen[3])
     assert told == [CHUNK, 5] * 2
@@ -87,7 +87,7 @@ def test_a_score_is_the_latency_of_each_state() -> None:
     assert score.per_state_s.tolist() == np.concatenate(expected).tolist()
     assert score.mean_s == pytest.approx(float(np.concatenate(expected).mean()))
     assert score.decide_ms > 0
-    again = [evaluate_agent("random", random_choice, WORLD, 9).per_state_s.tolist() for _ in range(2)]
+    again = [evaluate_agent("random", random_decision, WORLD, 9).per_state_s.tolist() for _ in range(2)]
     assert again[0] == again[1]
 
 

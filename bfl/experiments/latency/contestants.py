@@ -132,6 +132,6 @@ def _kept_scores(
                 done += some
                 told(done / states, f"{done:,} of {states:,} states")
 
-            return [float(value) for value in evaluate_agent(key, decide, world, states, told=hear).per_state_s]
+            return [float(value) for value in evaluate_agent(key, decide, world, states, on_progress=hear).per_state_s]
 
     return bench.kept(f"{label_of(world)}-{key}-states{states}", states, measure)

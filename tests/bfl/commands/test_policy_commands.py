@@ -51,7 +51,7 @@ def test_training_leaves_weights_with_their_record_a_curve_and_a_picture(weights
     rows = list(csv.DictReader((weights.parent / "curve.csv").open()))
     assert [int(row["update"]) for row in rows] == [3]
     assert (weights.parent / "curve.png").read_bytes().startswith(b"\x89PNG")
-    assert Policy.trained(LatencyParams(devices=7), weights).params.devices == 7
+    assert Policy.load(LatencyParams(devices=7), weights).params.devices == 7
 
 
 def test_a_training_that_was_interrupted_goes_on_and_ends_with_the_same_weights(

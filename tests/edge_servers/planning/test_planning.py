@@ -16,10 +16,10 @@ from edge_servers.parameters import RoundParams
 from edge_servers.planning.planners import AGENTS, NAMES, Request, make_planner
 from edge_servers.planning.proposal import LOCAL, Proposal, RoundState, planned_phi, propose_offloading, round_state
 from policy.actor.planner import Policy
-from policy.rivals.heuristics import HEURISTICS, asking_for_everything
+from policy.rivals.heuristics import HEURISTICS, request_everything
 from policy.world.latency import latency_of
 from policy.world.round_data import data_bits
-from policy.world.rounds import round_world
+from policy.world.rounds import simulated_state
 from policy.world.state import State
 
 
@@ -143,7 +143,7 @@ def test_whole_shares_are_whole_in_the_world_too() -> None:
 
 def test_everything_else_in_the_world_is_what_the_policy_draws() -> None:
     state = round_state(5, network(7, 2), DataParams(seed=3), 784)
-    expected = round_world(state.params, 3, 5)
+    expected = simulated_state(state.params, 3, 5)
     assert (state.params.devices, state.params.servers, state.servers, state.params.phi) == (7, 2, 2, 5)
     for field in fields(State):
         np.testing.assert_array_equal(getattr(state.world, field.name), getattr(expected, field.name))
@@ -188,7 +188,7 @@ class Stub:
     digest: str = "stub"
 
     def decide(self, state: RoundState) -> Request:
-        return Request(asking_for_everything(np.array([self.choice], np.int64)), self.channels)
+        return Request(request_everything(np.array([self.choice], np.int64)), self.channels)
 
 
 def alike(one: Proposal, other: Proposal) -> bool:
@@ -252,7 +252,7 @@ def test_the_trained_policy_offloads_somebody_and_is_faster_than_training_everyw
 
 def test_the_trained_policy_is_the_shipped_one() -> None:
     state = round_state(6, network(), DataParams(), 784)
-    expected = latency_of(Policy.trained(state.params).decide(state.world), state.world, state.params)
+    expected = latency_of(Policy.load(state.params).decide(state.world), state.world, state.params)
     np.testing.assert_array_equal(
         propose_offloading(make_planner("a2c", 0, 10), state).latency.device_s, expected.device_s
     )

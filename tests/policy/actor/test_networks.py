@@ -11,13 +11,20 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from policy.actor.flat_networks import FlatActor, FlatCritic
-from policy.actor.networks import LOG_STD, SharedActor, SharedCritic, SharedOutputs, against_best_other, expected
+from policy.actor.networks import (
+    LOG_STD,
+    SharedActor,
+    SharedCritic,
+    SharedOutputs,
+    margin_over_best_other,
+    slot_probabilities,
+)
 from policy.actor.physics import WORST_S, Inputs, Messages, inputs_of, messages, water_level
-from policy.env.observation import Echo, observation, observation_size
+from policy.env.observation import LastAllocation, observation, observation_size
 from policy.errors import ObservationError
 from policy.parameters import LatencyParams, dbm_to_w
 from policy.world.latency import latency_of
-from policy.world.projection import Decision, hash_rates, water_filled
+from policy.world.projection import Decision, hash_rates, water_filling
 from policy.world.radio import sinr
 from policy.world.state import Array, State, new_state
 
@@ -134,17 +141,17 @@ def test_the_spread_stays_within_its_bounds() -> None:
 
 def test_each_against_the_best_of_the_others_by_hand() -> None:
     values = torch.tensor([[5.0, 2.0, 3.0], [1.0, 4.0, 4.0]])
-    assert against_best_other(values, 1).tolist() == [[2, -3, -2], [-3, 0, 0]]
-    assert against_best_other(values, 0).tolist() == [[4, -2, -1], [-4, 2, 1]]
-    assert against_best_other(torch.tensor([[7.0]]), 1).tolist() == [[0]]
+    assert margin_over_best_other(values, 1).tolist() == [[2, -3, -2], [-3, 0, 0]]
+    assert margin_over_best_other(values, 0).tolist() == [[4, -2, -1], [-4, 2, 1]]
+    assert margin_over_best_other(torch.tensor([[7.0]]), 1).tolist() == [[0]]
 
 
 def test_of_several_who_want_a_slot_one_gets_it() -> None:
     """Three devices want it with certainty: a third each. One wants it by half: it has it by half."""
     crowd = torch.tensor([[[0.0, 100.0, 0.0]] * 3])
-    assert expected(crowd, torch.Size((1, 3, 1, 2))).flatten().tolist() == pytest.approx([1 / 3, 0] * 3)
+    assert slot_probabilities(crowd, torch.Size((1, 3, 1, 2))).flatten().tolist() == pytest.approx([1 / 3, 0] * 3)
     alone = torch.tensor([[[0.0, 0.0]]])
-    assert expected(alone, torch.Size((1, 1, 1, 1))).flatten().tolist() == [0.5]
+    assert slot_probabilities(alone, torch.Size((1, 1, 1, 1))).flatten().tolist() == [0.5]
 
 
 def layers(network: nn.Module) -> list[tuple[int, int]]:
@@ -163,7 +170,7 @@ def test_the_flat_networks_have_the_papers_layers() -> None:
 def test_the_flat_continuous_part_depends_on_everybodys_choice() -> None:
     state, params = world(3, 2, 2)
     torch.manual_seed(0)
-    outputs = FlatActor(params)(torch.from_numpy(observation(state, Echo.silence(3, params), params)))
+    outputs = FlatActor(params)(torch.from_numpy(observation(state, LastAllocation.none(3, params), params)))
     assert outputs.logits.shape == (3, 3, 5)
     choice = torch.zeros(2, 3, 3, dtype=torch.int64)
     choice[1, 0, 1] = 2
@@ -273,5 +280,5 @@ def test_the_water_level_asks_for_what_water_filling_gives(seed: int, devices: i
     state = new_state(params, 2, np.random.default_rng(seed))
     asked = water_level(state, params)
     assert ((asked >= 0) & (asked <= 1)).all()
-    filled = water_filled(state.hash_rate, budget)
+    filled = water_filling(state.hash_rate, budget)
     assert hash_rates(asked, state, params) == pytest.approx(filled, rel=1e-9)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from policy.actor.flat_networks import FlatActor
-from policy.actor.matching import matched_choices
+from policy.actor.matching import solve_matching
 from policy.actor.networks import SharedActor
 from policy.actor.planner import Policy
 from policy.actor.weights import actor_of, read_weights, write_weights
@@ -64,7 +64,7 @@ def best_sum(scores: Array) -> float:
 @settings(max_examples=50, deadline=None)
 def test_the_matching_is_the_best_of_all_assignments(seed: int, devices: int, slots: int) -> None:
     scores = np.random.default_rng(seed).normal(size=(2, devices, slots))
-    for row, choice in zip(scores, matched_choices(scores), strict=True):
+    for row, choice in zip(scores, solve_matching(scores), strict=True):
         taken = choice[choice != LOCAL]
         assert len(set(taken.tolist())) == taken.size
         gained = [row[n, c - 1] for n, c in enumerate(choice) if c != LOCAL]
@@ -75,7 +75,7 @@ def test_the_matching_is_the_best_of_all_assignments(seed: int, devices: int, sl
 def test_a_matching_by_hand() -> None:
     """Both want slot 1 most; the second loses less by taking slot 2. Who scores 0 or less everywhere is local."""
     scores = np.array([[[5.0, 1.0], [4.0, 3.0], [-1.0, 0.0]]])
-    assert matched_choices(scores).tolist() == [[1, 2, 0]]
+    assert solve_matching(scores).tolist() == [[1, 2, 0]]
 
 
 def test_weights_come_back_exactly(tmp_path: Path) -> None:
@@ -147,14 +147,14 @@ def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_policy_from_a_file_serves_every_world(tmp_path: Path) -> None:
-    policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
+    policy = Policy.load(WORLD, written(tmp_path / "w.json"))
     for sizes in ((5, 2, 2), (1, 1, 1), (12, 3, 1)):
         params = LatencyParams(devices=sizes[0], servers=sizes[1], channels=sizes[2])
         state = states(params)
         decision = replace(policy, params=params).decide(state)
         decision.check(state)
         assert (decision.choice != LOCAL).any()
-        again = Policy.trained(params, tmp_path / "w.json").decide(state)
+        again = Policy.load(params, tmp_path / "w.json").decide(state)
         assert np.array_equal(decision.choice, again.choice)
         assert np.array_equal(decision.shares, again.shares)
         assert not latency_of(decision, state, params).allocation.is_demoted.any()
@@ -177,21 +177,21 @@ def with_number(state: State, name: str, value: float) -> State:
 @pytest.mark.parametrize("name", ["gain", "path_gain", "data_bits", "cpu_hz", "hash_rate", "server_work_cycles"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, -1.0])
 def test_states_with_impossible_numbers_are_refused(tmp_path: Path, name: str, value: float) -> None:
-    policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
+    policy = Policy.load(WORLD, written(tmp_path / "w.json"))
     with pytest.raises(ObservationError, match=f"{name}: found a number that is not finite and positive"):
         policy.decide(with_number(states(), name, value))
 
 
 @pytest.mark.parametrize("change", [{"devices": 6}, {"servers": 3}, {"channels": 1}])
 def test_a_state_of_another_world_is_refused(tmp_path: Path, change: dict[str, int]) -> None:
-    policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
+    policy = Policy.load(WORLD, written(tmp_path / "w.json"))
     with pytest.raises(ObservationError, match=r"found shape \(6, .*expected \(6, 5, 2"):
         policy.decide(states(replace(WORLD, **change)))
 
 
 @pytest.mark.parametrize("params", [TINY, PAPER])
 def test_more_tries_are_never_worse(tmp_path: Path, params: LearningParams) -> None:
-    policy, state = Policy.trained(WORLD, written(tmp_path / "w.json", params)), states(batch=40)
+    policy, state = Policy.load(WORLD, written(tmp_path / "w.json", params)), states(batch=40)
     totals = [latency_of(policy.decide(state), state, WORLD).total_s]
     for tries in (1, 8, 64):
         decision = replace(policy, tries=tries).decide(state, np.random.default_rng(0))
@@ -203,13 +203,13 @@ def test_more_tries_are_never_worse(tmp_path: Path, params: LearningParams) -> N
 
 
 def test_tries_without_random_numbers_are_refused(tmp_path: Path) -> None:
-    policy = replace(Policy.trained(WORLD, written(tmp_path / "w.json")), tries=2)
+    policy = replace(Policy.load(WORLD, written(tmp_path / "w.json")), tries=2)
     with pytest.raises(PolicyError, match="needs random numbers: found no rng"):
         policy.decide(states())
 
 
 def test_the_same_random_numbers_try_the_same_decisions(tmp_path: Path) -> None:
-    policy = replace(Policy.trained(WORLD, written(tmp_path / "w.json")), tries=4)
+    policy = replace(Policy.load(WORLD, written(tmp_path / "w.json")), tries=4)
     first, again = (policy.decide(states(), np.random.default_rng(5)) for _ in range(2))
     assert np.array_equal(first.choice, again.choice)
     assert np.array_equal(first.shares, again.shares)
@@ -217,8 +217,8 @@ def test_the_same_random_numbers_try_the_same_decisions(tmp_path: Path) -> None:
 
 def test_the_papers_weights_serve_their_own_world_only(tmp_path: Path) -> None:
     path = written(tmp_path / "w.json", PAPER)
-    decision = Policy.trained(WORLD, path).decide(states())
+    decision = Policy.load(WORLD, path).decide(states())
     decision.check(states())
     for change in ({"devices": 6}, {"servers": 3}, {"channels": 3}):
         with pytest.raises(PolicyError, match=r"weights of the paper's network for .*'devices': 5.*expected"):
-            Policy.trained(replace(WORLD, **change), path)
+            Policy.load(replace(WORLD, **change), path)

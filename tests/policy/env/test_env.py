@@ -69,7 +69,7 @@ def test_an_episode_is_truncated_after_its_steps_and_the_next_begins() -> None:
     assert ended == [False, False, True, False, False, True]
 
 
-def test_the_echo_of_the_last_round_is_in_the_observation() -> None:
+def test_the_allocation_of_the_last_round_is_in_the_observation() -> None:
     env = EdgeOffloadEnv(devices=2)
     env.reset(seed=1)
     shares = np.full((2, 4), 0.5, np.float32)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy.env.observation import Echo, observation
+from policy.env.observation import LastAllocation, observation
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.rivals.library import LIBRARY_AGENTS, LibraryAgent, load_agent, train_agent
@@ -18,7 +18,7 @@ from policy.world.state import State, new_state
 
 pytest.importorskip("stable_baselines3")
 
-from policy.rivals.device_env import ACTIONS, DeviceVecEnv, device_observation, saved
+from policy.rivals.device_env import ACTIONS, DeviceVecEnv, device_observation, device_reward
 
 SMALL = LatencyParams(devices=3, servers=2, channels=2, steps=5)
 
@@ -41,8 +41,8 @@ def mean_latency_s(agent: LibraryAgent, params: LatencyParams) -> float:
 
 
 def test_a_device_sees_its_own_numbers_those_of_the_servers_and_the_load() -> None:
-    state, echo = new_state(SMALL, 2, np.random.default_rng(0)), Echo.silence(2, SMALL)
-    flat, rows = observation(state, echo, SMALL), device_observation(state, echo, SMALL)
+    state, last = new_state(SMALL, 2, np.random.default_rng(0)), LastAllocation.none(2, SMALL)
+    flat, rows = observation(state, last, SMALL), device_observation(state, last, SMALL)
     assert rows.shape == (6, 4 + 2 * 2 + 4 + 2 + 1)
     assert np.array_equal(rows[4, :12], flat[1, 12:24])
     assert np.array_equal(rows[4, 12:14], flat[1, -2:])
@@ -70,7 +70,7 @@ def test_latency_and_reward_are_those_of_the_model(actions: str) -> None:
     decision = ACTIONS[actions].decision(taken, SMALL)
     latency = latency_of(decision, state, SMALL)
     assert env.per_device_s == pytest.approx(latency.total_s / 3)
-    expected = saved(decision, state, latency, SMALL)
+    expected = device_reward(decision, state, latency, SMALL)
     assert rewards.reshape(2, 3) == pytest.approx(expected, rel=1e-6)
     assert rewards.any()
 
@@ -82,7 +82,7 @@ def test_what_an_action_saves_is_counted_in_latency_bounds() -> None:
     state = State(gain[..., 0], gain, one * 8e6, one * 0.9e9, one * 1e9, one * 5e11, one * 1e9)
     decision = Decision(np.array([[1]]), np.ones((1, 1, 4)))
     sent_s, model_s = (bits / (20e6 * np.log2(1001)) for bits in (8e6, params.model_bits))
-    found = saved(decision, state, latency_of(decision, state, params), params)
+    found = device_reward(decision, state, latency_of(decision, state, params), params)
     assert found[0, 0] == pytest.approx((0.72 + model_s - 0.16 - sent_s) / 3)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.parameters import LatencyParams
-from policy.rivals.heuristics import all_local, greedy_channel, random_choice
+from policy.rivals.heuristics import all_local, greedy_channel, random_decision
 from policy.training.credit import Credit, credit
 from policy.world.latency import latency_of
 from policy.world.projection import LOCAL, Decision
@@ -99,7 +99,7 @@ def test_the_credit_is_the_difference_it_makes(sizes: tuple[int, int, int], budg
     state = new_state(params, 20, rng)
     greedy = greedy_channel(state, params, rng)
     some = Decision(greedy.choice, rng.random(greedy.shares.shape))
-    for decision in (greedy, some, random_choice(state, params, rng)):
+    for decision in (greedy, some, random_decision(state, params, rng)):
         check(decision, state, params, learning_abs=2e-6)
 
 
@@ -108,7 +108,7 @@ def test_the_credit_is_the_difference_it_makes(sizes: tuple[int, int, int], budg
 def test_without_models_to_upload_it_is_exact(seed: int, sizes: tuple[int, int, int], offloads: float) -> None:
     params, rng = world(sizes, budget=4e12), np.random.default_rng(seed)
     state = new_state(params, 3, rng)
-    decision = random_choice(state, params, rng)
+    decision = random_decision(state, params, rng)
     choice = np.where(rng.random(decision.choice.shape) < offloads, decision.choice, LOCAL)
     check(Decision(choice, decision.shares), state, params, learning_abs=1e-6)
 
@@ -117,7 +117,7 @@ def test_without_models_to_upload_it_is_exact(seed: int, sizes: tuple[int, int, 
 def test_models_are_charged_to_a_few_milliseconds(devices: int) -> None:
     params, rng = LatencyParams(devices=devices), np.random.default_rng(devices)
     state = new_state(params, 30, rng)
-    for policy in (greedy_channel, random_choice):
+    for policy in (greedy_channel, random_decision):
         check(policy(state, params, rng), state, params, learning_abs=6e-3)
 
 
@@ -125,7 +125,7 @@ def test_models_are_charged_to_a_few_milliseconds(devices: int) -> None:
 def test_who_trains_with_all_it_has_adds_nothing(sizes: tuple[int, int, int]) -> None:
     params, rng = LatencyParams(devices=sizes[0], servers=sizes[1], channels=sizes[2]), np.random.default_rng(1)
     state = new_state(params, 10, rng)
-    mixed = random_choice(state, params, rng)
+    mixed = random_decision(state, params, rng)
     choice, shares = mixed.choice.copy(), mixed.shares.copy()
     choice[:, 0], shares[:, 0] = LOCAL, 1.0
     found = credited(Decision(choice, shares), state, params)

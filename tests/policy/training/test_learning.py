@@ -14,7 +14,7 @@ from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.training.a2c import Advantages, surrogate
 from policy.training.flat_learner import FlatLearner
-from policy.training.learner import Learner, SharedLearner, decision_from, repeated
+from policy.training.learner import Learner, SharedLearner, decision_from, repeat_states
 from policy.training.settings import LearningParams, StepParams
 from policy.training.train import Training, new_learner, one_thread
 from policy.training.trust_region import flat_parameters
@@ -99,7 +99,7 @@ def test_numbers_of_devices_come_one_after_the_other() -> None:
 def test_samples_are_laid_out_like_the_repeated_states() -> None:
     """(R, B, N): first all states with the first sample."""
     state = new_state(WORLD, 3, np.random.default_rng(0))
-    many = repeated(state, 2)
+    many = repeat_states(state, 2)
     choice = torch.arange(2 * 3 * 4).reshape(2, 3, 4)
     decision = decision_from(Sample(choice, torch.full((2, 3, 4, 4), 9.0)))
     assert np.array_equal(many.gain[4], state.gain[1])
@@ -134,7 +134,7 @@ def test_going_on_from_a_checkpoint_is_like_never_having_stopped(name: str, tmp_
     rest.resume(tmp_path / "half.pt")
     assert (rest.done, rest.rounds, rest.curve) == (3, half.rounds, half.curve)
     rest.run(6)
-    assert flattened(rest.learner.memory()) == flattened(whole.learner.memory())
+    assert flattened(rest.learner.state_dict()) == flattened(whole.learner.state_dict())
     assert rest.rounds == whole.rounds
     assert rest.curve[-1] == whole.curve[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["half.pt"]
@@ -165,7 +165,7 @@ def test_checkpoints_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_memory_of_another_kind_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"found a checkpoint of \['actor'\]"):
-        new_learner(SHARED, WORLD).remember({"actor": {}})
+        new_learner(SHARED, WORLD).load_state_dict({"actor": {}})
 
 
 def test_training_tells_of_every_update_and_leaves_the_threads_alone() -> None:
