@@ -14,7 +14,7 @@ from rich.text import Text
 from bfl.commands.chain import Rpc, Run, open_archive_of, read_hash
 from bfl.commands.command import Command, this_program
 from bfl.errors import BflError
-from bfl.show.watch import wide_console
+from bfl.show.task_display import wide_console
 
 if TYPE_CHECKING:
     from bfl.auditing.findings import Audit, AuditedRound

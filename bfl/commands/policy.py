@@ -9,7 +9,7 @@ import typer
 
 from bfl.commands.command import Command
 from bfl.errors import BflError
-from bfl.show.watch import wide_console
+from bfl.show.task_display import wide_console
 
 app = typer.Typer(no_args_is_help=True, help="The offloading policy: train, evaluate and compare agents.")
 

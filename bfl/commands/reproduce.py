@@ -11,9 +11,9 @@ from rich.console import Console
 
 from bfl.commands.command import this_program
 from bfl.errors import BflError
-from bfl.experiments.bench import QUICK, Bench, Budget
 from bfl.experiments.catalogue import ALL, ENTRIES, find_figure, names_of
-from bfl.show.watch import Watch
+from bfl.experiments.context import QUICK, Bench, Budget
+from bfl.show.task_display import Watch
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -73,7 +73,7 @@ def reproduce(
         console.print(f"Interrupted. Go on with: {command}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
     if figure == ALL:
-        from bfl.experiments.pages import write_summary
+        from bfl.experiments.figure_files import write_summary
 
         write_summary(results, folder, command, budget, skipped)
     console.print(verdicts_table(results))
@@ -157,7 +157,7 @@ def _made(
 
 
 def _written(result: "Result", bench: Bench, command: str) -> "Result":
-    from bfl.experiments.pages import write_figure
+    from bfl.experiments.figure_files import write_figure
 
     write_figure(result, bench.folder, command, bench.budget)
     bench.watch.say(f"{result.name}: {bench.folder / result.name}.png, .csv, .md")

@@ -19,22 +19,28 @@ class CatalogueEntry:
 
 
 ENTRIES = [
-    CatalogueEntry("actor-rate", "learning curves, step sizes of the actor", "races"),
-    CatalogueEntry("critic-rate", "learning curves, learning rates of the critic", "races"),
-    CatalogueEntry("action-spaces", "learning curves, parameterised against relaxed and discretised actions", "races"),
-    CatalogueEntry("schemes", "learning curves, A2C with trust region against its rivals", "races"),
-    CatalogueEntry("devices", "latency against the number of devices", "sweeps"),
-    CatalogueEntry("consensus-rounds", "latency against the rounds of consensus", "sweeps"),
-    CatalogueEntry("power", "latency against the maximum transmit power", "sweeps"),
-    CatalogueEntry("bandwidth", "latency against the bandwidth", "sweeps"),
-    CatalogueEntry("hash", "latency against the hash power", "sweeps"),
-    CatalogueEntry("accuracy", "accuracy and loss of the schemes", "accuracy"),
-    CatalogueEntry("consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "accuracy"),
-    CatalogueEntry("attack", "accuracy under the paper's poisoning attack", "poisoning"),
-    CatalogueEntry("defences", "every other attack, and what catches it", "defences"),
-    CatalogueEntry("convergence", "divergence, consensus error and Corollary 1, measured", "convergence"),
-    CatalogueEntry("accuracy-svhn", "accuracy on SVHN", "accuracy"),
-    CatalogueEntry("attack-svhn", "the poisoning attack on SVHN", "poisoning"),
+    CatalogueEntry("actor-rate", "learning curves, step sizes of the actor", "latency.learning_curves"),
+    CatalogueEntry("critic-rate", "learning curves, learning rates of the critic", "latency.learning_curves"),
+    CatalogueEntry(
+        "action-spaces",
+        "learning curves, parameterised against relaxed and discretised actions",
+        "latency.learning_curves",
+    ),
+    CatalogueEntry("schemes", "learning curves, A2C with trust region against its rivals", "latency.learning_curves"),
+    CatalogueEntry("devices", "latency against the number of devices", "latency.sweeps"),
+    CatalogueEntry("consensus-rounds", "latency against the rounds of consensus", "latency.sweeps"),
+    CatalogueEntry("power", "latency against the maximum transmit power", "latency.sweeps"),
+    CatalogueEntry("bandwidth", "latency against the bandwidth", "latency.sweeps"),
+    CatalogueEntry("hash", "latency against the hash power", "latency.sweeps"),
+    CatalogueEntry("accuracy", "accuracy and loss of the schemes", "learning.accuracy"),
+    CatalogueEntry(
+        "consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "learning.accuracy"
+    ),
+    CatalogueEntry("attack", "accuracy under the paper's poisoning attack", "attacks.poisoning"),
+    CatalogueEntry("defences", "every other attack, and what catches it", "attacks.defences"),
+    CatalogueEntry("convergence", "divergence, consensus error and Corollary 1, measured", "learning.convergence"),
+    CatalogueEntry("accuracy-svhn", "accuracy on SVHN", "learning.accuracy"),
+    CatalogueEntry("attack-svhn", "the poisoning attack on SVHN", "attacks.poisoning"),
 ]
 
 

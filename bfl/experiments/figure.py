@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 
 if TYPE_CHECKING:
     from bfl.experiments.estimate import Estimate

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bfl.errors import BflError
 from bfl.show.plots import can_plot, plot_lines
-from bfl.show.watch import Watch
+from bfl.show.task_display import Watch
 from policy.agents import LEARNERS, Agent
 from policy.cache import AgentCache, LearningCurve
 from policy.parameters import LatencyParams

@@ -12,7 +12,7 @@ from bfl.errors import BflError
 from bfl.policies.comparison import cached_agent
 from bfl.policies.scores import read_score, write_score
 from bfl.policies.tables import AgentRow, latency_table, ratio_table, write_csv, write_page, write_picture
-from bfl.show.watch import Watch
+from bfl.show.task_display import Watch
 from policy.actor.weights import SHIPPED
 from policy.agents import LEARNERS, OPTIMUM, OURS, SEARCHES, Agent, fixed_agent, policy_agent
 from policy.cache import AgentCache

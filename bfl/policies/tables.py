@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from bfl.experiments.pages import markdown
+from bfl.experiments.figure_files import markdown
 from bfl.show.plots import can_plot, plot_lines
 from policy.agents import OPTIMUM
 from policy.evaluation import Ratio, Score, ratio

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bfl.errors import BflError
 from bfl.show.plots import can_plot, plot_lines
-from bfl.show.watch import Watch
+from bfl.show.task_display import Watch
 from policy.actor.weights import write_weights
 from policy.agents import LEARNERS, UPDATES, learning_params, policy_agent
 from policy.evaluation import evaluate_agent

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bfl.experiments.attacks.catches import DEVICES, SERVER, Catch, caught, defence_claims
-from bfl.experiments.bench import Bench
+from bfl.experiments.attacks.detection import DEVICES, SERVER, Catch, caught, defence_claims
+from bfl.experiments.context import Bench
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import Figure, Result, Table
 from bfl.experiments.images import Images, OnImages
 from bfl.experiments.learning.curves import PARTITIONS, accuracy, end, gap, seeds_told, told
-from bfl.experiments.learning.panels import draw_bars
+from bfl.experiments.learning.run_pictures import draw_bars
 from bfl.experiments.learning.trials import Line, Trial, run_trials, trial_on
 
 _DEVICES = "device=" + "+".join(map(str, DEVICES))

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from bfl.experiments.attacks.attacked_schemes import REFERENCE, SERVERS, SIDES, SIGMA, STEP, VICTIM, Side
 from bfl.experiments.attacks.poisoning_claims import Drops, Named, attack_claims
-from bfl.experiments.attacks.sides import REFERENCE, SERVERS, SIDES, SIGMA, STEP, VICTIM, Side
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.figure import Figure, Result, Table
 from bfl.experiments.images import Images, OnImages
 from bfl.experiments.learning.curves import PARTITIONS, Curve, accuracy, curve, drop, over_seeds, seeds_told, told
-from bfl.experiments.learning.panels import draw_attack
+from bfl.experiments.learning.run_pictures import draw_attack
 from bfl.experiments.learning.trials import Line, Trial, run_trials, trial_on
 
 COLUMNS = ["figure", "partition", "scheme", "quantity", "round", "mean", "low", "high", "seeds"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bfl.experiments.attacks.sides import SIDES
+from bfl.experiments.attacks.attacked_schemes import SIDES
 from bfl.experiments.claims import INCOMPARABLE, verdict
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import ClaimVerdict

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.estimate import Estimate, estimated
 from bfl.experiments.figure import ClaimVerdict, Figure, Result, Row, Table
-from bfl.experiments.latency.contestants import Scores, check_agents, check_shipped, scores_in
+from bfl.experiments.latency.agent_variants import Scores, check_agents, check_shipped, scores_in
 from bfl.experiments.latency.pictures import draw_sweep
 from bfl.experiments.latency.sweep_claims import (
     Swept,

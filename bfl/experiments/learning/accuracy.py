@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.figure import ClaimVerdict, Figure, Result, Table
 from bfl.experiments.images import Images, OnImages
 from bfl.experiments.learning import accuracy_claims
 from bfl.experiments.learning.accuracy_claims import Ends, Key
 from bfl.experiments.learning.curves import PARTITIONS, Curve, accuracy, curve, end, loss, seeds_told, told
-from bfl.experiments.learning.panels import draw_accuracy
+from bfl.experiments.learning.run_pictures import draw_accuracy
 from bfl.experiments.learning.trials import Line, run_trials, trial_on
 
 READ = {"accuracy (%)": accuracy, "loss": loss}

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 
 from bfl.config import read_settings
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.images import Images
 from bfl.experiments.learning.trials import Trial, trial_on
 from bfl.simulation import run as simulation

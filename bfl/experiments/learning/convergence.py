@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.figure import Figure, Result, Table
 from bfl.experiments.images import Images, OnImages
 from bfl.experiments.learning.aggregates import real_aggregates

@@ -13,7 +13,7 @@ from typing import Any
 
 from bfl.config import read_settings
 from bfl.errors import BflError, RunFolderError
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.images import Images
 from bfl.simulation import run as simulation
 from bfl.simulation.run_folder import RunFolder

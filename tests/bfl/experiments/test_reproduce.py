@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command
 from bfl.errors import BflError
-from bfl.experiments.bench import QUICK, Bench
 from bfl.experiments.catalogue import ENTRIES, find_figure, names_of
-from bfl.experiments.latency import contestants, sweeps
-from bfl.experiments.latency.contestants import Contender, label_of
-from bfl.show.watch import Watch
+from bfl.experiments.context import QUICK, Bench
+from bfl.experiments.latency import agent_variants, sweeps
+from bfl.experiments.latency.agent_variants import Contender, label_of
+from bfl.show.task_display import Watch
 from policy import agents
 from policy.cache import LearningCurve
 from policy.errors import PolicyError
@@ -68,10 +68,10 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return HEURISTICS[STAND_INS.get(contender.agent, "threshold")], curve
 
     fixed = agents.fixed_agent
-    monkeypatch.setattr(contestants, "learned", learned)
-    monkeypatch.setattr("bfl.experiments.latency.races.learned", learned)
+    monkeypatch.setattr(agent_variants, "learned", learned)
+    monkeypatch.setattr("bfl.experiments.latency.learning_curves.learned", learned)
     monkeypatch.setattr(agents, "fixed_agent", lambda name: HEURISTICS["threshold"] if name == "a2c" else fixed(name))
-    monkeypatch.setattr(contestants, "check_library", lambda: None)
+    monkeypatch.setattr(agent_variants, "check_library", lambda: None)
     monkeypatch.setattr(reproduce_commands, "QUICK", replace(QUICK, states=5, optimum_states=2))
     return asked
 

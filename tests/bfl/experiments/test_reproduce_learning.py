@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bfl.experiments.attacks.catches import Catch, caught, defence_claims
+from bfl.experiments.attacks.attacked_schemes import SIDES
+from bfl.experiments.attacks.detection import Catch, caught, defence_claims
 from bfl.experiments.attacks.poisoning_claims import Drops, Named, attack_claims
-from bfl.experiments.attacks.sides import SIDES
 from bfl.experiments.claims import FAILS, HOLDS, INCOMPARABLE
 from bfl.experiments.estimate import Estimate, estimated
 from bfl.experiments.figure import ClaimVerdict

@@ -15,13 +15,13 @@ from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command
 from bfl.errors import BflError
 from bfl.experiments.attacks import defences
-from bfl.experiments.attacks.sides import SIDES
-from bfl.experiments.bench import QUICK, Bench
+from bfl.experiments.attacks.attacked_schemes import SIDES
+from bfl.experiments.context import QUICK, Bench
 from bfl.experiments.images import Images
 from bfl.experiments.learning import trials
 from bfl.experiments.learning.curves import PARTITIONS
 from bfl.experiments.learning.trials import Trial, run_trials
-from bfl.show.watch import Watch
+from bfl.show.task_display import Watch
 from bfl.simulation import run as simulation
 from edge_servers.federation import RoundReport
 from tests.bfl.runs import png_size

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfl.show.watch import Watch
+from bfl.show.task_display import Watch
 
 
 @dataclass(frozen=True)

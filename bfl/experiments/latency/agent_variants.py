@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.estimate import Estimate, estimated
 from policy import agents
 from policy.actor.weights import SHIPPED

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import Bench
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import ClaimVerdict, Figure, Result, Row, Table
-from bfl.experiments.latency.contestants import Contender, check_agents, final_estimate, learned
+from bfl.experiments.latency.agent_variants import Contender, check_agents, final_estimate, learned
 from bfl.experiments.latency.learning_claims import Learned, Race, best, diverges, fastest, slowest, steadiest, worst
 from bfl.experiments.latency.pictures import draw_curves
 from policy.parameters import LatencyParams

@@ -4,7 +4,7 @@ import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bfl.experiments.bench import Budget
+from bfl.experiments.context import Budget
 from bfl.experiments.figure import ClaimVerdict, Result, Table
 
 COLUMNS = ["figure", "agent", "quantity", "x", "mean_s", "half_width_s", "seeds", "states"]
