@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from bfl.errors import BflError
-from bfl.experiments.figure import Figure, LearnsFromImages
+from bfl.experiments.figure import FederatedFigure, Figure
 
 ALL = "all"
 
@@ -44,7 +44,7 @@ ENTRIES = [
 ]
 
 
-def names_of(wanted: str) -> list[str]:
+def figure_names(wanted: str) -> list[str]:
     """The figures a person asks for; `BflError` names those there are."""
     known = [entry.name for entry in ENTRIES]
     if wanted == ALL:
@@ -58,4 +58,4 @@ def find_figure(name: str, dataset: str = "", data_dir: str = "") -> Figure:
     """The figure with this name; one that learns from images perhaps on another data set, or from another folder."""
     entry = next(entry for entry in ENTRIES if entry.name == name)
     figure: Figure = import_module(f"bfl.experiments.{entry.module}").FIGURES[name]
-    return figure.on(dataset, data_dir) if isinstance(figure, LearnsFromImages) else figure
+    return figure.on(dataset, data_dir) if isinstance(figure, FederatedFigure) else figure
