@@ -18,7 +18,7 @@ from bfl.errors import ConfigError
 from clients.batches import NodeKey
 from clients.device import Device
 from clients.models import Vector
-from clients.parameters import nearest
+from clients.parameters import did_you_mean
 from edge_servers.learning.aggregation import SCALE_BITS, FixedPoint
 from edge_servers.learning.gradients import Close, Gradient
 from edge_servers.learning.schemes import SCHEMES
@@ -92,12 +92,12 @@ def _read_attack(text: str, edges: int, devices: int) -> Attack:
     head, _, tail = text.partition(":")
     kind, at, rounds = (part.strip() for part in head.partition("@"))
     if kind not in KINDS:
-        raise _refusal("", f'"{kind}"', f"one of {', '.join(KINDS)}{nearest(kind, KINDS)}")
+        raise _refusal("", f'"{kind}"', f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
     if not at:
         raise _refusal("", f'"{text}"', f"{kind}@ROUNDS, for example {kind}@20,60 or {kind}@all")
     options = {**KINDS[kind], **_read_options(kind, tail)}
     if (phase := options.get("phase", "")) not in ("", *PHASES):
-        raise _refusal(f"{kind}: ", f"phase={phase}", f"one of {', '.join(PHASES)}{nearest(phase, PHASES)}")
+        raise _refusal(f"{kind}: ", f"phase={phase}", f"one of {', '.join(PHASES)}{did_you_mean(phase, PHASES)}")
     return Attack(
         kind,
         None if rounds == "all" else tuple(_read_rounds(kind, part) for part in rounds.split(",")),
@@ -114,7 +114,7 @@ def _read_options(kind: str, text: str) -> dict[str, str]:
     for part in text.split(",") if text.strip() else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if key not in KINDS[kind]:
-            raise _refusal(f"{kind}: ", f'"{key}"', f"{', '.join(KINDS[kind])}{nearest(key, KINDS[kind])}")
+            raise _refusal(f"{kind}: ", f'"{key}"', f"{', '.join(KINDS[kind])}{did_you_mean(key, KINDS[kind])}")
         if not equals or not value:
             raise _refusal(f"{kind}: ", f'"{part.strip()}"', f"{key}=value")
         if key in options:

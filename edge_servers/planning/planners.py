@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from clients.parameters import nearest
+from clients.parameters import did_you_mean
 from edge_servers.errors import PlanError
 from edge_servers.planning.state import LOCAL, RoundState
 from policy.rivals.heuristics import Heuristic, request_everything
@@ -173,7 +173,7 @@ def make_planner(text: str, seed: int, devices: int) -> Planner:
         raise PlanError(f'planner: found "{text}": {error}') from None
     if name in AGENTS:
         return AgentPlanner(name, seed)
-    raise PlanError(f'planner: found "{text}", expected one of {", ".join(NAMES)}{nearest(name, NAMES)}')
+    raise PlanError(f'planner: found "{text}", expected one of {", ".join(NAMES)}{did_you_mean(name, NAMES)}')
 
 
 def _listed_devices(argument: str, devices: int) -> frozenset[int] | None:

@@ -27,26 +27,26 @@ def test_bytes_are_scaled_to_the_unit_interval_then_by_mean_and_std_of_their_cha
     """Channel 0: (255 / 255 - 0.5) / 0.25 = 2; channel 1: (51 / 255 - 0.2) / 0.1 = 0, (102 / 255 - 0.2) / 0.1 = 2."""
     samples = two_images()
     expected = [[[[-2.0, 2.0]], [[0.0, 2.0]]], [[[2.0, -2.0]], [[6.0, 4.0]]]]
-    np.testing.assert_allclose(samples.scaled(samples.images).numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(samples.scale_images(samples.images).numpy(), expected, atol=1e-6)
 
 
 def test_floats_are_scaled_by_mean_and_std_alone() -> None:
     samples = Samples(torch.tensor([[[[0.5, 1.0]]]]), torch.tensor([0]), mean=(0.5,), std=(0.25,))
-    assert samples.scaled(samples.images).tolist() == [[[[0.0, 2.0]]]]
+    assert samples.scale_images(samples.images).tolist() == [[[[0.0, 2.0]]]]
 
 
 def test_without_a_scale_bytes_land_in_the_unit_interval_and_floats_stay_as_they_are() -> None:
     pixels = torch.tensor([[[[0, 255]]]], dtype=torch.uint8)
-    assert Samples(pixels, torch.tensor([0])).scaled(pixels).tolist() == [[[[0.0, 1.0]]]]
+    assert Samples(pixels, torch.tensor([0])).scale_images(pixels).tolist() == [[[[0.0, 1.0]]]]
     floats = torch.tensor([[[[-3.0, 7.0]]]])
-    assert Samples(floats, torch.tensor([0])).scaled(floats).tolist() == [[[[-3.0, 7.0]]]]
+    assert Samples(floats, torch.tensor([0])).scale_images(floats).tolist() == [[[[-3.0, 7.0]]]]
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_scaling_does_not_change_its_input(dtype: torch.dtype) -> None:
     images = torch.arange(8).reshape(1, 2, 2, 2).to(dtype)
     samples = Samples(images, torch.tensor([0]), mean=(0.5, 0.4), std=(0.25, 0.2))
-    first, second = samples.scaled(images), samples.scaled(images)
+    first, second = samples.scale_images(images), samples.scale_images(images)
     assert torch.equal(images, torch.arange(8).reshape(1, 2, 2, 2).to(dtype))
     assert torch.equal(first, second)
     assert first.data_ptr() != images.data_ptr()
@@ -56,7 +56,7 @@ def test_scaling_does_not_change_its_input(dtype: torch.dtype) -> None:
 @settings(max_examples=50, deadline=None)
 def test_scaling_agrees_with_numpy_in_double_precision(pixels: list[int], mean: float, std: float) -> None:
     images = torch.tensor(pixels, dtype=torch.uint8).reshape(-1, 1, 1, 1)
-    found = Samples(images, torch.zeros(len(pixels), dtype=torch.int64), (mean,), (std,)).scaled(images)
+    found = Samples(images, torch.zeros(len(pixels), dtype=torch.int64), (mean,), (std,)).scale_images(images)
     expected = (np.array(pixels, np.float64) / 255 - mean) / std
     np.testing.assert_allclose(found.numpy().ravel(), expected, rtol=1e-5, atol=1e-5)
 
@@ -64,26 +64,26 @@ def test_scaling_agrees_with_numpy_in_double_precision(pixels: list[int], mean: 
 def test_images_of_many_nodes_side_by_side_are_scaled_by_channel_too() -> None:
     samples = two_images()
     side_by_side = torch.stack([samples.images, samples.images.flip(0)], dim=1)  # (B, nodes, C, H, W)
-    scaled = samples.scaled(side_by_side)
-    assert torch.equal(scaled[:, 0], samples.scaled(samples.images))
-    assert torch.equal(scaled[:, 1], samples.scaled(samples.images.flip(0)))
+    scaled = samples.scale_images(side_by_side)
+    assert torch.equal(scaled[:, 0], samples.scale_images(samples.images))
+    assert torch.equal(scaled[:, 1], samples.scale_images(samples.images.flip(0)))
 
 
 def test_images_with_their_channels_last_are_scaled_by_channel_too() -> None:
     samples = two_images()
     channels_last = samples.images.permute(0, 2, 3, 1)  # (B, H, W, C)
-    scaled = samples.scaled(channels_last, channels_last=True)
-    assert torch.equal(scaled.permute(0, 3, 1, 2), samples.scaled(samples.images))
+    scaled = samples.scale_images(channels_last, channels_last=True)
+    assert torch.equal(scaled.permute(0, 3, 1, 2), samples.scale_images(samples.images))
     nodes = torch.stack([channels_last, channels_last.flip(0)], dim=3)  # (B, H, W, nodes, C)
-    assert torch.equal(samples.scaled(nodes, channels_last=True)[:, :, :, 0], scaled)
-    assert torch.equal(samples.scaled(nodes, channels_last=True)[:, :, :, 1], scaled.flip(0))
+    assert torch.equal(samples.scale_images(nodes, channels_last=True)[:, :, :, 0], scaled)
+    assert torch.equal(samples.scale_images(nodes, channels_last=True)[:, :, :, 1], scaled.flip(0))
 
 
 def test_one_mean_and_std_are_those_of_every_channel() -> None:
     images = two_images().images
     one = Samples(images, torch.tensor([0, 1]), mean=(0.5,), std=(0.25,))
     each = Samples(images, torch.tensor([0, 1]), mean=(0.5, 0.5), std=(0.25, 0.25))
-    assert torch.equal(one.scaled(images), each.scaled(images))
+    assert torch.equal(one.scale_images(images), each.scale_images(images))
 
 
 def test_selected_samples_keep_their_labels_order_and_scale() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.errors import ParameterError
-from clients.parameters import DataParams, TrainingParams, key_of, nearest, read_params, setting
+from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ def test_a_seed_that_no_generator_takes_is_refused() -> None:
 
 
 def test_nearest_proposes_a_close_word_or_nothing() -> None:
-    assert nearest("sequental", ("auto", "sequential")) == ' (did you mean "sequential"?)'
-    assert nearest("quantum", ("auto", "sequential")) == ""
+    assert did_you_mean("sequental", ("auto", "sequential")) == ' (did you mean "sequential"?)'
+    assert did_you_mean("quantum", ("auto", "sequential")) == ""
 
 
 @pytest.mark.parametrize("cls", [DataParams, TrainingParams])
