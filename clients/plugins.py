@@ -16,7 +16,8 @@ def load_plugin(name: str, known: Mapping[str, str], kind: str, error: type[Clie
     module_name, colon, function_name = target.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), function_name)):
         raise error(
-            f'{kind}: found "{name}", expected {", ".join(known)} or your own as module:function{did_you_mean(name, known)}'
+            f'{kind}: found "{name}", expected {", ".join(known)} or your own as module:function'
+            f"{did_you_mean(name, known)}"
         )
     module = _import(module_name, kind, name, error)
     function = getattr(module, function_name, None)

@@ -226,7 +226,7 @@ def test_what_one_seed_never_catches_is_not_caught() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mixer", "radius"),
+    ("weighted", "radius"),
     [
         (WeightedGraph("line", 3, "optimal"), 0.5),  # Laplacian 0, 1, 3: d = 1/2
         (WeightedGraph("line", 3, "paper"), 1 - 1365 / 4096),  # the largest d < 1/3 on the grid
