@@ -52,7 +52,7 @@ def test_worlds_of_other_sizes_than_in_training_are_served_better_than_by_the_th
     params = LatencyParams(**sizes)
     rng = np.random.default_rng(2024)
     state = new_state(params, STATES, rng)
-    ours = latency_of(Policy.load(params).decide(state), state, params).per_device_s.mean()
+    ours = latency_of(Policy.trained(params).decide(state), state, params).per_device_s.mean()
     rule = latency_of(threshold(state, params, rng), state, params).per_device_s.mean()
     assert ours < rule
 
@@ -61,7 +61,7 @@ def test_worlds_of_other_sizes_than_in_training_are_served_better_than_by_the_th
 def test_they_are_close_to_the_near_optimum(devices: int) -> None:
     params = LatencyParams(devices=devices)
     state = new_state(params, 40, np.random.default_rng(77))
-    ours = latency_of(Policy.load(params).decide(state), state, params).per_device_s
+    ours = latency_of(Policy.trained(params).decide(state), state, params).per_device_s
     best = latency_of(near_optimum(state, params), state, params).per_device_s
     assert ratio(ours, best).value < 1.12
 
@@ -69,7 +69,7 @@ def test_they_are_close_to_the_near_optimum(devices: int) -> None:
 def test_no_slot_is_wanted_twice_and_everybody_offers_what_it_should() -> None:
     params = LatencyParams(devices=30)
     state = new_state(params, 20, np.random.default_rng(78))
-    latency = latency_of(Policy.load(params).decide(state), state, params)
+    latency = latency_of(Policy.trained(params).decide(state), state, params)
     assert not latency.allocation.is_demoted.any()
     assert latency.is_timeout.mean() < 0.01
     assert (latency.energy_j <= params.energy_j * (1 + 1e-9)).all()
