@@ -32,7 +32,7 @@ class Policy:
     """Search at decision time: the best of so many drawn decisions and the matched one"""
 
     @classmethod
-    def load(cls, params: LatencyParams, path: Path = SHIPPED) -> "Policy":
+    def trained(cls, params: LatencyParams, path: Path = SHIPPED) -> "Policy":
         """The policy of a file of weights, the package's own by default."""
         return cls(actor_of(read_weights(path), params), params)
 

@@ -29,9 +29,11 @@ def test_results_come_in_the_order_of_the_pieces() -> None:
     assert map_on_cores(work, [0, 1, 2, 3, 4, 5]) == [0, 10, 20, 30, 40, 50]
 
 
-@pytest.mark.parametrize(("pieces", "each"), [(0, []), (1, [4]), (2, [2, 2]), (3, [1, 1, 1]), (9, [1] * 9)])
-def test_all_pieces_together_have_the_threads_that_torch_may_use(pieces: int, each: list[int]) -> None:
-    assert map_on_cores(lambda _: torch.get_num_threads(), range(pieces)) == each
+def test_all_pieces_together_have_the_threads_that_torch_may_use(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, list[int]]] = [(0, []), (1, [4]), (2, [2, 2]), (3, [1, 1, 1]), (9, [1] * 9)]
+    for pieces, each in cases:
+        with subtests.test(pieces=pieces, each=each):
+            assert map_on_cores(lambda _: torch.get_num_threads(), range(pieces)) == each
 
 
 def test_the_number_of_threads_is_as_before_here_and_in_later_threads() -> None:

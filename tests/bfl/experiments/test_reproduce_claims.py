@@ -71,21 +71,18 @@ def test_half_of_a_latency_is_fifty_per_cent_below_it() -> None:
 # Verdicts on sweeps
 
 
-@pytest.mark.parametrize(
-    ("means", "rising", "falling"),
-    [
+def test_a_line_rises_or_falls_if_no_step_goes_clearly_back(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[float, ...], str, str]] = [
         ((1.0, 1.2, 1.4), HOLDS, FAILS),
         ((1.4, 1.2, 1.0), FAILS, HOLDS),
         ((1.0, 1.005, 1.0), FAILS, FAILS),
         ((1.0, 1.4, 1.2), FAILS, FAILS),
         ((1.0, 1.205, 1.2), HOLDS, FAILS),
-    ],
-)
-def test_a_line_rises_or_falls_if_no_step_goes_clearly_back(
-    means: tuple[float, ...], rising: str, falling: str
-) -> None:
-    assert judge_rises("", {"a2c": line(*means)}, "a2c").verdict == rising
-    assert judge_falls("", {"a2c": line(*means)}, "a2c").verdict == falling
+    ]
+    for means, rising, falling in cases:
+        with subtests.test(means=means, rising=rising, falling=falling):
+            assert judge_rises("", {"a2c": line(*means)}, "a2c").verdict == rising
+            assert judge_falls("", {"a2c": line(*means)}, "a2c").verdict == falling
 
 
 def test_a_plateau_is_no_step_back_however_well_it_is_known() -> None:
@@ -102,33 +99,41 @@ def test_an_agent_that_does_not_fall_is_named() -> None:
     assert "-50.0 %" in found.measured
 
 
-@pytest.mark.parametrize(("ours", "expected"), [((1.0, 1.0), HOLDS), ((1.0, 1.195), FAILS), ((1.3, 1.3), FAILS)])
-def test_the_lowest_is_clearly_below_at_every_point(ours: tuple[float, ...], expected: str) -> None:
-    series = {"a2c": line(*ours), "ddpg": line(1.2, 1.2), "dqn": line(2.0, 2.0)}
-    assert judge_lowest("", series, "a2c", ["ddpg", "dqn"]).verdict == expected
+def test_the_lowest_is_clearly_below_at_every_point(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[float, ...], str]] = [((1.0, 1.0), HOLDS), ((1.0, 1.195), FAILS), ((1.3, 1.3), FAILS)]
+    for ours, expected in cases:
+        with subtests.test(ours=ours, expected=expected):
+            series = {"a2c": line(*ours), "ddpg": line(1.2, 1.2), "dqn": line(2.0, 2.0)}
+            assert judge_lowest("", series, "a2c", ["ddpg", "dqn"]).verdict == expected
 
 
-@pytest.mark.parametrize(
-    ("claimed", "optimum", "expected"), [(20.0, 0.5, HOLDS), (30.0, 0.5, FAILS), (60.0, 0.5, INCOMPARABLE)]
-)
-def test_a_percentage_that_leaves_no_room_cannot_be_compared(claimed: float, optimum: float, expected: str) -> None:
-    ours, rival, best_, chance = line(0.8, 1.0, optimum, 1.0)
-    found = judge_far_below("", ours, rival, claimed, (best_, chance))
-    assert found.verdict == expected
-    assert found.measured.startswith("20.0 % below")
+def test_a_percentage_that_leaves_no_room_cannot_be_compared(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, float, str]] = [(20.0, 0.5, HOLDS), (30.0, 0.5, FAILS), (60.0, 0.5, INCOMPARABLE)]
+    for claimed, optimum, expected in cases:
+        with subtests.test(claimed=claimed, optimum=optimum, expected=expected):
+            ours, rival, best_, chance = line(0.8, 1.0, optimum, 1.0)
+            found = judge_far_below("", ours, rival, claimed, (best_, chance))
+            assert found.verdict == expected
+            assert found.measured.startswith("20.0 % below")
 
 
-@pytest.mark.parametrize(
-    ("means", "expected"), [((2.0, 1.5, 1.4), HOLDS), ((2.0, 1.9, 1.4), FAILS), ((2.0, 1.7, 1.4), FAILS)]
-)
-def test_beyond_a_knee_it_falls_more_slowly(means: tuple[float, ...], expected: str) -> None:
-    assert judge_knee("", [10, 20, 30], line(*means), 20, "dBm").verdict == expected
+def test_beyond_a_knee_it_falls_more_slowly(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[float, ...], str]] = [
+        ((2.0, 1.5, 1.4), HOLDS),
+        ((2.0, 1.9, 1.4), FAILS),
+        ((2.0, 1.7, 1.4), FAILS),
+    ]
+    for means, expected in cases:
+        with subtests.test(means=means, expected=expected):
+            assert judge_knee("", [10, 20, 30], line(*means), 20, "dBm").verdict == expected
 
 
-@pytest.mark.parametrize(("last", "expected"), [(1.0, HOLDS), (1.6, FAILS)])
-def test_the_steepest_loses_most(last: float, expected: str) -> None:
-    series = {"a2c": line(2.0, last), "dqn": line(3.0, 2.5)}
-    assert judge_steepest("", series, "a2c", ["dqn"]).verdict == expected
+def test_the_steepest_loses_most(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, str]] = [(1.0, HOLDS), (1.6, FAILS)]
+    for last, expected in cases:
+        with subtests.test(last=last, expected=expected):
+            series = {"a2c": line(2.0, last), "dqn": line(3.0, 2.5)}
+            assert judge_steepest("", series, "a2c", ["dqn"]).verdict == expected
 
 
 # Verdicts on learning curves

@@ -197,16 +197,14 @@ def found_of(kind: str, **lost: float) -> dict[tuple[str, str, str], tuple[Detec
     return {(kind, name.replace("_", "-"), "iid"): (nothing, Estimate(value, 1.0)) for name, value in lost.items()}
 
 
-@pytest.mark.parametrize(
-    ("bare", "krum", "expected"), [(20.0, 5.0, HOLDS), (20.0, 15.0, FAILS), (0.5, 0.0, INCOMPARABLE)]
-)
-def test_a_filter_is_judged_by_how_much_of_a_clear_damage_it_takes_away(
-    bare: float, krum: float, expected: str
-) -> None:
-    findings = defence_claims(found_of("sign-flip", none=bare, norm_clip=bare, krum=krum))
-    told = next(finding for finding in findings if "halves" in finding.claim)
-    assert told.verdict == expected
-    assert f"with krum {krum:.2f}" in told.measured
+def test_a_filter_is_judged_by_how_much_of_a_clear_damage_it_takes_away(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, float, str]] = [(20.0, 5.0, HOLDS), (20.0, 15.0, FAILS), (0.5, 0.0, INCOMPARABLE)]
+    for bare, krum, expected in cases:
+        with subtests.test(bare=bare, krum=krum, expected=expected):
+            findings = defence_claims(found_of("sign-flip", none=bare, norm_clip=bare, krum=krum))
+            told = next(finding for finding in findings if "halves" in finding.claim)
+            assert told.verdict == expected
+            assert f"with krum {krum:.2f}" in told.measured
 
 
 def test_refusals_of_the_honest_and_accusations_of_others_are_counted_apart() -> None:
@@ -225,18 +223,17 @@ def test_what_one_seed_never_catches_is_not_caught() -> None:
 # Convergence by hand
 
 
-@pytest.mark.parametrize(
-    ("weighted", "radius"),
-    [
+def test_the_spectral_radius_is_that_of_the_hand_calculation(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[WeightedGraph, float]] = [
         (WeightedGraph("line", 3, "optimal"), 0.5),  # Laplacian 0, 1, 3: d = 1/2
         (WeightedGraph("line", 3, "paper"), 1 - 1365 / 4096),  # the largest d < 1/3 on the grid
         (WeightedGraph("star", 5, "optimal"), 2 / 3),  # Laplacian 0, 1, 1, 1, 5: d = 1/3
         (WeightedGraph("ring", 5, "optimal"), 0.4472),  # 2 - 2 cos 72°, 2 - 2 cos 144°: (3.618 - 1.382) / 5
         (WeightedGraph("complete", 10, "optimal"), 0.0),
-    ],
-)
-def test_the_spectral_radius_is_that_of_the_hand_calculation(weighted: WeightedGraph, radius: float) -> None:
-    assert weighted.radius == pytest.approx(radius, abs=1.1e-3)  # d is rounded to 1/4096
+    ]
+    for weighted, radius in cases:
+        with subtests.test(weighted=weighted, radius=radius):
+            assert weighted.radius == pytest.approx(radius, abs=1.1e-3)  # d is rounded to 1/4096
 
 
 def test_errors_on_a_line_of_three_are_those_of_the_hand_calculation() -> None:

@@ -252,7 +252,7 @@ def test_the_trained_policy_offloads_somebody_and_is_faster_than_training_everyw
 
 def test_the_trained_policy_is_the_shipped_one() -> None:
     state = round_state(6, network(), DataParams(), 784)
-    expected = latency_of(Policy.load(state.params).decide(state.world), state.world, state.params)
+    expected = latency_of(Policy.trained(state.params).decide(state.world), state.world, state.params)
     np.testing.assert_array_equal(
         propose_offloading(make_planner("a2c", 0, 10), state).latency.device_s, expected.device_s
     )

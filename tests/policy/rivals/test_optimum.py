@@ -85,11 +85,17 @@ def near_optimal(state: State, params: LatencyParams) -> Latency:
     return latency_of(near_optimum(state, params), state, params)
 
 
-@pytest.mark.parametrize(
-    ("budget", "expected"), [(600.0, [100, 250, 250]), (900.0, [100, 400, 400]), (2000.0, [100, 400, 1000])]
-)
-def test_hash_rate_is_filled_like_water(budget: float, expected: list[float]) -> None:
-    assert water_filling(np.array([[400.0, 100.0, 1000.0]]), budget)[0, [1, 0, 2]].tolist() == pytest.approx(expected)
+def test_hash_rate_is_filled_like_water(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, list[float]]] = [
+        (600.0, [100, 250, 250]),
+        (900.0, [100, 400, 400]),
+        (2000.0, [100, 400, 1000]),
+    ]
+    for budget, expected in cases:
+        with subtests.test(budget=budget, expected=expected):
+            assert water_filling(np.array([[400.0, 100.0, 1000.0]]), budget)[0, [1, 0, 2]].tolist() == pytest.approx(
+                expected
+            )
 
 
 @given(caps=st.lists(st.floats(100, 1000), min_size=1, max_size=20), budget=st.floats(100, 10_000))
@@ -124,12 +130,12 @@ def test_four_times_the_data_gets_twice_the_bandwidth() -> None:
 
 
 def test_tiny_states_are_solved_as_by_brute_force() -> None:
-    """140 states: 1 % at most above the least T on 95 % of them, never below it."""
+    """56 states: 1 % at most above the least T on 95 % of them, never below it."""
     sizes = [(1, 1, 1), (1, 2, 2), (2, 1, 1), (2, 1, 2), (2, 2, 1), (2, 2, 1), (2, 2, 2)]
     ratios = []
     for seed, (devices, servers, channels) in enumerate(sizes):
-        state, params = world(devices, servers, channels, seed, batch=20)
-        least = [best_by_brute_force_s(only(state, row), params) for row in range(20)]
+        state, params = world(devices, servers, channels, seed, batch=8)
+        least = [best_by_brute_force_s(only(state, row), params) for row in range(8)]
         ratios.append(near_optimal(state, params).total_s / np.array(least))
     assert np.mean(np.concatenate(ratios) <= 1.01) >= 0.95
     assert (np.concatenate(ratios) >= 1 - 1e-9).all()
@@ -140,7 +146,7 @@ def only(state: State, row: int) -> State:
 
 
 @given(seed=SEEDS, sizes=SIZES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_the_optimum_obeys_every_limit_and_nobody_times_out(seed: int, sizes: tuple[int, int, int]) -> None:
     state, params = world(*sizes, seed)
     latency = near_optimal(state, params)
@@ -157,7 +163,7 @@ def test_the_optimum_obeys_every_limit_and_nobody_times_out(seed: int, sizes: tu
 
 
 @given(seed=SEEDS, sizes=SIZES)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_search_minimises_what_the_model_measures(seed: int, sizes: tuple[int, int, int]) -> None:
     state, params = world(*sizes, seed)
     expected = best_plan(assignment_problem(state, 0, params)).learning_s
@@ -165,7 +171,7 @@ def test_the_search_minimises_what_the_model_measures(seed: int, sizes: tuple[in
 
 
 @given(seed=SEEDS, sizes=SIZES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_foretold_change_is_what_happens(seed: int, sizes: tuple[int, int, int]) -> None:
     state, params = world(*sizes, seed)
     rng = np.random.default_rng(seed)
@@ -181,7 +187,7 @@ def test_a_foretold_change_is_what_happens(seed: int, sizes: tuple[int, int, int
 
 
 @given(seed=SEEDS, sizes=SIZES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_a_decision_is_found_for_every_allocation(seed: int, sizes: tuple[int, int, int]) -> None:
     state, params = world(*sizes, seed, batch=3)
     rng = np.random.default_rng(seed)
@@ -206,7 +212,7 @@ def test_the_order_of_the_devices_does_not_matter() -> None:
 
 
 @given(seed=SEEDS, sizes=SIZES)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_nothing_is_below_the_lower_bound(seed: int, sizes: tuple[int, int, int]) -> None:
     state, params = world(*sizes, seed, batch=2)
     rng = np.random.default_rng(seed)

@@ -1,6 +1,7 @@
 """The world of a training round: any round alone, any number of devices, the laws of S1-S6 (P23)."""
 
 from dataclasses import fields, replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -22,9 +23,15 @@ def same(one: State, other: State) -> bool:
     return all(np.array_equal(getattr(one, field.name), getattr(other, field.name)) for field in fields(State))
 
 
-def history(name: str, rounds: int, params: LatencyParams = PARAMS, seed: int = 0) -> Array:
-    """One number per round and device.  # (K, N)"""
-    return np.stack([getattr(simulated_state(params, seed, k), name)[0] for k in range(1, rounds + 1)])
+@cache
+def states(params: LatencyParams, rounds: int) -> list[State]:
+    """The states of seed 0 in rounds 1, 2, ..."""
+    return [simulated_state(params, 0, k) for k in range(1, rounds + 1)]
+
+
+def history(name: str, rounds: int, params: LatencyParams = PARAMS) -> Array:
+    """One number per round and device, of seed 0.  # (K, N)"""
+    return np.stack([getattr(state, name)[0] for state in states(params, rounds)])
 
 
 @given(st.integers(0, 2**63 - 1), st.integers(1, 2000), st.integers(1, 20), st.integers(1, 6), st.integers(1, 6))
@@ -96,19 +103,21 @@ def test_fading_is_exponential_with_mean_one() -> None:
     assert (fading > 1).mean() == pytest.approx(np.exp(-1), abs=2.5 / np.sqrt(fading.size))
 
 
-@pytest.mark.parametrize("name", ["cpu_hz", "hash_rate"])
-def test_cpu_and_hash_rates_stay_nine_times_in_ten(name: str) -> None:
+def test_cpu_and_hash_rates_stay_nine_times_in_ten(subtests: pytest.Subtests) -> None:
     """300 rounds of 40 devices: 11,960 steps, one standard deviation is 0.0027. Across blocks of rounds too."""
-    values = history(name, 300)
-    stays = values[1:] == values[:-1]
-    assert stays.mean() == pytest.approx(0.9, abs=0.0135)
-    assert stays[1:][stays[:-1]].mean() == pytest.approx(0.9, abs=0.015)  # whether or not it stayed before
-    assert stays[1:][~stays[:-1]].mean() == pytest.approx(0.9, abs=0.045)
-    at_the_border = stays[[63, 127, 191, 255]]  # rounds 64 to 65, and so on
-    assert at_the_border.mean() == pytest.approx(0.9, abs=0.12)
-    low, high = (0.2e9, 2e9) if name == "cpu_hz" else (100e9, 1000e9)
-    fresh = (values[1:][~stays] - low) / (high - low)
-    assert fresh.mean() == pytest.approx(0.5, abs=5 * 0.289 / np.sqrt(fresh.size))
+    cases: list[str] = ["cpu_hz", "hash_rate"]
+    for name in cases:
+        with subtests.test(name=name):
+            values = history(name, 300)
+            stays = values[1:] == values[:-1]
+            assert stays.mean() == pytest.approx(0.9, abs=0.0135)
+            assert stays[1:][stays[:-1]].mean() == pytest.approx(0.9, abs=0.015)  # whether or not it stayed before
+            assert stays[1:][~stays[:-1]].mean() == pytest.approx(0.9, abs=0.045)
+            at_the_border = stays[[63, 127, 191, 255]]  # rounds 64 to 65, and so on
+            assert at_the_border.mean() == pytest.approx(0.9, abs=0.12)
+            low, high = (0.2e9, 2e9) if name == "cpu_hz" else (100e9, 1000e9)
+            fresh = (values[1:][~stays] - low) / (high - low)
+            assert fresh.mean() == pytest.approx(0.5, abs=5 * 0.289 / np.sqrt(fresh.size))
 
 
 def test_cpu_and_hash_rates_change_independently() -> None:
@@ -116,16 +125,20 @@ def test_cpu_and_hash_rates_change_independently() -> None:
     assert (cpu & hashes).mean() == pytest.approx(0.01, abs=0.005)
 
 
-@pytest.mark.parametrize(("hold", "changes"), [(1.0, 0.0), (0.0, 1.0)])
-def test_a_hold_of_one_keeps_the_first_draw_and_of_zero_keeps_nothing(hold: float, changes: float) -> None:
-    values = history("cpu_hz", 140, replace(PARAMS, hold=hold))
-    assert (values[1:] != values[:-1]).mean() == changes
+def test_a_hold_of_one_keeps_the_first_draw_and_of_zero_keeps_nothing(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, float]] = [(1.0, 0.0), (0.0, 1.0)]
+    for hold, changes in cases:
+        with subtests.test(hold=hold, changes=changes):
+            values = history("cpu_hz", 140, replace(PARAMS, hold=hold))
+            assert (values[1:] != values[:-1]).mean() == changes
 
 
-@pytest.mark.parametrize("round_", [0, -1])
-def test_there_is_no_round_before_the_first(round_: int) -> None:
-    with pytest.raises(PolicyError, match=f"found {round_}, expected at least 1"):
-        simulated_state(PARAMS, 0, round_)
+def test_there_is_no_round_before_the_first(subtests: pytest.Subtests) -> None:
+    cases: list[int] = [0, -1]
+    for round_ in cases:
+        refused = pytest.raises(PolicyError, match=f"found {round_}, expected at least 1")
+        with subtests.test(round_=round_), refused:
+            simulated_state(PARAMS, 0, round_)
 
 
 def test_the_numbers_are_those_of_the_first_release() -> None:
