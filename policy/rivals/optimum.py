@@ -1,27 +1,20 @@
 """The near-optimal decision, the yardstick of every policy: local search for slots and powers, the rest exactly.
 
 For fixed slots and powers the least T is known: all of the CPU, hash rates by water-filling, bandwidth in proportion
-to a_n = sqrt(D_n / log2(1 + SINR_n)). What is left, who offloads where and how loud, is searched by `assignment`.
+to a_n = sqrt(D_n / log2(1 + SINR_n)). What is left, who offloads where and how loud, is found by `local_search`.
 """
 
 import numpy as np
 
 from policy.parameters import LatencyParams, dbm_to_w
 from policy.rivals.assignment import (
-    GAIN_S,
     NOBODY,
     SlotPlan,
     SlotUpdate,
     apply_updates,
-    best_improvement,
-    ejection_chain,
-    local_search,
     new_plan,
-    place_device,
     placement_change_s,
     powers_w,
-    remove_device,
-    swap_devices,
     taken_slots,
     upload_change_s,
     weights,
@@ -32,6 +25,15 @@ from policy.rivals.bound import (
     interference_free_learning_s,
     interference_free_weights,
     solve_assignment,
+)
+from policy.rivals.local_search import (
+    GAIN_S,
+    best_improvement,
+    ejection_chain,
+    local_search,
+    place_device,
+    remove_device,
+    swap_devices,
 )
 from policy.world.latency import latency_of
 from policy.world.projection import LOCAL, Allocation, Decision, cpu_hz, project_decision, water_filling
@@ -213,7 +215,7 @@ def decision_of(allocation: Allocation, state: State, params: LatencyParams) -> 
     width = params.bandwidth_hz - params.bandwidth_min_hz
     shares = [
         fraction(decibels, np.full_like(decibels, params.power_max_dbm - params.power_min_dbm)),
-        fraction(asked_hz(allocation, params) - params.bandwidth_min_hz, np.full_like(decibels, width)),
+        fraction(bandwidth_requests_hz(allocation, params) - params.bandwidth_min_hz, np.full_like(decibels, width)),
         fraction(allocation.cpu_hz - lowest, state.cpu_hz - lowest),
         fraction(allocation.hash_rate - least, state.hash_rate - least),
     ]
@@ -225,7 +227,7 @@ def fraction(part: Array, whole: Array) -> Array:
     return np.clip(np.divide(part, whole, out=np.ones_like(part), where=whole != 0), 0.0, 1.0)
 
 
-def asked_hz(allocation: Allocation, params: LatencyParams) -> Array:
+def bandwidth_requests_hz(allocation: Allocation, params: LatencyParams) -> Array:
     """S10 backwards: a cell that uses all of W asked for more, its widest device for W.  # (B, N)"""
     servers = np.where(allocation.slot >= 0, allocation.slot // params.channels, NOBODY)
     asked = allocation.bandwidth_hz.copy()

@@ -89,11 +89,11 @@ def judge_slowest(claim: str, curves: LearningCurves, loser: str, rivals: Sequen
 
 
 def _settling_text(curves: LearningCurves, names: Sequence[str]) -> str:
-    def told(name: str) -> str:
+    def text(name: str) -> str:
         settled = curves[name].settling_rounds
         return f"{name} does not learn" if math.isinf(settled) else f"{name} {settled:,.0f}"
 
-    return "rounds to 90 % of its fall: " + ", ".join(told(name) for name in names)
+    return "rounds to 90 % of its fall: " + ", ".join(text(name) for name in names)
 
 
 def judge_steadiest(claim: str, curves: LearningCurves, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
