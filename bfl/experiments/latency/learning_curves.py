@@ -34,7 +34,7 @@ NOTES = [
 
 @dataclass(frozen=True)
 class LearningCurveFigure:
-    """Contenders learn in the default world."""
+    """Learning curves of several agents or settings in the default world."""
 
     name: str
     title: str
@@ -43,11 +43,11 @@ class LearningCurveFigure:
     notes: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Every contender can be trained here."""
+        """Raise `PolicyError` unless every agent can be trained here."""
         check_agents([variant.agent for variant in self.variants])
 
     def measure(self, context: ExperimentContext) -> FigureResult:
-        """Train every contender with every seed, and measure what it decides at the end."""
+        """Train every variant with every seed, and measure what it decides at the end."""
         curves = {variant.label: mean_learning_curve(context, variant) for variant in self.variants}
 
         def draw(path: Path) -> None:
