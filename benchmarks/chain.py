@@ -25,45 +25,25 @@ import numpy as np
 from eth_hash.auto import keccak
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
+from benchmarks.chain_network import (
+    DEVICE_KEYS,
+    DEVICES,
+    FOUNDER,
+    SERVER_KEYS,
+    found,
+    genesis,
+    leader_of,
+    payload,
+    post_gradients,
+)
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
 from chain.client.connection import Connection, await_receipt, web3_over_http
-from chain.client.founding import Founding, found_network
-from chain.client.keys import address_of, simulated_account
 from chain.client.ledger import Ledger
 from chain.node.node import Node
-from chain.protocol.contract import RegistryTerms, encode_call, size_class
-from chain.protocol.genesis import Genesis, block_gas
+from chain.protocol.contract import RegistryTerms, encode_call
 from chain.rpc.in_process import web3_in_process
-from chain.wire.codec import encode_floats
 from chain.wire.transactions import Envelope, sign_transaction
-
-DEVICES, SERVERS = 26, 3
-FOUNDER = simulated_account(b"benchmark", "founder")
-DEVICE_KEYS = sorted(
-    (simulated_account(b"benchmark", f"device {i}") for i in range(DEVICES)),
-    key=lambda account: account.address.lower(),
-)
-SERVER_KEYS = [simulated_account(b"benchmark", f"server {i}") for i in range(SERVERS)]
-TERMS = RegistryTerms(turn_s=3600)
-
-
-def homes() -> dict[bytes, bytes]:
-    """26 devices on three servers."""
-    servers = [address_of(account) for account in SERVER_KEYS]
-    return {s: s for s in servers} | {address_of(d): servers[i % SERVERS] for i, d in enumerate(DEVICE_KEYS)}
-
-
-def payload(kilobytes: int, rng: np.random.Generator) -> bytes:
-    """A gradient of so many kilobytes, float32."""
-    return encode_floats(rng.standard_normal(kilobytes * 1000 // 4), [kilobytes * 1000 // 4], "fp32")
-
-
-def genesis(kilobytes: int) -> Genesis:
-    """A chain of difficulty 1 for blocks of 26."""
-    size = kilobytes * 1000 + 64
-    gas = block_gas(DEVICES + 4, size, size_class(size))
-    return Genesis(77, FOUNDER.address.lower(), int(time.time()) - 10, gas)
 
 
 @dataclass
@@ -83,21 +63,6 @@ class Times:
     def middle(self, name: str = "") -> float:
         """Median seconds of a step, or of the whole block."""
         return statistics.median(self.steps.get(name, [0.0]) if name else self.total)
-
-
-def leader_of(ledger: Ledger) -> Ledger:
-    """The ledger signed by whoever may lead."""
-    leader = ledger.leader()
-    return ledger.signed_by(next(account for account in SERVER_KEYS if address_of(account) == leader))
-
-
-def post_gradients(ledger: Ledger, round_: int, plan: bytes, payloads: list[bytes]) -> list[bytes]:
-    """26 gradients, each signed by its device; returns the hashes of the transactions."""
-    base = ledger.model_digest()
-    return [
-        ledger.signed_by(account).submit_gradient(round_, base, keccak(plan), 100, 10, each)
-        for account, each in zip(DEVICE_KEYS, payloads, strict=True)
-    ]
 
 
 def ours(ledger: Ledger, kilobytes: int, blocks: int, after: Callable[[], None] = lambda: None) -> Times:
@@ -156,13 +121,6 @@ def signing(kilobytes: int) -> list[float]:
             sign_transaction(account, Envelope(77, 0, 3_000_000, b"\x01" * 20), data)
         found.append(time.perf_counter() - started)
     return found
-
-
-def found(web3: object, kilobytes: int, terms: RegistryTerms = TERMS) -> Ledger:
-    """Found the network; returns its ledger."""
-    model = payload(kilobytes, np.random.default_rng(9))
-    charter = Founding(homes(), b"{}", model, kilobytes * 1000 + 64, terms)
-    return Ledger(found_network(web3, FOUNDER, charter))  # type: ignore[arg-type]
 
 
 def over_http(kilobytes: int, blocks: int, folder: Path) -> Times:

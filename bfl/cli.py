@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from bfl import __version__
+from bfl.attacks.parameters import AttackParams
 from bfl.commands import audit as audit_commands
 from bfl.commands import chain as chain_commands
 from bfl.commands import network as network_commands
@@ -34,7 +35,12 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
-PANELS = {"Rounds and edge servers": RoundParams, "Data": DataParams, "Training": TrainingParams}
+PANELS = {
+    "Rounds and edge servers": RoundParams,
+    "Data": DataParams,
+    "Training": TrainingParams,
+    "Attacks": AttackParams,
+}
 
 app = typer.Typer(
     no_args_is_help=True,

@@ -8,12 +8,13 @@ from typing import Any
 
 import tomli_w
 
+from bfl.attacks.parameters import AttackParams, RunSettings
 from bfl.errors import ConfigError
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of
-from edge_servers.parameters import RoundParams, Settings
+from edge_servers.parameters import RoundParams
 
-PARAMS = (RoundParams, DataParams, TrainingParams)
+PARAMS = (RoundParams, DataParams, TrainingParams, AttackParams)
 ENVIRONMENT_PREFIX = "BFL_"
 TOKEN_VARIABLE, PASSWORD_VARIABLE = "BFL_RPC_TOKEN", "BFL_KEY_PASSWORD"
 """Secrets of a node: in the environment, but no settings of a run."""
@@ -28,7 +29,7 @@ def read_settings(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
-) -> Settings:
+) -> RunSettings:
     """The settings of a run; each source overrides the one before it."""
     merged: dict[str, object] = {}
     for source, values in (
@@ -39,7 +40,7 @@ def read_settings(
         check_keys(values, source)
         merged |= values
     try:
-        return Settings.read(merged)
+        return RunSettings.read(merged)
     except ParameterError as error:
         raise ConfigError(str(error)) from error
 
@@ -75,6 +76,6 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
     return settings
 
 
-def write_toml(settings: Settings, path: Path) -> None:
+def write_toml(settings: RunSettings, path: Path) -> None:
     """All settings of a run, so that `--config` with this file repeats it."""
     path.write_text(tomli_w.dumps(settings.flat()), encoding="utf-8")

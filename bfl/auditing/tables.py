@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from bfl.auditing.findings import DERIVED, FALSE_FLAG, Audit, AuditedRound, Finding
+from bfl.auditing.findings import Audit, AuditedRound
 from bfl.show.chain_tables import full_hex, pairs_table, printable, size_text, utc_time
-from chain.protocol.contract import CLOSE, EQUIVOCATION, GRADIENT, MODEL, PLAN
 from chain.protocol.genesis import Genesis
+from chain.protocol.slots import Slot
 from edge_servers.founding.network import Network
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, Offence
 
 if TYPE_CHECKING:
     from bfl.auditing.portable_proof import VerifiedProof
@@ -24,7 +25,9 @@ _WHAT = {
     "model": "the model",
     "equivocation": "two posts for one slot",
 }
-_PLACES = {PLAN: "plan", GRADIENT: "train", CLOSE: "close", MODEL: "model", EQUIVOCATION: "gossip"}
+_PLACES: dict[int, str] = {
+    Slot.PLAN: "plan", Slot.GRADIENT: "train", Slot.CLOSE: "close", Slot.MODEL: "model", Slot.EQUIVOCATION: "gossip",
+}  # fmt: skip
 
 
 def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool) -> Table:
@@ -57,27 +60,27 @@ def _models(audit: Audit) -> str:
     return told + (f"; offences and flags: {offences}, listed below" if offences else "; nobody misbehaved")
 
 
-def findings_table(findings: Iterable[Finding], network: Network) -> Table:
+def findings_table(findings: Iterable[Offence]) -> Table:
     """Offences and flags of all rounds."""
     table = Table(title="offences and flags", title_justify="left")
     for column in ("round", "step", "who", "what", "verdict", "what came of it"):
         table.add_column(column, overflow="fold")
-    for finding in findings:
-        cells = [str(finding.round), _place(finding), network.name(finding.offender), _WHAT[finding.kind]]
-        table.add_row(*map(Text, [*cells, f"{finding.verdict}: {printable(finding.detail)}", _outcome(finding)]))
+    for offence in findings:
+        cells = [str(offence.round), _place(offence), offence.name, _WHAT.get(offence.kind, "an unknown slot")]
+        table.add_row(*map(Text, [*cells, f"{offence.verdict}: {printable(offence.detail)}", _outcome(offence)]))
     return table
 
 
-def _place(finding: Finding) -> str:
-    return str(finding.step) if finding.step is not None else _PLACES.get(finding.slot, "-")
+def _place(offence: Offence) -> str:
+    return str(offence.step) if offence.step is not None else _PLACES.get(offence.slot, "-")
 
 
-def _outcome(finding: Finding) -> str:
-    said = ["repaired"] if finding.step is not None and finding.verdict == DERIVED else []
-    if finding.flagged_by:
-        said.append(f"flagged by {', '.join(finding.flagged_by)}")
-    if finding.excluded_through is not None:
-        said.append(f"excluded through round {finding.excluded_through}")
+def _outcome(offence: Offence) -> str:
+    said = ["repaired"] if offence.step is not None and offence.verdict == DERIVED else []
+    if offence.flagged_by:
+        said.append(f"flagged by {', '.join(offence.flagged_by)}")
+    if offence.excluded_through is not None:
+        said.append(f"excluded through round {offence.excluded_through}")
     return ", ".join(said) or "nobody flagged it"
 
 
@@ -117,48 +120,48 @@ def _lines(said: Iterable[str]) -> str:
     return "\n".join(said) or "-"
 
 
-def evidence_table(finding: Finding, network: Network) -> Table:
+def evidence_table(offence: Offence, network: Network) -> Table:
     """Everything about one accusation; expected digests and distances are our own."""
     servers = len(network.servers)
-    accusers = f"{', '.join(finding.flagged_by)} ({len(finding.flagged_by)} of {servers} servers)"
+    accusers = f"{', '.join(offence.flagged_by)} ({len(offence.flagged_by)} of {servers} servers)"
     rows = {
-        "round": str(finding.round),
-        "step": _place(finding),
-        "what": printable(finding.detail),
-        "verdict": finding.verdict + (" (the accusers are wrong)" if finding.verdict == FALSE_FLAG else ""),
-        "transaction": full_hex(finding.transaction_hash) if any(finding.transaction_hash) else "none",
-        **_digests(finding),
-        "off by": _off_by(finding),
-        "flagged by": accusers if finding.flagged_by else "nobody (flags name the first offence of a round)",
-        "excluded": _excluded(finding),
+        "round": str(offence.round),
+        "step": _place(offence),
+        "what": printable(offence.detail),
+        "verdict": offence.verdict + (" (the accusers are wrong)" if offence.verdict == FALSE_FLAG else ""),
+        "transaction": full_hex(offence.transaction_hash) if any(offence.transaction_hash) else "none",
+        **_digests(offence),
+        "off by": _off_by(offence),
+        "flagged by": accusers if offence.flagged_by else "nobody (flags name the first offence of a round)",
+        "excluded": _excluded(offence),
     }
-    return pairs_table(f"{network.name(finding.offender)}, {finding.offender}", rows)
+    return pairs_table(f"{offence.name}, {offence.offender}", rows)
 
 
-def _digests(finding: Finding) -> dict[str, str]:
-    if finding.kind == "close" and finding.verdict == DERIVED:
+def _digests(offence: Offence) -> dict[str, str]:
+    if offence.kind == "close" and offence.verdict == DERIVED:
         return {
-            "digest found": full_hex(finding.found),
-            "gradient left out": f"transaction {full_hex(finding.expected)}",
+            "digest found": full_hex(offence.found),
+            "gradient left out": f"transaction {full_hex(offence.expected)}",
         }
-    if finding.kind == "equivocation":
-        return {"first digest": full_hex(finding.found), "second digest": full_hex(finding.expected)}
-    expected = full_hex(finding.expected) if any(finding.expected) else "-"
-    told = expected if finding.verdict == DERIVED else f"{expected} by the accusers"
-    return {"digest found": full_hex(finding.found) if finding.found else "nothing", "digest expected": told}
+    if offence.kind == "equivocation":
+        return {"first digest": full_hex(offence.found), "second digest": full_hex(offence.expected)}
+    expected = full_hex(offence.expected) if any(offence.expected) else "-"
+    told = expected if offence.verdict == DERIVED else f"{expected} by the accusers"
+    return {"digest found": full_hex(offence.found) if offence.found else "nothing", "digest expected": told}
 
 
-def _off_by(finding: Finding) -> str:
-    if finding.off_by is None:
+def _off_by(offence: Offence) -> str:
+    if offence.off_by is None:
         return "-"
-    largest, distance = finding.off_by
+    largest, distance = offence.off_by
     return f"largest |difference| {largest:.6g}, norm {distance:.6g} (units of the aggregate)"
 
 
-def _excluded(finding: Finding) -> str:
-    if finding.excluded_through is None:
+def _excluded(offence: Offence) -> str:
+    if offence.excluded_through is None:
         return "no"
-    return f"from the flags of round {finding.round} through round {finding.excluded_through}"
+    return f"from the flags of round {offence.round} through round {offence.excluded_through}"
 
 
 def refusals_table(name: str, refusals: list[tuple[int, str]]) -> Table:

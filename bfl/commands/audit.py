@@ -51,7 +51,7 @@ def check(
             _execute(archive, audit.found, console)
         console.print(verdict_table(audit, archive.genesis, time.perf_counter() - started, execute))
         if audit.founding is not None and audit.findings:
-            console.print(findings_table(audit.findings, audit.founding.network))
+            console.print(findings_table(audit.findings))
         if wanted is not None:
             console.print(round_table(_round(audit, wanted)))
 
@@ -202,4 +202,4 @@ def verify(
         console.print(proven_table(proven, trusted is not None))
         console.print(round_table(proven.round))
         if proven.round.findings:
-            console.print(findings_table(proven.round.findings, proven.network))
+            console.print(findings_table(proven.round.findings))

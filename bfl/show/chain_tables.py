@@ -11,8 +11,9 @@ from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection
 from chain.errors import ChainError, CodecError
 from chain.protocol.consensus import SignedCall, read_signed_call
-from chain.protocol.contract import EQUIVOCATION, ITERATE, decode_log
+from chain.protocol.contract import decode_log
 from chain.protocol.genesis import Genesis
+from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from chain.wire.codec import payload_header
 from chain.wire.transactions import Transaction
@@ -158,8 +159,8 @@ def _describe_post(post: SignedCall | None) -> str:
 
 
 def _slot(slot: int) -> str:
-    names = {0: "the plan", 1: "the gradient", 2: "the closed list", 3: "the model", EQUIVOCATION: "equivocation"}
-    return names.get(slot, f"iterate {slot - ITERATE}")
+    names = {0: "the plan", 1: "the gradient", 2: "the closed list", 3: "the model", Slot.EQUIVOCATION: "equivocation"}
+    return names.get(slot, f"iterate {slot - Slot.ITERATE}")
 
 
 def _payload(payload: bytes) -> str:

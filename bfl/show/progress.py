@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from edge_servers.federation import RoundReport
+from edge_servers.report import RoundReport
 
 
 class RunDisplay:
@@ -63,7 +63,7 @@ def _incident_lines(report: RoundReport) -> list[str]:
     for who in dict.fromkeys(offence.offender for offence in report.offences):
         first = next(offence for offence in report.offences if offence.offender == who)
         said.append(f"{first.detail} ({first.kind})")
-    offenders = {offence.offender for offence in report.offences}
+    offenders = {offence.name for offence in report.offences}
     said += [f"server {m} is excluded by a majority" for m in report.excluded if f"server {m}" in offenders]
     return said
 

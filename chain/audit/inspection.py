@@ -6,7 +6,7 @@ Every byte of a block hangs on its header, every header on its parent, and the i
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,7 +49,18 @@ class Inspection:
     """Of the blocks, by number."""
 
 
-OnBlock = Callable[[Block, list[SignedCall], Inspection], Any]
+@dataclass(frozen=True)
+class InspectedBlock:
+    """A block that fits, its transactions read, and what was found up to it."""
+
+    block: Block
+    posts: Sequence[SignedCall]
+    found: Inspection
+
+    @property
+    def number(self) -> int:
+        """Of the block."""
+        return self.block.header.block_number
 
 
 class Inspector:
@@ -256,10 +267,8 @@ def _at(index: int, transaction_hash: bytes) -> Iterator[None]:
         raise InspectionError(f"transaction {index} (0x{transaction_hash.hex()}): {error}") from error
 
 
-def inspect_chain(
-    archive: Archive, progress: Callable[[int, int], Any] | None = None, on_block: OnBlock | None = None
-) -> Inspection:
-    """Check a whole chain; `InspectionError` names the first misfit. `progress` hears how many blocks of all fit."""
+def inspected(archive: Archive) -> Iterator[InspectedBlock]:
+    """The blocks of a chain, each checked before it is handed over; `InspectionError` names the first misfit."""
     inspector = Inspector(archive.genesis)
     with _reading("the head"):
         head = archive.head()
@@ -267,14 +276,18 @@ def inspect_chain(
         with _reading(f"block {number}"):
             block = archive.block(number)
         inspector.check(block)
-        if on_block is not None:
-            on_block(block, inspector.posts, inspector.found)
-        if progress is not None:
-            progress(number + 1, head.block_number + 1)
+        yield InspectedBlock(block, inspector.posts, inspector.found)
     last = inspector.found.hashes[-1]
     if last != head.hash:
         raise InspectionError(f"block {head.block_number}: 0x{last.hex()} is not the head 0x{head.hash.hex()}")
-    return inspector.found
+
+
+def inspect_chain(archive: Archive) -> Inspection:
+    """Check a whole chain; `InspectionError` names the first misfit."""
+    found = Inspection()
+    for each in inspected(archive):
+        found = each.found
+    return found
 
 
 @contextlib.contextmanager

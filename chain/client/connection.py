@@ -16,7 +16,7 @@ from web3.types import RPCEndpoint
 
 from chain.client.keys import address_of
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
-from chain.protocol.contract import decode_result, encode_call
+from chain.protocol.contract import decode_result, encode_call, registry_settings
 from chain.wire.transactions import Envelope, sign_transaction
 
 _REVERTED = "execution reverted: "
@@ -126,10 +126,9 @@ class Connection:
             raise RpcError(
                 f"there is no registry at 0x{registry.hex()} on chain {self.chain_id}; is the network founded?"
             )
-        settings = self.ask("settings")
-        self.is_embedded = not settings[1]
+        self.settings = registry_settings(self.ask("settings"))
+        self.is_embedded = not self.settings.contract_seal
         """Our own node: posts are visible in the pool, a block is a round (P20)."""
-        self.term_cap, self.turn_s, self.seal_difficulty, self.payload_bytes = (int(settings[i]) for i in (2, 3, 6, 7))
         self.visible = "pending" if self.is_embedded else "latest"
 
     @property

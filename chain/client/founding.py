@@ -13,6 +13,7 @@ from chain.errors import WorkError
 from chain.protocol import contract
 from chain.protocol.contract import RegistryTerms, call_gas, deployment, encode_call
 from chain.protocol.genesis import FOUNDING_GAS
+from chain.protocol.slots import Slot
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
 
@@ -63,18 +64,18 @@ def _register(connection: Connection, founder: LocalAccount, homes: Mapping[byte
 
 
 def _post_model(connection: Connection, founder: LocalAccount, founding: Founding) -> None:
-    limit = connection.payload_bytes if connection.is_embedded else contract.CHUNK_BYTES
+    limit = connection.settings.payload_bytes if connection.is_embedded else contract.CHUNK_BYTES
     whole, chunks = founding.model, 0
     if len(whole) > limit:
         parts = contract.split_payload(whole)
         for index, part in enumerate(parts):
-            _send(connection, founder, encode_call("chunk", 0, contract.MODEL, index, part))
+            _send(connection, founder, encode_call("chunk", 0, Slot.MODEL, index, part))
         whole, chunks = b"", len(parts)
     _send(connection, founder, encode_call("found", founding.parameters, keccak(founding.model), chunks, whole))
 
 
 def _send(connection: Connection, founder: LocalAccount, data: bytes) -> None:
-    gas = call_gas(len(data), connection.payload_bytes, connection.is_embedded)
+    gas = call_gas(len(data), connection.settings.payload_bytes, connection.is_embedded)
     connection.send(founder, data, gas, _DEADLINE_S)
 
 

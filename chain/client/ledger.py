@@ -16,11 +16,13 @@ from web3 import Web3
 from chain.client.connection import Connection, read_bytes, web3_over_http
 from chain.client.keys import address_of
 from chain.client.network_reader import NetworkReader
-from chain.client.posts import Flag, Post
+from chain.client.posts import Flag
 from chain.errors import DeadlineError, LedgerError
 from chain.protocol import contract
 from chain.protocol.contract import address_in, call_gas, encode_call, events
+from chain.protocol.posts import Post
 from chain.protocol.proof import ModelProof, TransactionProof
+from chain.protocol.slots import Slot, iterate_slot
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.headers import Header
 from chain.wire.seal import contract_puzzle
@@ -79,26 +81,26 @@ class Ledger(NetworkReader):
 
     def submit_plan(self, round_: int, payload: bytes) -> bytes:
         """The leader's plan; returns the transaction's hash, as all of these do."""
-        return self._post("plan", (round_,), round_, contract.PLAN, payload)
+        return self._post("plan", (round_,), round_, Slot.PLAN, payload)
 
     def submit_gradient(
         self, round_: int, base_model: bytes, plan: bytes, samples: int, iterations: int, payload: bytes
     ) -> bytes:
         """A training node's gradient, with the digests of the model and the plan it was made for."""
         head = (round_, base_model, plan, samples, iterations)
-        return self._post("gradient", head, round_, contract.GRADIENT, payload)
+        return self._post("gradient", head, round_, Slot.GRADIENT, payload)
 
     def submit_close(self, round_: int, payload: bytes) -> bytes:
         """The leader's closed list."""
-        return self._post("close", (round_,), round_, contract.CLOSE, payload)
+        return self._post("close", (round_,), round_, Slot.CLOSE, payload)
 
     def submit_iterate(self, round_: int, step: int, payload: bytes) -> bytes:
         """A server's iterate of step l."""
-        return self._post("iterate", (round_, step), round_, contract.ITERATE + step, payload)
+        return self._post("iterate", (round_, step), round_, iterate_slot(step), payload)
 
     def submit_model(self, round_: int, payload: bytes) -> bytes:
         """The leader's model k."""
-        return self._post("model", (round_,), round_, contract.MODEL, payload)
+        return self._post("model", (round_,), round_, Slot.MODEL, payload)
 
     def submit_flag(
         self, round_: int, offender: bytes, slot: int, transaction_hash: bytes, expected: bytes, evidence: bytes = b""
@@ -134,7 +136,7 @@ class Ledger(NetworkReader):
 
     def _post(self, name: str, head: tuple[Any, ...], round_: int, slot: int, payload: bytes) -> bytes:
         digest = keccak(payload)
-        limit = self._connection.payload_bytes
+        limit = self._connection.settings.payload_bytes
         if not self._connection.is_embedded:
             limit = min(limit, contract.CHUNK_BYTES)  # networks cap a transaction at 128 KiB
         if len(payload) <= limit:
@@ -148,7 +150,7 @@ class Ledger(NetworkReader):
         if self._account is None:
             raise LedgerError("this ledger is for reading; give it an account to post")
         data = encode_call(name, *arguments)
-        gas = call_gas(len(data), self._connection.payload_bytes, self._connection.is_embedded)
+        gas = call_gas(len(data), self._connection.settings.payload_bytes, self._connection.is_embedded)
         return self._connection.send(self._account, data, gas, self._deadline_s)
 
     # --- waiting
@@ -186,7 +188,7 @@ class Ledger(NetworkReader):
             raise LedgerError(f"round {round_} has no sealed model; the head is block {self._connection.head()}")
         exclusions = [self._proof(sent) for sent in self._exclusions(round_)]
         oldest = [each.header.block_number for each in exclusions]
-        first = max(0, min(known_number, number - self._connection.term_cap - 1, *oldest))
+        first = max(0, min(known_number, number - self._connection.settings.term_cap - 1, *oldest))
         headers = tuple(self._header(each) for each in range(first, max(known_number, number) + 1))
         return ModelProof(headers, self._proof(model.transaction_hash), tuple(exclusions))
 
@@ -224,7 +226,7 @@ class Ledger(NetworkReader):
         round_ = self.round()
         anchor = connection.block_hash(int(connection.ask("anchor")))
         puzzle = contract_puzzle(connection.chain_id, connection.registry, round_, anchor, self.model_digest(), device)
-        return MiningTask(puzzle, connection.seal_difficulty, round_, None)
+        return MiningTask(puzzle, connection.settings.seal_difficulty, round_, None)
 
     def submit_nonce(self, task: MiningTask, nonce: bytes) -> bytes:
         """Seal the round; returns the block's hash (our own node) or the transaction's."""

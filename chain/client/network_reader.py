@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from chain.client.posts import Post, PostReader
+from chain.client.posts import PostReader
 from chain.errors import LedgerError
-from chain.protocol import contract
 from chain.protocol.contract import address_in, events
+from chain.protocol.posts import Post
+from chain.protocol.slots import MAX_STEP, Slot
 from chain.protocol.turns import Membership
 
 
@@ -30,7 +31,9 @@ class NetworkReader(PostReader):
     def membership(self, round_: int) -> Membership:
         """Whose turn a round was is decided among these: who was registered before its block (our own node only)."""
         self._check_embedded()
-        return Membership(self._registered(round_), self._connection.term_cap, self._connection.turn_s)
+        return Membership(
+            self._registered(round_), self._connection.settings.term_cap, self._connection.settings.turn_s
+        )
 
     def _registered(self, last: Any) -> dict[bytes, bytes]:
         topic = "0x" + events()["Registered"].topic.hex()
@@ -79,9 +82,9 @@ class NetworkReader(PostReader):
 
     def round_posts(self, round_: int) -> list[Post]:
         """Everything that was posted in a round, slot by slot."""
-        slots = (contract.PLAN, contract.GRADIENT, contract.CLOSE, contract.MODEL)
+        slots = (Slot.PLAN, Slot.GRADIENT, Slot.CLOSE, Slot.MODEL)
         found = [post for slot in slots for post in self.posts(round_, slot).values()]
-        for step in range(contract.MAX_STEP + 1):
+        for step in range(MAX_STEP + 1):
             iterates = self.iterates(round_, step)
             if not iterates:
                 break

@@ -1,44 +1,25 @@
 """What was posted in a round, read back through any web3: plans, gradients, closed lists, iterates, models, flags."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from eth_hash.auto import keccak
 
 from chain.client.connection import Connection
 from chain.errors import LedgerError, NotRegistryCallError
-from chain.protocol import contract
-from chain.protocol.consensus import SignedCall
-from chain.protocol.contract import Call, address_in, decode_call, decode_log, events
+from chain.protocol.contract import Call, decode_call, decode_log, events
+from chain.protocol.posts import Post
+from chain.protocol.slots import Slot, iterate_slot, kind_of, step_of
+from chain.wire.address import Address
 
-_SLOT_OF = {
-    "plan": contract.PLAN,
-    "gradient": contract.GRADIENT,
-    "close": contract.CLOSE,
-    "model": contract.MODEL,
+_EVENTS = {
+    "plan": "Planned",
+    "gradient": "GradientPosted",
+    "close": "Closed",
+    "iterate": "IteratePosted",
+    "model": "ModelPublished",
 }
-_EVENT_OF = {
-    contract.PLAN: "Planned",
-    contract.GRADIENT: "GradientPosted",
-    contract.CLOSE: "Closed",
-    contract.MODEL: "ModelPublished",
-}
-
-
-@dataclass(frozen=True)
-class Post:
-    """Something posted in a round, as read from the ledger."""
-
-    round: int
-    slot: int
-    sender: bytes
-    digest: bytes
-    payload: bytes
-    transaction_hash: bytes
-    arguments: Call = field(repr=False)
-    """The whole call: samples, iterations, base model and plan of a gradient, say."""
-    is_intact: bool
-    """Whether the payload has the digest; one in chunks need not (C8), and then it counts as not posted."""
+"""What the registry tells of each kind of post."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +27,8 @@ class Flag:
     """A server's accusation (P15)."""
 
     round: int
-    offender: bytes
-    server: bytes
+    offender: Address
+    server: Address
     slot: int
     transaction_hash: bytes
     expected: bytes
@@ -61,23 +42,23 @@ class PostReader:
 
     def plan(self, round_: int) -> Post | None:
         """The plan of a round, if it is visible."""
-        return self._first(round_, contract.PLAN)
+        return self._first(round_, Slot.PLAN)
 
     def gradients(self, round_: int) -> dict[bytes, Post]:
         """Gradients of a round by sender, in ascending order of address."""
-        return self.posts(round_, contract.GRADIENT)
+        return self.posts(round_, Slot.GRADIENT)
 
     def close(self, round_: int) -> Post | None:
         """The closed list of a round."""
-        return self._first(round_, contract.CLOSE)
+        return self._first(round_, Slot.CLOSE)
 
     def iterates(self, round_: int, step: int) -> dict[bytes, Post]:
         """Iterates of one step by sender."""
-        return self.posts(round_, contract.ITERATE + step)
+        return self.posts(round_, iterate_slot(step))
 
     def model(self, round_: int) -> Post | None:
         """Model k; model 0 is the founding one."""
-        return self._founding_model() if round_ == 0 else self._first(round_, contract.MODEL)
+        return self._founding_model() if round_ == 0 else self._first(round_, Slot.MODEL)
 
     def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
         """What is visible in a slot of a round, by sender in ascending order of address."""
@@ -91,8 +72,8 @@ class PostReader:
         return [
             Flag(
                 round_,
-                address_in(event["offender"]),
-                address_in(event["server"]),
+                Address(event["offender"]),
+                Address(event["server"]),
                 int(event["slot"]),
                 bytes(event["transaction_hash"]),
                 bytes(event["expected"]),
@@ -104,9 +85,10 @@ class PostReader:
         return next(iter(self.posts(round_, slot).values()), None)
 
     def _slot_logs(self, round_: int, slot: int) -> list[Any]:
-        if slot >= contract.ITERATE:
-            return self._logs("IteratePosted", round_, [word(round_), None, word(slot - contract.ITERATE)])
-        return self._logs(_EVENT_OF[slot], round_, [word(round_)])
+        kind, step = kind_of(slot), step_of(slot)
+        if kind not in _EVENTS:
+            return []
+        return self._logs(_EVENTS[kind], round_, [word(round_)] + ([] if step is None else [None, word(step)]))
 
     def _logs(self, event: str, round_: int, topics: list[Any]) -> list[Any]:
         first, last = self._span(round_)
@@ -131,7 +113,7 @@ class PostReader:
     def _read_post(self, log: Any, round_: int, slot: int) -> Post | None:
         """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
         event, transaction = self._event(log), self._transaction(log)
-        sender = next(address_in(event[name]) for name in ("leader", "sender", "founder") if name in event)
+        sender = next(Address(event[name]) for name in ("leader", "sender", "founder") if name in event)
         try:
             call = decode_call(bytes(transaction["input"]))
         except NotRegistryCallError:
@@ -158,30 +140,9 @@ class PostReader:
 
     def _founding_model(self) -> Post | None:
         logs = self._logs("Founded", 0, [])
-        return self._read_post(logs[0], 0, contract.MODEL) if logs else None
+        return self._read_post(logs[0], 0, Slot.MODEL) if logs else None
 
 
 def word(number: int) -> str:
     """A number as a topic."""
     return "0x" + number.to_bytes(32, "big").hex()
-
-
-def slot_of(post: SignedCall) -> int | None:
-    """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
-    if post.call is None:
-        return None
-    if post.call.name == "iterate":
-        return contract.ITERATE + int(post.call["step"])
-    return _SLOT_OF.get(post.call.name)
-
-
-def read_whole(post: SignedCall, payload: bytes | None = None) -> Post:
-    """A node's post as the ledger shows it; `payload` where it came in chunks."""
-    slot, call = slot_of(post), post.call
-    if slot is None or call is None:
-        raise LedgerError("found a transaction that is no post of a round")
-    whole = bytes(call["payload"]) if payload is None else payload
-    intact = payload is None or keccak(whole) == bytes(call["digest"])
-    return Post(
-        int(call["round"]), slot, post.sender, bytes(call["digest"]), whole, post.transaction.hash, call, intact
-    )

@@ -13,6 +13,7 @@ from chain.errors import (
 from chain.node.pool import Body
 from chain.node.vm import Execution, StateView, call_registry
 from chain.protocol.consensus import SignedCall, check_order, read_signed_call
+from chain.protocol.contract import registry_settings
 from chain.protocol.genesis import Genesis
 from chain.store.store import Store
 from chain.wire.headers import Header
@@ -20,7 +21,6 @@ from chain.wire.receipts import block_bloom, trie_root
 from chain.wire.transactions import Transaction
 
 _ADDRESS_BYTES = 20
-_CONTRACT_SEAL = 1  # in what `settings` returns
 
 
 def executed_body(store: Store, header: Header, parent: Header, transactions: tuple[Transaction, ...]) -> Body:
@@ -92,7 +92,7 @@ def check_founding(header: Header, execution: Execution, genesis: Genesis) -> No
         return
     if not execution.code(genesis.registry) or not call_registry(execution, genesis, "founded"):
         raise FoundingError("block 1 does not found the network: expected registry, participants and model 0")
-    if call_registry(execution, genesis, "settings")[_CONTRACT_SEAL]:
+    if registry_settings(call_registry(execution, genesis, "settings")).contract_seal:
         raise FoundingError("the registry of block 1 is sealed by calls, expected by blocks")
 
 

@@ -1,7 +1,8 @@
 """`python -m chain.protocol.compile_registry` builds registry.json from registry.vy; needs vyper, a developer's tool.
 
 Vyper's `Bytes[MAX]` is a static memory frame whose gas grows with the square of MAX, whatever is really sent: so there
-is one build per size class, and a network takes the smallest that holds its payloads.
+is one build per size class, and a network takes the smallest that holds its payloads. Vyper puts a digest of the
+source into the bytecode: another comment in registry.vy is another contract, and another head of every chain.
 """
 
 import json

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from chain.errors import (
     ChainIdError,
@@ -14,9 +15,11 @@ from chain.errors import (
     TransactionOrderError,
     UnknownParentError,
 )
-from chain.protocol import contract
 from chain.protocol.contract import Call, decode_call
 from chain.protocol.genesis import RETARGET, Genesis
+from chain.protocol.posts import KINDS, Post
+from chain.protocol.slots import Slot, kind_of
+from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.seal import check_seal
@@ -38,7 +41,10 @@ _PLACES = {
     "flag_equivocation": ("verify", 0),
     "model": ("model", 0),
 }
-_SLOT_PLACES = {contract.PLAN: ("plan", 0), contract.GRADIENT: ("train", 0), contract.CLOSE: ("close", 0)}
+
+
+Place = tuple[int, int, bytes, int]
+"""(phase, step, sender, nonce): where a post stands in its block"""
 
 
 @dataclass(frozen=True)
@@ -54,30 +60,53 @@ class SignedCall:
         """The phase of the round it belongs to."""
         return PHASES[self.place[0]]
 
-    @property
-    def place(self) -> tuple[int, int, bytes, int]:
+    @cached_property
+    def place(self) -> Place:
         """Where it stands in its block: (phase, step, sender, nonce)."""
-        phase, step = _place(self.call)
+        call, phase, step = self.call, "founding", 0
+        if call is not None and call.name == "iterate":
+            phase, step = "gossip", int(call["step"])
+        elif call is not None and call.name == "chunk":
+            phase, step = _chunk_place(int(call["slot"]), int(call["round"]))
+        elif call is not None:
+            phase, step = _PLACES[call.name]
         return PHASES.index(phase), step, self.sender, self.transaction.nonce
 
+    def may_follow(self, block_number: int) -> bool:
+        """Whether it still has a place after this block: it is of a later round (k is block k + 1, P1), or of none."""
+        if self.call is None or self.call.name in ("register", "found"):
+            return False
+        return "round" not in self.call or int(self.call["round"]) >= block_number
 
-def _place(call: Call | None) -> tuple[str, int]:
-    if call is None:
-        return "founding", 0
-    if call.name == "iterate":
-        return "gossip", int(call["step"])
-    if call.name == "chunk":
-        return _chunk_place(int(call["slot"]), int(call["round"]))
-    return _PLACES[call.name]
+    def contradicts(self, other: "SignedCall") -> bool:
+        """Whether its sender says two things in one slot (P15); the same thing sent again is no lie."""
+        mine, theirs = self.post, other.post
+        if mine is None or theirs is None or self.sender != other.sender:
+            return False
+        return (mine.round, mine.slot) == (theirs.round, theirs.slot) and mine.said != theirs.said
+
+    @cached_property
+    def post(self) -> Post | None:
+        """What it posts in a slot; None for flags, votes and the like. One in chunks says nothing without them."""
+        if self.call is None or self.call.name not in KINDS:
+            return None
+        return Post.of(self.call, Address(self.sender), self.transaction.hash)
+
+    def joined(self, chunks: Sequence[bytes]) -> Post | None:
+        """What it posts, with the sender's chunks up to it put together (C8)."""
+        if self.call is None or self.post is None or not self.call["chunks"]:
+            return self.post
+        payload = b"".join(chunks[-int(self.call["chunks"]) :])
+        return Post.of(self.call, Address(self.sender), self.transaction.hash, payload)
 
 
 def _chunk_place(slot: int, round_: int) -> tuple[str, int]:
     """A chunk stands where the post it belongs to stands; that one has a later nonce."""
-    if slot >= contract.ITERATE:
-        return "gossip", slot - contract.ITERATE
-    if slot == contract.MODEL:
-        return ("founding", 2) if round_ == 0 else ("model", 0)
-    return _SLOT_PLACES.get(slot, ("plan", 0))
+    if slot >= Slot.ITERATE:
+        return "gossip", slot - Slot.ITERATE
+    if slot == Slot.MODEL:
+        return _PLACES["found" if round_ == 0 else "model"]
+    return _PLACES.get(kind_of(slot), _PLACES["plan"])
 
 
 def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:

@@ -2,16 +2,17 @@
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 import eth_abi
 from eth_abi.exceptions import DecodingError, EncodingError
 from eth_hash.auto import keccak
 
 from chain.errors import ContractError, LedgerError, NotRegistryCallError
+from chain.wire.address import Address
 
 CHUNK_BYTES = 96 * 1024
 TERMS_BYTES = 6 * 32
@@ -20,10 +21,6 @@ _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
 _GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
 _GAS_PER_CALL = 800_000  # checks, storage, log; evidence among 64 servers is the dearest
-# Slots of a sender's posts in a round, as registry.vy numbers them.
-PLAN, GRADIENT, CLOSE, MODEL, ENDORSE, ITERATE = 0, 1, 2, 3, 4, 16
-EQUIVOCATION = 2**256 - 1
-MAX_STEP = 100
 # As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
 MAX_BATCH = 64
 _LONGEST_BATCH = 4 + 32 * (2 + 2 * (1 + MAX_BATCH))
@@ -148,6 +145,27 @@ class RegistryTerms:
     exclusion_rounds: int = 10
     seal_difficulty: int = 1
     """Of the contract's puzzle."""
+
+
+class RegistrySettings(NamedTuple):
+    """What a registry was deployed with, in the order of its view `settings`."""
+
+    founder: Address
+    contract_seal: bool
+    """Rounds are sealed by calls: an external network (C7)."""
+    term_cap: int
+    turn_s: int
+    flag_window: int
+    exclusion_rounds: int
+    seal_difficulty: int
+    payload_bytes: int
+    """The largest payload it takes in one call: its size class."""
+
+
+def registry_settings(values: Sequence[Any]) -> RegistrySettings:
+    """The answer of the view `settings` by name."""
+    founder, contract_seal, *numbers = values
+    return RegistrySettings(Address(founder), bool(contract_seal), *map(int, numbers))
 
 
 def deployment(payload_bytes: int, terms: RegistryTerms) -> bytes:

@@ -8,7 +8,7 @@
         networks, where devices call `seal`.
 """
 
-# Changed by the build, one contract per size class (chain/protocol/contract.py).
+# Changed by the build, one contract per size class (chain/contract.py).
 MAX_PAYLOAD: constant(uint256) = 131072
 
 MAX_CHUNK: constant(uint256) = 98304
@@ -500,7 +500,7 @@ def posted(participant: address, slot: uint256) -> bytes32:
 @view
 def anchor() -> uint256:
     """
-    @notice Number of the block whose hash the next seal must be made over (chain/wire/seal.py, contract_puzzle).
+    @notice Number of the block whose hash the next seal must be made over (chain/seal.py, contract_puzzle).
     """
     return self._anchor(block.number + 1)
 

@@ -7,10 +7,10 @@ from eth_account.signers.local import LocalAccount
 from chain.client.connection import Connection
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
-from chain.client.posts import Post, read_whole, slot_of
 from chain.errors import LedgerError
 from chain.node.node import Node
 from chain.protocol.contract import address_in, call_gas, encode_call, functions
+from chain.protocol.posts import Post
 from chain.protocol.proof import ModelProof, proof_of
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.rpc.in_process import web3_in_process
@@ -38,7 +38,7 @@ class LocalLedger(Ledger):
             raise LedgerError("this ledger is for reading; give it an account to post")
         data = encode_call(name, *arguments)
         genesis = self.node.genesis
-        gas = call_gas(len(data), self._connection.payload_bytes)
+        gas = call_gas(len(data), self._connection.settings.payload_bytes)
         envelope = Envelope(genesis.chain_id, self.node.nonce(address_of(self._account)), gas, genesis.registry)
         return self.node.submit(signed_transaction(self._account, envelope, data))
 
@@ -70,18 +70,26 @@ class LocalLedger(Ledger):
         """What is visible in a slot of a round, by sender in ascending order of address."""
         if round_ != self.round():
             return super().posts(round_, slot)
-        found = [entry.post for entry in self.node.pending() if slot_of(entry.post) == slot]
-        if any(post.call is not None and post.call["chunks"] for post in found):
-            return super().posts(round_, slot)
-        read = [read_whole(post) for post in found]
-        return {post.sender: post for post in sorted(read, key=lambda post: post.sender)}
+        found = [post for post in self._pending() if post.slot == slot]
+        return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
 
     def round_posts(self, round_: int) -> list[Post]:
         """Everything that was posted in a round, slot by slot."""
-        posts = [entry.post for entry in self.node.pending() if slot_of(entry.post) is not None]
-        if round_ != self.round() or any(post.call is not None and post.call["chunks"] for post in posts):
+        if round_ != self.round():
             return super().round_posts(round_)
-        return sorted((read_whole(post) for post in posts), key=lambda post: (post.slot, post.sender))
+        return sorted(self._pending(), key=lambda post: (post.slot, post.sender))
+
+    def _pending(self) -> list[Post]:
+        """The posts of the running round, chunks put together (C8)."""
+        chunks: dict[bytes, list[bytes]] = {}
+        found = []
+        for entry in self.node.pending():
+            call, post = entry.post.call, entry.post.joined(chunks.get(entry.post.sender, ()))
+            if post is not None:
+                found.append(post)
+            elif call is not None and call.name == "chunk":
+                chunks.setdefault(entry.post.sender, []).append(bytes(call["data"]))
+        return found
 
     def conflicts(self) -> list[tuple[Transaction, Transaction]]:
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""
@@ -98,7 +106,7 @@ class LocalLedger(Ledger):
         is_any_out = any(int(node.ask("excluded_through", server)) for server in servers)
         exclusions = [self._proof(sent) for sent in self._exclusions(round_)] if is_any_out else []
         oldest = [each.header.block_number for each in exclusions]
-        first = max(0, min(known_number, number - self._connection.term_cap - 1, *oldest))
+        first = max(0, min(known_number, number - self._connection.settings.term_cap - 1, *oldest))
         headers = [node.header(each) for each in range(first, max(known_number, number) + 1)]
         return ModelProof(
             tuple(each for each in headers if each is not None), proof_of(block, index), tuple(exclusions)

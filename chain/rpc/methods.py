@@ -9,7 +9,7 @@ from typing import Any
 import rlp
 
 from chain.node.node import Node
-from chain.protocol.contract import call_gas, functions
+from chain.protocol.contract import call_gas, functions, registry_settings
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import proof_of
 from chain.rpc import arguments as parsing
@@ -32,7 +32,6 @@ PENDING = "pending"
 _HASH_TEXT = 66  # 0x and 32 bytes
 _MAX_FEE_BLOCKS = 1024
 _MAX_PERCENTILES = 100
-_PAYLOAD_BYTES = 7  # in what `settings` returns
 _GAS_PER_REGISTRATION = 60_000
 _REGISTRATION_BYTES = 64  # of calldata: a participant and its home
 
@@ -239,7 +238,7 @@ class Methods:
         return hex_number(min(self._node.genesis.gas_limit, gas))
 
     def _call_gas(self, sent: bytes) -> int:
-        gas = call_gas(len(sent), int(self._node.ask("settings")[_PAYLOAD_BYTES]))
+        gas = call_gas(len(sent), registry_settings(self._node.ask("settings")).payload_bytes)
         if sent[:4] == functions()["register"].selector:
             gas += _GAS_PER_REGISTRATION * (len(sent) // _REGISTRATION_BYTES)
         return gas
@@ -264,7 +263,7 @@ class Methods:
         """The header this device mines; its mining hash is what the nonce is searched for."""
         winner = parsing.data(device, "device")
         coinbase = None if leader is None else parsing.address(leader, "leader")
-        return hex_bytes(self._node.work(winner, coinbase).header.to_bytes())
+        return hex_bytes(self._node.work(winner, coinbase).to_bytes())
 
     def bfl_submitWork(self, mining_hash: Any, nonce: Any, device: Any) -> str:  # noqa: N802
         """Seal; returns the hash of the block."""

@@ -1,6 +1,5 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +11,7 @@ from edge_servers.errors import GradientRefusedError
 from edge_servers.founding.network import DeviceRecord, LearningTask
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
+from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL
@@ -26,8 +26,6 @@ class Expected:
     model_digest: str
     task: LearningTask
     bounds: RoundParams
-    open_signed: Callable[[bytes, str], Gradient] | None = None
-    """On a chain: reads the transaction that carries a gradient of this sender, and checks it as P6 says"""
 
     @property
     def samples(self) -> int:
@@ -40,8 +38,11 @@ class Expected:
         return self.plan.iterations[self.device.index]
 
 
-def admitted_reply(message: Message | None, expected: Expected) -> Gradient | DataReply:
-    """A device's reply as a gradient or as data, or a `GradientRefusedError` with the reason it is not in the list."""
+def admit_reply(message: Message | None, expected: Expected, board: Board) -> Gradient | DataReply:
+    """A device's reply as a gradient or as data, or a `GradientRefusedError` with the reason it is not in the list.
+
+    On a chain the gradient is in a transaction that the device has signed, and the board reads it.
+    """
     device, plan = expected.device, expected.plan
     if message is None:
         raise GradientRefusedError("late", f"no answer within {plan.deadline_s:g} s")
@@ -58,24 +59,18 @@ def admitted_reply(message: Message | None, expected: Expected) -> Gradient | Da
             f"expected device {device.index}, round {plan.round}",
         )
     if isinstance(reply, SignedReply):
-        return _admitted_signed(reply, expected)
+        return board.read_signed(reply.transaction, device.address, plan)
     if isinstance(reply, GradientReply):
-        return _admitted_gradient(reply, expected)
+        if board.is_signed:
+            raise GradientRefusedError("unsigned", "found a gradient without a signature; this network has a chain")
+        return _unsigned_gradient(reply, expected)
     if plan.assignment[device.index] == LOCAL:
         raise GradientRefusedError("malformed", "found data, expected a gradient: the plan says train")
     check_data(reply, expected.task, expected.samples)
     return reply
 
 
-def _admitted_signed(reply: SignedReply, expected: Expected) -> Gradient:
-    if expected.open_signed is None:
-        raise GradientRefusedError("malformed", "found a transaction, but this network has no chain")
-    return expected.open_signed(reply.transaction, expected.device.address)
-
-
-def _admitted_gradient(reply: GradientReply, expected: Expected) -> Gradient:
-    if expected.open_signed is not None:
-        raise GradientRefusedError("unsigned", "found a gradient without a signature; this network has a chain")
+def _unsigned_gradient(reply: GradientReply, expected: Expected) -> Gradient:
     check_origin(reply, expected)
     device = expected.device
     gradient = Gradient(

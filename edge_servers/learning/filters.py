@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy as np
 
+from chain.wire.address import Address
 from clients.errors import ParameterError
 from clients.parameters import did_you_mean
 from edge_servers.learning.aggregation import Exact
@@ -34,7 +35,7 @@ class Filtered:
 
     kept: tuple[Gradient, ...]
     """In the given order; the same object where unchanged, else with new float64 values. D_y and e_y never change."""
-    removed: Mapping[str, str] = field(default_factory=dict)
+    removed: Mapping[Address, str] = field(default_factory=dict)
     """Sender -> found and expected, of those taken out."""
     touched: int = 0
     """How many of the kept had values changed."""
@@ -170,11 +171,12 @@ def krum_scores(closed: Sequence[Gradient], neighbours: int) -> list[float]:
 
 def _with_values(closed: Sequence[Gradient], values: Sequence[Exact | None]) -> Filtered:
     """The gradients with their new values; the same object where there are none or they are equal."""
+    changed = [new is not None and not np.array_equal(new, g.values) for g, new in zip(closed, values, strict=True)]
     kept = tuple(
-        g if new is None or np.array_equal(new, g.values) else replace(g, values=new)
-        for g, new in zip(closed, values, strict=True)
+        replace(g, values=new) if is_new and new is not None else g
+        for g, new, is_new in zip(closed, values, changed, strict=True)
     )
-    return Filtered(kept, touched=_touched(closed, kept))
+    return Filtered(kept, touched=sum(changed))
 
 
 def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
@@ -184,7 +186,7 @@ def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
 
 def _in_turn(stages: Sequence[Filter], closed: Sequence[Gradient]) -> Filtered:
     """One filter after the other, each over what the one before kept."""
-    kept, removed = tuple(closed), dict[str, str]()
+    kept, removed = tuple(closed), dict[Address, str]()
     for stage in stages:
         result = stage(kept)
         kept, removed = result.kept, removed | dict(result.removed)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 LIGHT = (
-    "archive", "codec", "connection", "consensus", "contract", "documents", "founding", "headers", "inspection", "keys",
-    "ledger", "miner", "posts", "proof", "receipts", "seal", "store", "transactions", "turns",
+    "audit.archive", "audit.inspection", "audit.light", "client.connection", "client.founding", "client.keys",
+    "client.ledger", "client.posts", "mining.miner", "protocol.consensus", "protocol.contract", "protocol.proof",
+    "protocol.slots", "protocol.turns", "store.store", "wire.address", "wire.codec", "wire.documents", "wire.headers",
+    "wire.receipts", "wire.seal", "wire.transactions",
 )  # fmt: skip
 
 

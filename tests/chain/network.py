@@ -69,7 +69,7 @@ def genesis(**changes: Any) -> Genesis:
 def seal(node: Node, device: bytes, leader: bytes | None = None) -> Header:
     """Mine the node's candidate for real and seal it."""
     work = node.work(device, leader)
-    nonce = find_nonce(work.mining_hash, work.header.difficulty)
+    nonce = find_nonce(work.mining_hash, work.difficulty)
     assert nonce is not None
     return node.submit_work(work.mining_hash, nonce, device)
 

@@ -22,8 +22,9 @@ from chain.errors import StoreError
 from chain.node.node import Node
 from chain.node.vm import Execution
 from chain.protocol.consensus import read_signed_call
-from chain.protocol.contract import GRADIENT, ITERATE, MODEL, RegistryTerms, encode_call
+from chain.protocol.contract import RegistryTerms, encode_call
 from chain.protocol.genesis import Genesis
+from chain.protocol.slots import Slot, iterate_slot
 from chain.protocol.turns import Membership
 from chain.rpc.in_process import web3_in_process
 from chain.wire.blocks import EMPTY_UNCLES_HASH, Block, encode_block
@@ -171,7 +172,7 @@ def _round_3(node: Node) -> bytes:
     lie = NETWORK.post_iterate(node, liar, 1, b"a lie")
     for server in (*NETWORK.servers, NEW_SERVER):
         if server is not liar:
-            arguments = (3, address_of(liar), ITERATE + 1, lie, keccak(b"the truth"), b"")
+            arguments = (3, address_of(liar), iterate_slot(1), lie, keccak(b"the truth"), b"")
             NETWORK.post(node, server, "flag", *arguments)
             if node.ask("is_excluded", address_of(liar)):
                 break
@@ -190,12 +191,12 @@ def _round_4(node: Node, clock: Clock) -> None:
 def _round_5(node: Node) -> None:
     leader, device = _leader(node), NETWORK.devices[0]
     NETWORK.post_plan(node, leader)
-    NETWORK.post(node, device, "chunk", 5, GRADIENT, 0, b"not what the digest says")
+    NETWORK.post(node, device, "chunk", 5, Slot.GRADIENT, 0, b"not what the digest says")
     digests = (node.ask("model_digest"), node.ask("plan_digest"))
     NETWORK.post(node, device, "gradient", 5, *digests, 100, 10, keccak(b"gradient"), 1, b"")
     _close(node, leader, ClosedList(()))
     for index, part in enumerate((model_of(5)[:20], model_of(5)[20:])):
-        NETWORK.post(node, leader, "chunk", 5, MODEL, index, part)
+        NETWORK.post(node, leader, "chunk", 5, Slot.MODEL, index, part)
     NETWORK.post(node, leader, "model", 5, keccak(model_of(5)), 2, b"")
     _seal(node, leader, NETWORK.devices[0])
 

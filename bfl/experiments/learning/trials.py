@@ -18,7 +18,7 @@ from bfl.experiments.images import ImageSource
 from bfl.simulation import run as simulation
 from bfl.simulation.run_folder import RunFolder
 from clients.parameters import key_of
-from edge_servers.federation import RoundReport
+from edge_servers.report import RoundReport
 
 SAME: dict[str, object] = {"data-per-round": "all", "planner": "fixed", "codec": "fp32", "threads": 1}
 """Of all runs. Whole shares, devices 0, 4, 5 of ten offload: no scheme has an easier round than another. Gradients on

@@ -19,7 +19,7 @@ from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import InspectionError
 from chain.node.node import Node
-from chain.protocol.contract import CLOSE
+from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.blocks import encode_block
@@ -167,7 +167,7 @@ def test_a_closed_list_in_chunks_is_read(tmp_path: Path) -> None:
     sent = [NETWORK.post_gradient(node, device) for device in (first, second)]
     payload = ClosedList((sent[0],), (("0xdead", "late"),)).encode()
     for index, part in enumerate((payload[:30], payload[30:])):
-        NETWORK.post(node, leader, "chunk", 1, CLOSE, index, part)
+        NETWORK.post(node, leader, "chunk", 1, Slot.CLOSE, index, part)
     NETWORK.post(node, leader, "close", 1, keccak(payload), 2, b"")
     shown = exported(finished(node, leader, model_of(1)), tmp_path, 1)["gradients of"]
     assert f"{full(address_of(first))} (100 samples)" in shown

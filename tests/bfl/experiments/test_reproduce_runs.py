@@ -23,7 +23,7 @@ from bfl.experiments.learning.curves import PARTITIONS
 from bfl.experiments.learning.trials import Trial, run_trials
 from bfl.show.task_display import TaskDisplay
 from bfl.simulation import run as simulation
-from edge_servers.federation import RoundReport
+from edge_servers.report import RoundReport
 from tests.bfl.runs import png_size
 
 SMALL = replace(QUICK, rounds=3, attack_rounds=(2, 3), defence_rounds=3, honest_rounds=1)

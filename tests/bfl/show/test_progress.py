@@ -8,8 +8,8 @@ from rich.console import Console
 
 from bfl.show.progress import RunDisplay, summary_table
 from clients.evaluation import Scores
-from edge_servers.federation import RoundReport
 from edge_servers.learning.gradients import Refusal
+from edge_servers.report import RoundReport
 
 
 def report(round_: int, scores: Scores | None = None, refused: tuple[Refusal, ...] = ()) -> RoundReport:

@@ -12,7 +12,8 @@ from eth_hash.auto import keccak
 from chain.audit.inspection import Inspection, inspect_chain
 from chain.client.keys import address_of
 from chain.errors import InspectionError
-from chain.protocol.contract import GRADIENT, MODEL, RegistryTerms, deployment, encode_call
+from chain.protocol.contract import RegistryTerms, deployment, encode_call
+from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from chain.wire.receipts import Log, Receipt
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
@@ -200,7 +201,7 @@ def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
         "a follower's model": ([*closed, (other, *model())], at(2) + f"led by 0x.*{NO_RANK}"),
         "a wrong digest": ([*closed, (one, *model(digest=bytes(32)))], at(2) + "the payload of model does not have"),
         "a model in missing chunks": (
-            [*closed, (one, "chunk", 1, MODEL, 0, b"part"), (one, "model", 1, keccak(b"whole"), 1, b"")],
+            [*closed, (one, "chunk", 1, Slot.MODEL, 0, b"part"), (one, "model", 1, keccak(b"whole"), 1, b"")],
             at(3) + "the payload of model does not have the digest it names",
         ),
     }
@@ -213,7 +214,7 @@ def test_a_made_up_post_is_named(case: str) -> None:
 
 
 def test_a_device_that_lies_about_its_chunks_spoils_only_its_own_post() -> None:
-    chunk = (DEVICE, "chunk", 1, GRADIENT, 0, b"part")
+    chunk = (DEVICE, "chunk", 1, Slot.GRADIENT, 0, b"part")
     lie = (DEVICE, "gradient", 1, keccak(model_of(0)), keccak(b"plan"), 1, 1, keccak(b"whole"), 1, b"")
     assert inspected(block_2((leader(), *plan()), chunk, lie)).broken == 1
 

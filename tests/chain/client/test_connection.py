@@ -58,7 +58,11 @@ def _plan(payload: bytes = b"plan", round_: int = 1) -> bytes:
 
 def test_it_knows_the_registrys_settings(connection: Connection) -> None:
     assert (connection.chain_id, connection.is_embedded, connection.visible) == (4242, True, "pending")
-    assert (connection.term_cap, connection.turn_s, connection.payload_bytes) == (3, 60, 131_072)
+    assert (connection.settings.term_cap, connection.settings.turn_s, connection.settings.payload_bytes) == (
+        3,
+        60,
+        131_072,
+    )
     assert connection.code()
     assert connection.head() == 1
     assert connection.block_hash(0) == genesis().header.hash
@@ -245,7 +249,7 @@ def test_on_another_network_a_post_pays_and_waits_until_it_is_mined() -> None:
         return _receipt(1) if len(asked) == 3 else None
 
     connection = _external(eth_sendRawTransaction=take, eth_getTransactionReceipt=mine)
-    assert (connection.is_embedded, connection.visible, connection.seal_difficulty) == (False, "latest", 64)
+    assert (connection.is_embedded, connection.visible, connection.settings.seal_difficulty) == (False, "latest", 64)
     assert connection.send(NETWORK.founder, b"data", 100_000, 5.0) == b"\x11" * 32
     transaction = decode_transaction(sent[0])
     assert (transaction.nonce, transaction.max_fee, transaction.max_priority_fee) == (5, 2 * 10 + 2, 2)

@@ -69,7 +69,11 @@ def test_the_registry_is_deployed_with_the_charters_terms_where_the_genesis_says
         web3_in_process(node), NETWORK.founder, Founding(NETWORK.homes, PARAMETERS, MODEL, 200_000, terms)
     )
     assert connection.registry == node.genesis.registry
-    assert (connection.term_cap, connection.turn_s, connection.payload_bytes) == (2, 7, size_class(200_000))
+    assert (connection.settings.term_cap, connection.settings.turn_s, connection.settings.payload_bytes) == (
+        2,
+        7,
+        size_class(200_000),
+    )
     settings = connection.ask("settings")
     assert settings[1:] == (False, 2, 7, 4, 5, 1, size_class(200_000))
     assert settings[0].lower() == node.genesis.founder

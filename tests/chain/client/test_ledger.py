@@ -17,6 +17,7 @@ from chain.errors import DeadlineError, LedgerError, NodeUnreachableError, Rever
 from chain.node.node import Node
 from chain.protocol import contract
 from chain.protocol.contract import RegistryTerms, encode_call
+from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.seal import find_nonce, is_sealed
@@ -182,7 +183,7 @@ def test_what_the_registry_refuses_raises_with_its_reason(harness: Harness) -> N
 
 
 def test_a_payload_beyond_one_transaction_travels_in_chunks(harness: Harness) -> None:
-    limit = harness.reader.connection.payload_bytes if harness.node else contract.CHUNK_BYTES
+    limit = harness.reader.connection.settings.payload_bytes if harness.node else contract.CHUNK_BYTES
     payload = bytes(range(256)) * (limit // 256 + 10)
     harness.by(harness.leader).submit_plan(1, payload)
     plan = harness.reader.plan(1)
@@ -201,7 +202,7 @@ def test_flags_of_a_majority_exclude_a_server(harness: Harness) -> None:
     honest = [server for server in harness.network.servers if server is not liar]
     for server in honest:
         assert not harness.reader.is_excluded(address_of(liar))
-        harness.by(server).submit_flag(1, address_of(liar), contract.ITERATE, sent, keccak(b"the truth"))
+        harness.by(server).submit_flag(1, address_of(liar), Slot.ITERATE, sent, keccak(b"the truth"))
     assert harness.reader.is_excluded(address_of(liar))
     flags = harness.reader.flags(1)
     assert {flag.server for flag in flags} == {address_of(server) for server in honest}
@@ -218,7 +219,7 @@ def test_equivocation_is_proven_by_two_signatures(harness: Harness) -> None:
     pair = [_signed_iterate(harness, liar, payload) for payload in (b"to you", b"to others")]
     first, second = (decode_transaction(raw) for raw in pair)
     harness.by(leader).submit_equivocation(1, first, second)
-    assert [flag.slot for flag in harness.reader.flags(1)] == [contract.EQUIVOCATION]
+    assert [flag.slot for flag in harness.reader.flags(1)] == [Slot.EQUIVOCATION]
     other = next(s for s in harness.network.servers if s not in (leader, liar))
     with pytest.raises(RevertedError, match="the same transaction twice"):
         harness.by(other).submit_equivocation(1, first, first)
@@ -243,7 +244,7 @@ def test_waiting_returns_what_is_there_at_the_deadline(harness: Harness) -> None
     devices = [address_of(device) for device in harness.network.devices]
     digests = (harness.reader.model_digest(), harness.reader.plan_digest())
     harness.by(harness.network.devices[0]).submit_gradient(1, *digests, 1, 1, b"x")
-    found = harness.reader.wait_for(1, contract.GRADIENT, devices, deadline_s=0.2)
+    found = harness.reader.wait_for(1, Slot.GRADIENT, devices, deadline_s=0.2)
     assert list(found) == [devices[0]]
     with pytest.raises(DeadlineError, match="round 2 has not begun"):
         harness.reader.wait_for_round(2, deadline_s=0.2)

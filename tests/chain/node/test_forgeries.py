@@ -46,7 +46,7 @@ from chain.errors import (
 from chain.node.node import Node
 from chain.node.vm import Execution
 from chain.protocol.consensus import read_signed_call
-from chain.protocol.contract import RegistryTerms, deployment, encode_call
+from chain.protocol.contract import RegistryTerms, deployment, encode_call, registry_settings
 from chain.protocol.round_check import RoundBody
 from chain.store.database import IN_MEMORY
 from chain.store.store import Store
@@ -603,7 +603,7 @@ def idle(of: Scene) -> LocalAccount:
 
 
 def oversized(of: Scene) -> bytes:
-    return of.gradient(idle(of), bytes(of.builder.ask("settings")[7] + 1), gas=60_000_000)
+    return of.gradient(idle(of), bytes(registry_settings(of.builder.ask("settings")).payload_bytes + 1), gas=60_000_000)
 
 
 def early_plan(of: Scene) -> bytes:
@@ -838,7 +838,7 @@ def test_a_forged_nonce_seals_nothing(name: str) -> None:
     with pytest.raises(error, match=message):
         victim.submit_work(*forge(candidate, winner, thief))
     assert fingerprint(victim) == before
-    mined = victim.work(winner).header
+    mined = victim.work(winner)
     assert victim.submit_work(mined.mining_hash, nonce_for(mined), winner) == victim.head
     run_short_round(of.network, victim)
 

@@ -97,9 +97,9 @@ def test_reused_and_repeated_execution_build_the_same_block() -> None:
         network.post_gradient(node, device)
     pending = node.pool.execution
     first = node.propose(address_of(leader))
-    assert node._candidates[address_of(leader)].body.execution is pending
+    assert node._candidates.of(address_of(leader)).body.execution is pending
     second = node.propose(address_of(leader))
-    assert node._candidates[address_of(leader)].body.execution is not pending
+    assert node._candidates.of(address_of(leader)).body.execution is not pending
     assert first == second
 
 
@@ -356,7 +356,7 @@ def test_a_side_branch_does_not_disturb_what_is_pending() -> None:
     before = [entry.post.transaction.hash for entry in one.pending()]
     one.import_block(raw_block(other, 2))
     assert [entry.post.transaction.hash for entry in one.pending()] == before
-    assert one.work(address_of(network.devices[0])).header.transaction_root == candidate.transaction_root
+    assert one.work(address_of(network.devices[0])).transaction_root == candidate.transaction_root
     assert seal(one, address_of(network.devices[0])).parent_hash == candidate.parent_hash
 
 
@@ -388,13 +388,12 @@ def test_several_leaders_have_candidates_at_once_and_the_first_nonce_seals() -> 
     network.post_plan(node, second)
     device = address_of(network.devices[0])
     headers = {who: node.propose(address_of(who)) for who in (first, second)}
-    assert node.work(device).header.coinbase == address_of(second)
+    assert node.work(device).coinbase == address_of(second)
     for who, header in headers.items():
         work = node.work(device, address_of(who))
-        assert work.header == header.for_winner(device)
-        assert work.mining_hash == work.header.mining_hash
+        assert work == header.for_winner(device)
     node.propose(address_of(first))
-    assert node.work(device).header.coinbase == address_of(first), "the last one proposed"
+    assert node.work(device).coinbase == address_of(first), "the last one proposed"
     with pytest.raises(WorkError, match=r"0x.* has proposed no block on this head"):
         node.work(device, address_of(network.leader(node, 2)))
     sealed = seal(node, device, address_of(second))
@@ -415,7 +414,7 @@ def test_work_is_stale_once_another_block_is_sealed() -> None:
     other.import_block(raw_block(node, 2))
     for each, work in zip((node, other), stale, strict=True):
         head = each.head
-        nonce = find_nonce(work.mining_hash, work.header.difficulty)
+        nonce = find_nonce(work.mining_hash, work.difficulty)
         assert nonce is not None
         with pytest.raises(WorkError, match=r"another block was sealed, .* ask for new work"):
             each.submit_work(work.mining_hash, nonce, device)
@@ -432,7 +431,7 @@ def test_work_for_an_older_proposal_of_the_same_leader_is_stale() -> None:
     node.propose(leader)
     with pytest.raises(WorkError, match="ask for new work"):
         node.submit_work(old.mining_hash, bytes(8), device)
-    assert seal(node, device).transaction_root != old.header.transaction_root
+    assert seal(node, device).transaction_root != old.transaction_root
 
 
 @pytest.mark.parametrize("who", ["a stranger", "a server", "the founder", "nobody"])
@@ -625,7 +624,7 @@ def test_threads_that_post_ask_and_propose_at_once_get_along() -> None:
     def propose() -> None:
         while not done.is_set():
             header = node.propose(address_of(leader))
-            assert node.work(address_of(network.devices[0])).header.state_root == header.state_root
+            assert node.work(address_of(network.devices[0])).state_root == header.state_root
 
     def disturb() -> None:
         while not done.is_set():

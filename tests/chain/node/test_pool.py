@@ -20,6 +20,7 @@ from chain.node import pool as pool_module
 from chain.node.node import Node
 from chain.node.pool import Pool
 from chain.protocol.consensus import PHASES, read_signed_call
+from chain.protocol.contract import registry_settings
 from chain.protocol.genesis import RETARGET
 from chain.wire.transactions import decode_transaction
 from tests.chain.network import START, TERMS, Clock, Network, account, founded_node, genesis, seal
@@ -156,7 +157,7 @@ def test_the_gas_of_a_block_bounds_the_pool() -> None:
 def test_payloads_up_to_the_size_class_are_taken_and_one_byte_more_is_not() -> None:
     network = Network()
     node = founded_node(network)
-    most = int(node.ask("settings")[7])
+    most = registry_settings(node.ask("settings")).payload_bytes
     with pytest.raises(OversizedPayloadError, match=f"found a payload of {most + 1} bytes, this registry takes {most}"):
         network.post(node, network.leader(node), "plan", 1, keccak(b""), 0, bytes(most + 1), gas=20_000_000)
     network.post(node, network.leader(node), "plan", 1, keccak(bytes(most)), 0, bytes(most), gas=20_000_000)

@@ -25,7 +25,6 @@ from chain.errors import (
     TransactionOrderError,
     UnknownParentError,
 )
-from chain.protocol import contract
 from chain.protocol.consensus import (
     PHASES,
     SignedCall,
@@ -38,6 +37,7 @@ from chain.protocol.consensus import (
 )
 from chain.protocol.contract import encode_call
 from chain.protocol.genesis import RETARGET
+from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
@@ -129,7 +129,7 @@ def test_no_posts_and_one_post_are_in_order() -> None:
 
 @pytest.mark.parametrize(
     ("slot", "name"),
-    [(contract.PLAN, "plan"), (contract.GRADIENT, "gradient"), (contract.CLOSE, "close"), (contract.MODEL, "model")],
+    [(Slot.PLAN, "plan"), (Slot.GRADIENT, "gradient"), (Slot.CLOSE, "close"), (Slot.MODEL, "model")],
 )
 def test_chunks_stand_right_before_their_post(slot: int, name: str) -> None:
     chunks = [post("chunk", 1, slot, i, b"x", nonce=i) for i in range(3)]
@@ -138,11 +138,11 @@ def test_chunks_stand_right_before_their_post(slot: int, name: str) -> None:
 
 
 def test_chunks_of_an_iterate_and_of_model_0_stand_with_them() -> None:
-    iterate = post("chunk", 1, contract.ITERATE + 3, 0, b"x")
+    iterate = post("chunk", 1, iterate_slot(3), 0, b"x")
     check_order([iterate, post("iterate", nonce=1)])
-    founding = post("chunk", 0, contract.MODEL, 0, b"x", nonce=1)
+    founding = post("chunk", 0, Slot.MODEL, 0, b"x", nonce=1)
     check_order([post("register"), founding, post("found", nonce=2)])
-    assert post("chunk", 1, contract.ENDORSE, 0, b"x").phase == "plan"  # a chunk of nothing; harmless
+    assert post("chunk", 1, Slot.ENDORSE, 0, b"x").phase == "plan"  # a chunk of nothing; harmless
 
 
 # --- what is a post

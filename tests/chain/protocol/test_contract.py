@@ -30,6 +30,7 @@ from chain.protocol.contract import (
     revert_reason,
     size_class,
 )
+from chain.protocol.slots import MAX_STEP, Slot
 
 SOURCE = Path(contract.__file__).with_name("registry.vy").read_text(encoding="utf-8")
 WORDS = st.integers(0, 2**256 - 1)
@@ -85,9 +86,9 @@ def test_this_side_and_the_contract_number_things_alike() -> None:
         (value,) = re.findall(rf"^{name}: constant\(uint256\) = (\d+)$", SOURCE, re.MULTILINE)
         return int(value)
 
-    slots = ("PLAN", "GRADIENT", "CLOSE", "MODEL", "ENDORSE", "ITERATE")
-    for name in (*slots, "MAX_STEP", "MAX_BATCH"):
-        assert getattr(contract, name) == constant(name), name
+    for slot in Slot:
+        assert slot == (2**256 - 1 if slot is Slot.EQUIVOCATION else constant(slot.name)), slot.name
+    assert (constant("MAX_STEP"), constant("MAX_BATCH")) == (MAX_STEP, contract.MAX_BATCH)
     assert constant("MAX_CHUNK") == contract.CHUNK_BYTES
     (system,) = re.findall(r"^SYSTEM: constant\(address\) = 0x(\w+)$", SOURCE, re.MULTILINE)
     assert bytes.fromhex(system) == SYSTEM
@@ -327,3 +328,11 @@ def test_a_revert_without_a_reason_has_none(output: bytes) -> None:
 def test_no_revert_is_too_strange_to_be_read(body: bytes) -> None:
     assert isinstance(revert_reason(REVERT + body), str)
     assert isinstance(revert_reason(body), str)
+
+
+def test_the_settings_of_a_registry_are_read_by_name() -> None:
+    found = contract.registry_settings(("0x" + "0a" * 20, True, 2, 7, 4, 5, 9, 1 << 17))
+    assert found == (b"\x0a" * 20, True, 2, 7, 4, 5, 9, 1 << 17)
+    assert (str(found.founder), found.contract_seal, found.term_cap, found.turn_s) == ("0x" + "0a" * 20, True, 2, 7)
+    assert (found.flag_window, found.exclusion_rounds) == (4, 5)
+    assert (found.seal_difficulty, found.payload_bytes) == (9, 1 << 17)

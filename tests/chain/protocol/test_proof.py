@@ -11,8 +11,8 @@ from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import LedgerError, ProofError, RpcError
 from chain.node.node import Node
-from chain.protocol.contract import ITERATE
 from chain.protocol.proof import ModelProof, ProvenModel, TransactionProof, check_model, check_transaction, proof_of
+from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
 from tests.chain.network import Clock, Network, founded_node, seal
@@ -93,7 +93,7 @@ def _run_round(network: Network, node: Node, liar: LocalAccount, *, flagged: boo
     network.post_close(node, leader)
     for server in network.servers:
         if flagged and server is not liar:
-            network.post(node, server, "flag", round_, address_of(liar), ITERATE, bytes(32), bytes(32), b"")
+            network.post(node, server, "flag", round_, address_of(liar), Slot.ITERATE, bytes(32), bytes(32), b"")
     network.post_model(node, leader)
     node.propose(address_of(leader))
     seal(node, address_of(network.devices[0]))

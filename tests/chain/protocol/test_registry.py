@@ -24,7 +24,8 @@ from chain.errors import (
 )
 from chain.node.node import Node
 from chain.protocol import contract
-from chain.protocol.contract import CLOSE, GRADIENT, ITERATE, MAX_STEP, MODEL, PLAN, Call, RegistryTerms, encode_call
+from chain.protocol.contract import Call, RegistryTerms, encode_call, registry_settings
+from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.seal import contract_puzzle, find_nonce, seal_hash, target
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
 from tests.chain.network import (
@@ -113,7 +114,9 @@ class Bench:
         }
         return self.post(sender, "gradient", *(said | changes).values())
 
-    def flag(self, server: LocalAccount, offender: LocalAccount, slot: int = ITERATE, sent: bytes = b"") -> list[Call]:
+    def flag(
+        self, server: LocalAccount, offender: LocalAccount, slot: int = Slot.ITERATE, sent: bytes = b""
+    ) -> list[Call]:
         said = (address_of(offender), slot, sent.rjust(32, b"\0"), keccak(b"expected"))
         return self.post(server, "flag", self.round, *said, b"")
 
@@ -296,11 +299,11 @@ def test_model_0_may_come_in_chunks(new: tuple[Network, Node]) -> None:
     founder, server = network.founder, network.servers[0]
     network.post(node, founder, "register", [address_of(server)], [address_of(server)])
     with reverts("not founded yet"):
-        network.post(node, founder, "chunk", 1, MODEL, 0, b"of another round")
-    network.post(node, founder, "chunk", 0, MODEL, 0, b"model ")
+        network.post(node, founder, "chunk", 1, Slot.MODEL, 0, b"of another round")
+    network.post(node, founder, "chunk", 0, Slot.MODEL, 0, b"model ")
     with reverts("chunks are missing"):
         network.post(node, founder, "found", b"{}", keccak(MODEL_0), 2, b"")
-    network.post(node, founder, "chunk", 0, MODEL, 1, b"0")
+    network.post(node, founder, "chunk", 0, Slot.MODEL, 1, b"0")
     network.post(node, founder, "found", b"{}", keccak(MODEL_0), 2, b"")
     assert node.ask("model_digest") == keccak(MODEL_0)
 
@@ -313,10 +316,10 @@ def test_the_founding_block_is_no_round() -> None:
         (B, "gradient", 0, model, bytes(32), 1, 1, digest, 0, b"x"),
         (A, "close", 0, digest, 0, b"x"),
         (A, "iterate", 0, 0, digest, 0, b"x"),
-        (A, "flag", 0, B, ITERATE, bytes(32), bytes(32), b""),
+        (A, "flag", 0, B, Slot.ITERATE, bytes(32), bytes(32), b""),
         (A, "endorse", 0, bytes(32)),
         (A, "model", 0, digest, 0, b"x"),
-        (A, "chunk", 0, MODEL, 0, b"x"),
+        (A, "chunk", 0, Slot.MODEL, 0, b"x"),
         (A, "vote", C, A),
     ]
     for is_founded in (False, True):
@@ -475,21 +478,24 @@ def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
     assert (ask("planned"), ask("closed"), ask("published")) == (1, 1, 1)
     assert (ask("plan_digest"), ask("model_digest")) == (keccak(b"plan"), keccak(b"model"))
     assert ask("published_by") == text(address_of(leader))
-    posted_by_leader = [ask("posted", address_of(leader), slot) for slot in (PLAN, CLOSE, ITERATE, ITERATE + 1, MODEL)]
+    posted_by_leader = [
+        ask("posted", address_of(leader), slot)
+        for slot in (Slot.PLAN, Slot.CLOSE, Slot.ITERATE, iterate_slot(1), Slot.MODEL)
+    ]
     assert posted_by_leader == [keccak(said) for said in (b"plan", b"closed", b"iterate", b"iterate", b"model")]
-    assert ask("posted", address_of(device), GRADIENT) == keccak(b"gradient")
+    assert ask("posted", address_of(device), Slot.GRADIENT) == keccak(b"gradient")
 
 
 def test_the_registry_remembers_the_digests_of_the_current_round_only(bench: Bench) -> None:
     device = address_of(bench.network.devices[0])
     bench.plan()
-    assert bench.node.ask("posted", device, GRADIENT) == bytes(32)
+    assert bench.node.ask("posted", device, Slot.GRADIENT) == bytes(32)
     bench.gradient(bench.network.devices[0])
-    assert bench.node.ask("posted", device, GRADIENT) == keccak(b"gradient")
-    assert bench.node.ask("posted", device, ITERATE) == bytes(32)
+    assert bench.node.ask("posted", device, Slot.GRADIENT) == keccak(b"gradient")
+    assert bench.node.ask("posted", device, Slot.ITERATE) == bytes(32)
     assert bench.node.ask("posted", device, 2**255) == bytes(32)
     bench.end_round()
-    assert bench.node.ask("posted", device, GRADIENT) == bytes(32)
+    assert bench.node.ask("posted", device, Slot.GRADIENT) == bytes(32)
 
 
 def test_only_a_server_posts_what_a_server_posts(bench: Bench) -> None:
@@ -519,7 +525,7 @@ def test_a_stranger_and_the_founder_post_nothing(bench: Bench) -> None:
     with reverts("not registered"):
         bench.gradient(bench.network.founder)
     with reverts("not registered"):
-        bench.post(bench.network.founder, "chunk", 1, GRADIENT, 0, b"x")
+        bench.post(bench.network.founder, "chunk", 1, Slot.GRADIENT, 0, b"x")
 
 
 @pytest.mark.parametrize("wrong", [0, 1, 3, 2**256 - 1])
@@ -533,10 +539,10 @@ def test_every_post_names_the_round_that_runs(bench: Bench, wrong: int) -> None:
         "gradient": (keccak(MODEL_0), keccak(b"plan"), 1, 1, digest, 0, b"x"),
         "close": (digest, 0, b"x"),
         "iterate": (0, digest, 0, b"x"),
-        "flag": (other, ITERATE, bytes(32), digest, b""),
+        "flag": (other, Slot.ITERATE, bytes(32), digest, b""),
         "flag_equivocation": (other, b"x", bytes(65), b"y", bytes(65)),
         "model": (digest, 0, b"x"),
-        "chunk": (GRADIENT, 0, b"x"),
+        "chunk": (Slot.GRADIENT, 0, b"x"),
         "endorse": (bench.node.head.hash,),
     }
     for name, arguments in posts.items():
@@ -632,7 +638,7 @@ def test_iterates_have_a_last_step(bench: Bench) -> None:
     bench.plan()
     bench.close()
     bench.iterate(bench.leader, MAX_STEP)
-    for beyond in (MAX_STEP + 1, 128, 2**256 - 1, 2**256 - ITERATE):
+    for beyond in (MAX_STEP + 1, 128, 2**256 - 1, 2**256 - Slot.ITERATE):
         with reverts("no such step"):
             bench.post(bench.leader, "iterate", 1, beyond, keccak(b"x"), 0, b"x")
 
@@ -654,16 +660,16 @@ def test_the_contract_itself_refuses_what_is_beyond_its_frames() -> None:
     full = bytes(1 << 17)
     for name, *arguments in (
         ("plan", 1, keccak(full + b"x"), 0, full + b"x"),
-        ("chunk", 1, GRADIENT, 0, bytes(contract.CHUNK_BYTES + 1)),
-        ("flag", 1, other, ITERATE, bytes(32), bytes(32), bytes(1025)),
+        ("chunk", 1, Slot.GRADIENT, 0, bytes(contract.CHUNK_BYTES + 1)),
+        ("flag", 1, other, Slot.ITERATE, bytes(32), bytes(32), bytes(1025)),
         ("flag_equivocation", 1, other, full + bytes(1025), bytes(65), b"", bytes(65)),
         ("flag_equivocation", 1, other, b"", bytes(66), b"", bytes(65)),
     ):
         with pytest.raises(RevertedError, match="no reason"):
             bare.send(leader, name, *arguments)
     bare.send(leader, "plan", 1, keccak(full), 0, full)
-    bare.send(leader, "chunk", 1, GRADIENT, 0, bytes(contract.CHUNK_BYTES))
-    bare.send(leader, "flag", 1, other, ITERATE, bytes(32), bytes(32), bytes(1024))
+    bare.send(leader, "chunk", 1, Slot.GRADIENT, 0, bytes(contract.CHUNK_BYTES))
+    bare.send(leader, "flag", 1, other, Slot.ITERATE, bytes(32), bytes(32), bytes(1024))
 
 
 def test_a_refused_post_leaves_no_trace(bench: Bench) -> None:
@@ -805,7 +811,7 @@ def test_a_strict_majority_of_flags_excludes() -> None:
         "round": 1,
         "offender": text(address_of(liar)),
         "server": text(address_of(honest[2])),
-        "slot": ITERATE,
+        "slot": Slot.ITERATE,
         "transaction_hash": b"hash".rjust(32, b"\0"),
         "expected": keccak(b"expected"),
     }
@@ -861,7 +867,7 @@ def test_a_flag_raised_again_counts_anew() -> None:
     liar, one, two = bench.network.servers
     bench.flag(one, liar)
     with reverts("already flagged"):
-        bench.flag(one, liar, slot=PLAN)
+        bench.flag(one, liar, slot=Slot.PLAN)
     bench.end_rounds(2)
     bench.flag(one, liar)
     bench.end_round()
@@ -887,7 +893,7 @@ def test_an_excluded_server_may_do_nothing_until_it_comes_back() -> None:
             lambda: prove(bench, liar, one, first, second),
             lambda: bench.vote(liar, STRANGER, one),
             lambda: bench.post(liar, "endorse", bench.round, bench.node.head.hash),
-            lambda: bench.post(liar, "chunk", bench.round, GRADIENT, 0, b"x"),
+            lambda: bench.post(liar, "chunk", bench.round, Slot.GRADIENT, 0, b"x"),
         ]
         for act in acts:
             with reverts("excluded"):
@@ -993,7 +999,7 @@ def test_a_device_can_be_flagged_and_excluded_too(bench: Bench) -> None:
     with reverts("excluded"):
         bench.gradient(device)
     with reverts("excluded"):
-        bench.post(device, "chunk", 1, GRADIENT, 0, b"x")
+        bench.post(device, "chunk", 1, Slot.GRADIENT, 0, b"x")
 
 
 def test_a_post_with_the_expected_digest_cannot_be_flagged_as_wrong(bench: Bench) -> None:
@@ -1001,7 +1007,7 @@ def test_a_post_with_the_expected_digest_cannot_be_flagged_as_wrong(bench: Bench
     bench.plan()
     bench.close()
     bench.iterate(two)
-    accused = (1, address_of(two), ITERATE, b"transaction".rjust(32))
+    accused = (1, address_of(two), Slot.ITERATE, b"transaction".rjust(32))
     with reverts("the digest is as expected"):
         bench.post(one, "flag", *accused, keccak(b"iterate"), b"")
     bench.post(one, "flag", *accused, keccak(b"expected"), b"why")
@@ -1013,7 +1019,7 @@ def test_a_slot_of_the_last_round_does_not_protect(bench: Bench) -> None:
     bench.close()
     bench.iterate(two)
     bench.end_round()
-    accused = (2, address_of(two), ITERATE, b"transaction".rjust(32))
+    accused = (2, address_of(two), Slot.ITERATE, b"transaction".rjust(32))
     assert bench.post(one, "flag", *accused, keccak(b"iterate"), b"")[0].name == "Flagged"
 
 
@@ -1023,7 +1029,7 @@ def test_a_late_post_does_not_undo_a_flag_nor_what_its_server_posted_behind(benc
     leader, late = bench.leader, bench.others[0]
     bench.plan()
     bench.close()
-    bench.post(leader, "flag", 1, address_of(late), ITERATE, bytes(32), keccak(b"iterate"), b"")
+    bench.post(leader, "flag", 1, address_of(late), Slot.ITERATE, bytes(32), keccak(b"iterate"), b"")
     bench.model()
     bench.iterate(late)
     bench.end_round(leader=leader)
@@ -1070,7 +1076,7 @@ def test_two_different_posts_for_one_slot_are_proof(bench: Bench, name: str) -> 
         "round": 1,
         "offender": text(address_of(liar)),
         "server": text(address_of(one)),
-        "slot": contract.EQUIVOCATION,
+        "slot": Slot.EQUIVOCATION,
         "transaction_hash": keccak(first.unsigned),
         "expected": keccak(second.unsigned),
     }
@@ -1202,8 +1208,8 @@ def test_what_is_no_post_is_no_evidence(bench: Bench) -> None:
     calls: dict[str, list[tuple[Any, ...]]] = {
         "endorse": [(1, b"a" * 32), (1, b"b" * 32)],
         "vote": [(A, B), (B, A)],
-        "chunk": [(1, ITERATE, 0, b"a"), (1, ITERATE, 0, b"b")],
-        "flag": [(1, address_of(two), ITERATE, bytes(32), each * 32, b"") for each in (b"a", b"b")],
+        "chunk": [(1, Slot.ITERATE, 0, b"a"), (1, Slot.ITERATE, 0, b"b")],
+        "flag": [(1, address_of(two), Slot.ITERATE, bytes(32), each * 32, b"") for each in (b"a", b"b")],
         "seal": [(1, b"a" * 8), (1, b"b" * 8)],
     }
     for name, said in calls.items():
@@ -1293,8 +1299,8 @@ def test_chunks_in_order_make_a_post(bench: Bench) -> None:
     device = bench.network.devices[0]
     bench.plan()
     for index in range(3):
-        (event,) = chunk(bench, device, GRADIENT, index)
-        said = {"round": 1, "sender": text(address_of(device)), "slot": GRADIENT, "index": index}
+        (event,) = chunk(bench, device, Slot.GRADIENT, index)
+        said = {"round": 1, "sender": text(address_of(device)), "slot": Slot.GRADIENT, "index": index}
         assert (event.name, event.arguments) == ("ChunkPosted", said)
     (posted,) = bench.gradient(device, chunks=3, payload=b"")
     assert posted["chunks"] == 3
@@ -1305,18 +1311,18 @@ def test_chunks_out_of_order_are_refused_and_the_first_starts_again(bench: Bench
     bench.plan()
     for index in (1, 5):
         with reverts("chunks out of order"):
-            chunk(bench, device, GRADIENT, index)
-    chunk(bench, device, GRADIENT, 0)
+            chunk(bench, device, Slot.GRADIENT, index)
+    chunk(bench, device, Slot.GRADIENT, 0)
     for index in (2, 4095):
         with reverts("chunks out of order"):
-            chunk(bench, device, GRADIENT, index)
-    chunk(bench, device, GRADIENT, 1)
+            chunk(bench, device, Slot.GRADIENT, index)
+    chunk(bench, device, Slot.GRADIENT, 1)
     with reverts("chunks out of order"):
-        chunk(bench, device, GRADIENT, 1)
-    chunk(bench, device, GRADIENT, 0)
+        chunk(bench, device, Slot.GRADIENT, 1)
+    chunk(bench, device, Slot.GRADIENT, 0)
     with reverts("chunks are missing"):
         bench.gradient(device, chunks=2, payload=b"")
-    chunk(bench, device, GRADIENT, 1)
+    chunk(bench, device, Slot.GRADIENT, 1)
     bench.gradient(device, chunks=2, payload=b"")
 
 
@@ -1326,8 +1332,8 @@ def test_a_post_names_exactly_its_chunks_and_carries_nothing_beside_them(bench: 
     for missing in (1, 2):
         with reverts("chunks are missing"):
             bench.gradient(device, chunks=missing, payload=b"")
-    chunk(bench, device, GRADIENT, 0)
-    chunk(bench, device, GRADIENT, 1)
+    chunk(bench, device, Slot.GRADIENT, 0)
+    chunk(bench, device, Slot.GRADIENT, 1)
     for wrong in (1, 3):
         with reverts("chunks are missing"):
             bench.gradient(device, chunks=wrong, payload=b"")
@@ -1341,18 +1347,18 @@ def test_a_post_names_exactly_its_chunks_and_carries_nothing_beside_them(bench: 
 def test_chunks_of_another_slot_or_round_do_not_count(bench: Bench) -> None:
     leader = bench.leader
     bench.plan()
-    chunk(bench, leader, GRADIENT, 0)
-    chunk(bench, leader, CLOSE, 0)
+    chunk(bench, leader, Slot.GRADIENT, 0)
+    chunk(bench, leader, Slot.CLOSE, 0)
     with reverts("chunks are missing"):
         bench.gradient(leader, chunks=1, payload=b"")
     with reverts("chunks out of order"):
-        chunk(bench, leader, GRADIENT, 1)
+        chunk(bench, leader, Slot.GRADIENT, 1)
     bench.post(leader, "close", 1, keccak(b"data"), 1, b"")
-    chunk(bench, leader, ITERATE + 1, 0)
+    chunk(bench, leader, iterate_slot(1), 0)
     with reverts("chunks are missing"):
         bench.post(leader, "iterate", 1, 0, keccak(b"data"), 1, b"")
     bench.post(leader, "iterate", 1, 1, keccak(b"data"), 1, b"")
-    chunk(bench, leader, MODEL, 0)
+    chunk(bench, leader, Slot.MODEL, 0)
     bench.end_round(leader=leader)
     bench.clock.pass_s(10**4)
     bench.plan(leader)
@@ -1361,9 +1367,9 @@ def test_chunks_of_another_slot_or_round_do_not_count(bench: Bench) -> None:
         bench.post(leader, "model", 2, keccak(b"data"), 1, b"")
 
 
-@pytest.mark.parametrize("slot", [4, 15, ITERATE + MAX_STEP + 1, 2**64, 2**64 + GRADIENT, 2**255])
+@pytest.mark.parametrize("slot", [4, 15, iterate_slot(MAX_STEP) + 1, 2**64, 2**64 + Slot.GRADIENT, 2**255])
 def test_chunks_of_no_slot_are_refused(bench: Bench, slot: int) -> None:
-    chunk(bench, bench.leader, ITERATE + MAX_STEP, 0)
+    chunk(bench, bench.leader, iterate_slot(MAX_STEP), 0)
     with reverts("no such slot"):
         chunk(bench, bench.leader, slot, 0)
 
@@ -1373,11 +1379,11 @@ def test_numbers_beyond_their_field_do_not_pass_for_others(bench: Bench) -> None
     and what the event says would not be what was counted."""
     device = bench.network.devices[0]
     bench.plan()
-    chunk(bench, device, GRADIENT, 0)
-    for index in ((1 << 64) | 1, (GRADIENT << 192) | (1 << 64) | 1, 4096):
+    chunk(bench, device, Slot.GRADIENT, 0)
+    for index in ((1 << 64) | 1, (Slot.GRADIENT << 192) | (1 << 64) | 1, 4096):
         with reverts("too many chunks"):
-            chunk(bench, device, GRADIENT, index)
-    for count in ((1 << 64) | 1, (GRADIENT << 192) | 1, 4097):
+            chunk(bench, device, Slot.GRADIENT, index)
+    for count in ((1 << 64) | 1, (Slot.GRADIENT << 192) | 1, 4097):
         with reverts("too many chunks"):
             bench.gradient(device, chunks=count, payload=b"")
     with reverts("chunks are missing"):
@@ -1388,16 +1394,16 @@ def test_numbers_beyond_their_field_do_not_pass_for_others(bench: Bench) -> None
 def test_a_device_sends_chunks_of_its_gradient_only_and_not_behind_it(bench: Bench) -> None:
     device = bench.network.devices[0]
     bench.plan()
-    for slot in (PLAN, CLOSE, MODEL, ITERATE):
+    for slot in (Slot.PLAN, Slot.CLOSE, Slot.MODEL, Slot.ITERATE):
         with reverts("not an edge server"):
             chunk(bench, device, slot, 0)
     with reverts("an empty chunk"):
-        chunk(bench, device, GRADIENT, 0, b"")
-    chunk(bench, device, GRADIENT, 0)
+        chunk(bench, device, Slot.GRADIENT, 0, b"")
+    chunk(bench, device, Slot.GRADIENT, 0)
     bench.gradient(device, chunks=1, payload=b"")
     for index in (0, 1):
         with reverts("already posted"):
-            chunk(bench, device, GRADIENT, index)
+            chunk(bench, device, Slot.GRADIENT, index)
 
 
 # --- finality (P17)
@@ -1496,7 +1502,7 @@ class SealedByCalls(Bare):
 def test_a_network_sealed_by_calls_begins_with_its_founding() -> None:
     bare = SealedByCalls()
     assert bare.round == 1
-    assert bare.registry.ask("settings")[1] is True
+    assert registry_settings(bare.registry.ask("settings")).contract_seal is True
     assert bare.registry.ask("parent_hash") == bare.registry.block_hash(0)
     with reverts("this network has no blocks of its own"):
         bare.registry.begin(address_of(bare.devices[0]), NOBODY, bytes(32), START)
@@ -1649,9 +1655,9 @@ def test_call_gas_is_enough_for_every_post_among_sixty_four_servers(size: int) -
     check(last, "plan", 1, keccak(full), 0, full)
     check(one, "gradient", 1, keccak(MODEL_0), keccak(full), 1, 1, keccak(full), 0, full)
     check(last, "close", 1, keccak(b""), 0, b"")
-    check(one, "chunk", 1, ITERATE, 0, b"\xff" * contract.CHUNK_BYTES)
+    check(one, "chunk", 1, Slot.ITERATE, 0, b"\xff" * contract.CHUNK_BYTES)
     check(one, "iterate", 1, 0, keccak(b""), 1, b"")
-    check(one, "flag", 1, accused, ITERATE, b"\xff" * 32, b"\xff" * 32, b"\xff" * 1024, beyond=to_exclude)
+    check(one, "flag", 1, accused, Slot.ITERATE, b"\xff" * 32, b"\xff" * 32, b"\xff" * 1024, beyond=to_exclude)
     check(last, "flag_equivocation", 1, accused, *evidence(b"\x01"), *evidence(b"\x02"), beyond=to_exclude)
     registry.number += 1
     registry.begin(NOBODY, NOBODY, bytes(32), START)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chain.client.keys import address_of
-from chain.protocol.contract import ITERATE
 from chain.protocol.ranking import ranked_servers
+from chain.protocol.slots import Slot
 from chain.protocol.turns import Membership, rank_of, spent_leader
 from chain.wire.headers import Header
 from edge_servers.founding.standing import Tenure
@@ -171,7 +171,7 @@ def flag_all(registry: BareRegistry, servers: Sequence[bytes], offender: bytes) 
     """Have the others flag one, as far as they get."""
     for server in servers:
         if server != offender and not registry.ask("is_excluded", offender):
-            registry.send(server, "flag", registry.number - 1, offender, ITERATE, bytes(32), bytes(32), b"")
+            registry.send(server, "flag", registry.number - 1, offender, Slot.ITERATE, bytes(32), bytes(32), b"")
 
 
 @pytest.mark.parametrize("rank", range(4))

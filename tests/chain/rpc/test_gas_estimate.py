@@ -9,8 +9,9 @@ from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
 from chain.node.node import Node
-from chain.protocol.contract import GRADIENT, build, deployment, encode_call
+from chain.protocol.contract import build, deployment, encode_call
 from chain.protocol.genesis import block_gas
+from chain.protocol.slots import Slot
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
 from tests.chain.network import TERMS, Clock, Network, account, genesis, seal
 from tests.chain.scene import Scene, hexed
@@ -97,7 +98,7 @@ def test_the_dearest_posts_among_64_servers_fit_their_estimate() -> None:
         here.post(server, "vote", newcomer, home)
     here.post(max(network.servers, key=lambda each: node.ask("rank", address_of(each))), "plan", 1, keccak(b""), 0, b"")
     for server in majority:
-        here.post(server, "flag", 1, offender, GRADIENT, bytes(32), b"\1" * 32, b"\xff" * 1024)
+        here.post(server, "flag", 1, offender, Slot.GRADIENT, bytes(32), b"\1" * 32, b"\xff" * 1024)
     assert node.ask("is_excluded", offender)
     assert node.ask("is_device", newcomer)
 

@@ -13,10 +13,10 @@ from chain.client.posts import read_whole
 from chain.errors import LedgerError, RevertedError
 from chain.node.node import Node
 from chain.node.pool import PendingCall
-from chain.protocol import contract
 from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import decode_call, encode_call
 from chain.protocol.proof import check_model
+from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.local_ledger import LocalLedger
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
@@ -59,11 +59,11 @@ def running() -> Iterator[Both]:
 
 
 SLOTS = [
-    contract.PLAN,
-    contract.GRADIENT,
-    contract.CLOSE,
-    contract.MODEL,
-    *range(contract.ITERATE, contract.ITERATE + 4),
+    Slot.PLAN,
+    Slot.GRADIENT,
+    Slot.CLOSE,
+    Slot.MODEL,
+    *range(Slot.ITERATE, iterate_slot(4)),
 ]
 
 
@@ -73,7 +73,7 @@ def test_posts_of_running_sealed_and_coming_rounds_are_the_same(running: Both, r
     found = running.told("posts", round_, slot)
     assert list(found) == sorted(found)
     steps = STEPS if round_ == 3 else 0
-    is_there = round_ < 4 and (slot < contract.ITERATE or slot - contract.ITERATE <= steps)
+    is_there = round_ < 4 and (slot < Slot.ITERATE or slot - Slot.ITERATE <= steps)
     assert bool(found) == is_there or round_ < 3
 
 
@@ -88,7 +88,7 @@ def test_the_state_of_the_running_round_is_the_same(running: Both) -> None:
     assert running.told("parent_hash") == running.node.head.hash
     assert running.told("parent_time") == running.node.head.timestamp
     assert running.told("plan_digest") != bytes(32)
-    assert running.told("model_digest") == next(iter(running.told("posts", 3, contract.MODEL).values())).digest
+    assert running.told("model_digest") == next(iter(running.told("posts", 3, Slot.MODEL).values())).digest
     running.told("parameters")
     running.told("participants")
     running.told("leader")
@@ -120,7 +120,7 @@ def test_after_two_posts_for_one_slot_both_show_the_pair_and_the_exclusion_that_
     leader = network.post_round(node)
     liar = next(account for account in network.servers if account is not leader)
     genesis = node.genesis
-    post = found.near.posts(1, contract.ITERATE)[address_of(liar)]
+    post = found.near.posts(1, Slot.ITERATE)[address_of(liar)]
     other = b"\0" + post.payload[1:] if post.payload[0] else b"\1" + post.payload[1:]
     call = encode_call("iterate", 1, 0, keccak(other), 0, other)
     raw = sign_transaction(
@@ -130,7 +130,7 @@ def test_after_two_posts_for_one_slot_both_show_the_pair_and_the_exclusion_that_
         found.near.submit_raw(raw)
     ((first, second),) = found.told("conflicts")
     assert (first.sender, second.hash) == (address_of(liar), found.near.conflicts()[0][1].hash)
-    node.drop(next(iter(found.near.posts(1, contract.MODEL).values())).transaction_hash)
+    node.drop(next(iter(found.near.posts(1, Slot.MODEL).values())).transaction_hash)
     for account in network.servers:
         if account is not liar and not found.near.is_excluded(address_of(liar)):
             found.near.signed_by(account).submit_equivocation(1, first, second)
@@ -151,9 +151,9 @@ def test_what_is_posted_nearby_is_what_is_posted_from_afar() -> None:
         ledger = found.signed_by(leader)
         sent.append([ledger.submit_plan(1, b"plan"), ledger.submit_close(1, b"close")])
     assert sent[0] == sent[1]
-    assert near.near.posts(1, contract.PLAN) == far.far.posts(1, contract.PLAN)
+    assert near.near.posts(1, Slot.PLAN) == far.far.posts(1, Slot.PLAN)
     assert near.near.drop(sent[0][1]) is far.far.drop(sent[1][1]) is True
-    assert near.near.posts(1, contract.CLOSE) == far.far.posts(1, contract.CLOSE) == {}
+    assert near.near.posts(1, Slot.CLOSE) == far.far.posts(1, Slot.CLOSE) == {}
     near.node.close()
     far.node.close()
 
@@ -164,7 +164,7 @@ def test_what_comes_in_chunks_is_put_together_by_both() -> None:
     ledger = found.near.signed_by(leader)
     whole = bytes(range(256)) * 1024  # twice the frame
     ledger.submit_plan(1, whole)
-    (post,) = found.told("posts", 1, contract.PLAN).values()
+    (post,) = found.told("posts", 1, Slot.PLAN).values()
     assert (post.payload, post.is_intact, post.arguments["chunks"]) == (whole, True, 3)
     assert [each.payload for each in found.told("round_posts", 1)] == [whole]
     found.node.close()
@@ -208,10 +208,10 @@ def test_a_proof_reaches_back_to_the_exclusion_that_made_its_leader_the_first() 
     network, node = found.network, found.node
     liar = next(account for account in network.servers if account is not network.leader(node))
     network.post_round(node)
-    node.drop(next(iter(found.near.posts(1, contract.MODEL).values())).transaction_hash)
+    node.drop(next(iter(found.near.posts(1, Slot.MODEL).values())).transaction_hash)
     for account in network.servers:
         if account is not liar and not found.near.is_excluded(address_of(liar)):
-            found.near.signed_by(account).submit_flag(1, address_of(liar), contract.ITERATE, bytes(32), bytes(32))
+            found.near.signed_by(account).submit_flag(1, address_of(liar), Slot.ITERATE, bytes(32), bytes(32))
     leader = network.leader(node)
     network.post_model(node, leader)
     node.propose(address_of(leader))

@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
-from chain.client.posts import Post
-from chain.protocol import contract
-from chain.wire.documents import ClosedList
+from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
+from chain.wire.address import Address
 from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.record import RoundRecord, check_phi, check_plan, read_gradient
+from edge_servers.replay.offences import Offence
+from edge_servers.replay.record import GradientReader, RoundRecord, check_phi, check_plan, read_gradient
 from edge_servers.replay.replay import (
     Before,
-    Offence,
     Replayed,
     admitted_gradients,
     closed_gradients,
@@ -30,6 +29,7 @@ from edge_servers.replay.replay import (
     replayed_model,
 )
 from tests.edge_servers.chain_network import ChainNetwork, chain_network
+from tests.edge_servers.round_records import posts_of, with_close, with_payload, without
 
 
 @pytest.fixture(scope="module")
@@ -46,39 +46,14 @@ def record(network: ChainNetwork) -> RoundRecord:
     return network.record(2)
 
 
-def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[str, ...] = ()) -> Replayed:
-    return replay_round(record, Before(network.model(1), None, virtual), network.founding)
+def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[Address, ...] = ()) -> Replayed:
+    return replay_round(record, Before(network.model(1), None, virtual), GradientReader(network.founding))
 
 
 def under(network: ChainNetwork, **rounds: Any) -> FoundingParameters:
     """The founding parameters with other settings of a round."""
     settings = network.founding.settings
     return replace(network.founding, settings=replace(settings, rounds=replace(settings.rounds, **rounds)))
-
-
-def posts_of(record: RoundRecord) -> list[Post]:
-    return [post for by_sender in record.posts.values() for post in by_sender.values()]
-
-
-def without(record: RoundRecord, slot: int, sender: bytes | None = None) -> RoundRecord:
-    """The record without a slot, or without one sender's post in it."""
-    kept = [post for post in posts_of(record) if post.slot != slot or (sender is not None and post.sender != sender)]
-    return RoundRecord.of(record.round, kept)
-
-
-def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes | None = None) -> RoundRecord:
-    """The record with another payload in a slot, of one sender or of the only one."""
-    changed = [
-        replace(post, payload=payload, digest=bytes(keccak(payload)))
-        if post.slot == slot and sender in (None, post.sender)
-        else post
-        for post in posts_of(record)
-    ]
-    return RoundRecord.of(record.round, changed)
-
-
-def with_close(record: RoundRecord, accepted: tuple[bytes, ...], *refused: tuple[str, str]) -> RoundRecord:
-    return with_payload(record, contract.CLOSE, ClosedList(accepted, refused).encode())
 
 
 # --- what a round comes to --------------------------------------------------------------------------------------------
@@ -109,8 +84,9 @@ def test_every_leader_has_a_model_of_its_own_and_the_block_the_one_of_its_builde
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     replayed = derived(record, network)
+    weights = [gradient.weight for gradient in replayed.counted]
     models = [
-        replayed_model(replayed.counted, replayed.iterates[-1][m], m, network.model(1), network.founding).tobytes()
+        replayed_model(weights, replayed.iterates[-1][m], m, network.model(1), network.founding).tobytes()
         for m in range(3)
     ]
     assert len(set(models)) == 3
@@ -124,7 +100,7 @@ def test_where_nobody_trained_the_model_stays_and_all_iterates_are_zero(
     assert all(not x.any() for step in replayed_iterates([], size, 2, network.founding) for x in step)
     zeros = np.zeros(size, np.int32)
     assert replayed_model([], zeros, 0, network.model(1), network.founding) is not None
-    empty = with_payload(with_close(record, ()), contract.MODEL, model_payload(network.model(1), network.founding))
+    empty = with_payload(with_close(record, ()), Slot.MODEL, model_payload(network.model(1), network.founding))
     replayed = derived(empty, network)
     assert replayed.model.tobytes() == network.model(1).tobytes()
     assert {o.kind for o in replayed.offences} == {"close", "iterate"}  # everybody was left out
@@ -135,11 +111,11 @@ def test_where_nobody_trained_the_model_stays_and_all_iterates_are_zero(
 
 def test_a_round_without_plan_list_or_model_is_refused(record: RoundRecord, network: ChainNetwork) -> None:
     with pytest.raises(PlanError, match="round 2 has no plan"):
-        derived(without(record, contract.PLAN), network)
+        derived(without(record, Slot.PLAN), network)
     with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
-        derived(without(record, contract.CLOSE), network)
+        derived(without(record, Slot.CLOSE), network)
     with pytest.raises(ReplayError, match="round 2 was sealed without a model"):
-        derived(without(record, contract.MODEL), network)
+        derived(without(record, Slot.MODEL), network)
 
 
 def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
@@ -150,7 +126,7 @@ def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
     model[0] = np.nextafter(model[0], np.float32(1))
     payload = model_payload(model, network.founding)
     with pytest.raises(ReplayError) as refused:
-        derived(with_payload(record, contract.MODEL, payload), network)
+        derived(with_payload(record, Slot.MODEL, payload), network)
     leader = network.leader_of(2)
     assert str(refused.value) == (
         f"round 2: the model of server {leader} has digest 0x{keccak(payload).hex()}, "
@@ -160,7 +136,7 @@ def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
 
 def test_another_model_before_it_gives_another_model(record: RoundRecord, network: ChainNetwork) -> None:
     with pytest.raises(ReplayError, match="its own gradients and closed list give"):
-        replay_round(record, Before(network.model(0)), network.founding)
+        replay_round(record, Before(network.model(0)), GradientReader(network.founding))
 
 
 def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, network: ChainNetwork) -> None:
@@ -168,12 +144,12 @@ def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, 
         return RoundRecord.of(2, [replace(p, is_intact=False) if p.slot == slot else p for p in posts_of(record)])
 
     with pytest.raises(PlanError, match="round 2 has no plan"):
-        derived(broken(contract.PLAN), network)
+        derived(broken(Slot.PLAN), network)
     with pytest.raises(ReplayError, match="round 2 is not closed"):
-        derived(broken(contract.CLOSE), network)
-    refused = admitted_gradients(broken(contract.GRADIENT), network.founding).refused
+        derived(broken(Slot.CLOSE), network)
+    refused = admitted_gradients(broken(Slot.GRADIENT), GradientReader(network.founding)).refused
     assert {error.reason for error in refused.values()} == {"malformed"}
-    assert {o.kind for o in derived(broken(contract.ITERATE), network).offences} == {"missing"}
+    assert {o.kind for o in derived(broken(Slot.ITERATE), network).offences} == {"missing"}
 
 
 # --- closed lists -----------------------------------------------------------------------------------------------------
@@ -194,9 +170,8 @@ def test_whom_a_list_leaves_out_without_a_word_is_evidence_against_its_leader(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     gone, *rest = record.closed_list.accepted
-    closed = closed_gradients(
-        with_close(record, tuple(rest)), network.founding, admitted_gradients(record, network.founding)
-    )
+    admitted = admitted_gradients(record, GradientReader(network.founding))
+    closed = closed_gradients(with_close(record, tuple(rest)), network.founding, admitted)
     assert [gradient.transaction_hash for gradient in closed.omitted] == [gone]
     assert len(closed.counted) == 5
 
@@ -211,7 +186,7 @@ def test_a_verdict_that_needs_data_is_the_leaders_word_where_the_run_has_it_and_
     """A good gradient on the ledger is neither late nor, where no filter runs, an outlier."""
     gone, *rest = record.closed_list.accepted
     founding = under(network, filter=filters)
-    admitted = admitted_gradients(record, founding)
+    admitted = admitted_gradients(record, GradientReader(founding))
     name = next(g.node for g in admitted.good.values() if g.transaction_hash == gone)
     closed = closed_gradients(with_close(record, tuple(rest), (name, reason)), founding, admitted)
     assert len(closed.omitted) == omitted
@@ -219,10 +194,6 @@ def test_a_verdict_that_needs_data_is_the_leaders_word_where_the_run_has_it_and_
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
-
-
-def a_gradient(record: RoundRecord, network: ChainNetwork, sender: str) -> Post:
-    return record.gradient_posts()[sender]
 
 
 @pytest.mark.parametrize(
@@ -236,7 +207,7 @@ def a_gradient(record: RoundRecord, network: ChainNetwork, sender: str) -> Post:
 def test_a_device_has_the_weight_of_the_plan(
     record: RoundRecord, network: ChainNetwork, changes: dict[str, Any], reason: str
 ) -> None:
-    post = a_gradient(record, network, network.founding.network.devices[3].address)
+    post = record.gradient_posts()[network.founding.network.devices[3].address]
     call = replace(post.arguments, arguments={**post.arguments.arguments, **changes})
     with pytest.raises(GradientRefusedError) as refused:
         read_gradient(replace(post, arguments=call), record.plan, network.founding)
@@ -247,7 +218,7 @@ def test_a_device_has_the_weight_of_the_plan(
 def test_a_server_has_at_most_the_weight_of_the_plan(
     record: RoundRecord, network: ChainNetwork, samples: int, counts: bool
 ) -> None:
-    post = a_gradient(record, network, network.founding.network.servers[0])
+    post = record.gradient_posts()[network.founding.network.servers[0]]
     call = replace(post.arguments, arguments={**post.arguments.arguments, "samples": samples})
     changed = replace(post, arguments=call)
     if counts:
@@ -258,7 +229,7 @@ def test_a_server_has_at_most_the_weight_of_the_plan(
 
 
 def test_a_server_without_offloaders_has_nothing_to_train_on(record: RoundRecord, network: ChainNetwork) -> None:
-    post = a_gradient(record, network, network.founding.network.servers[0])
+    post = record.gradient_posts()[network.founding.network.servers[0]]
     other = replace(post, sender=network.key(1))
     with pytest.raises(GradientRefusedError, match="found 40 samples and 2 iterations, expected 0 and 2"):
         read_gradient(other, record.plan, network.founding)
@@ -266,7 +237,7 @@ def test_a_server_without_offloaders_has_nothing_to_train_on(record: RoundRecord
 
 @pytest.mark.parametrize("payload", [b"", b"gibberish", bytes(10_000)])
 def test_bytes_that_are_no_gradient_are_refused(record: RoundRecord, network: ChainNetwork, payload: bytes) -> None:
-    post = replace(a_gradient(record, network, network.founding.network.devices[3].address), payload=payload)
+    post = replace(record.gradient_posts()[network.founding.network.devices[3].address], payload=payload)
     with pytest.raises(GradientRefusedError) as refused:
         read_gradient(post, record.plan, network.founding)
     assert refused.value.reason == "malformed"
@@ -282,12 +253,12 @@ def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, netw
     assert iterate_offence(posted, x, server, 1, network.founding) is None
     expected = bytes(keccak(iterate_payload(x + 1, network.founding)))
     assert iterate_offence(posted, x + 1, server, 1, network.founding) == Offence(
-        server, "iterate", contract.ITERATE + 1, posted.transaction_hash, expected,
-        "server 0: iterate of step 1 is not what eq. 9 gives",
+        server, "server 0", "iterate", iterate_slot(1), posted.transaction_hash, expected,
+        "server 0: iterate of step 1 is not what eq. 9 gives", posted.digest,
     )  # fmt: skip
     missing = iterate_offence(None, x + 1, server, 0, network.founding)
     assert missing == Offence(
-        server, "missing", contract.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
+        server, "server 0", "missing", Slot.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
     )
 
 
@@ -295,7 +266,7 @@ def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, netw
 def test_an_iterate_that_nobody_can_read_is_a_wrong_one(
     record: RoundRecord, network: ChainNetwork, payload: bytes
 ) -> None:
-    changed = with_payload(record, contract.ITERATE + 2, payload, network.key(1))
+    changed = with_payload(record, iterate_slot(2), payload, network.key(1))
     (offence,) = derived(changed, network).offences
     assert (network.founding.network.name(offence.offender), offence.kind, offence.step) == ("server 1", "iterate", 2)
 
@@ -303,7 +274,7 @@ def test_an_iterate_that_nobody_can_read_is_a_wrong_one(
 def test_a_virtual_server_is_not_missed_but_what_it_posts_must_be_right(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
-    server, slot = network.founding.network.servers[1], contract.ITERATE + 1
+    server, slot = network.founding.network.servers[1], iterate_slot(1)
     silent = without(record, slot, network.key(1))
     assert derived(silent, network, virtual=(server,)).offences == ()
     assert [o.kind for o in derived(silent, network).offences] == ["missing"]
@@ -313,11 +284,11 @@ def test_a_virtual_server_is_not_missed_but_what_it_posts_must_be_right(
 
 def test_the_step_of_an_offence_is_that_of_an_iterate(network: ChainNetwork) -> None:
     def step(slot: int) -> int | None:
-        return Offence("0x", "iterate", slot, b"", b"", "").step
+        return Offence(network.founding.network.servers[0], "server 0", "iterate", slot, b"", b"", "").step
 
-    leaders = (contract.PLAN, contract.CLOSE, contract.MODEL, contract.EQUIVOCATION)
+    leaders = (Slot.PLAN, Slot.CLOSE, Slot.MODEL, Slot.EQUIVOCATION)
     assert [step(slot) for slot in leaders] == [None] * 4
-    assert [step(contract.ITERATE + 7), step(contract.ITERATE + contract.MAX_STEP)] == [7, contract.MAX_STEP]
+    assert [step(iterate_slot(7)), step(iterate_slot(MAX_STEP))] == [7, MAX_STEP]
 
 
 # --- plans ------------------------------------------------------------------------------------------------------------

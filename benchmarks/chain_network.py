@@ -1,0 +1,62 @@
+"""The network of the chain's benchmark: 26 devices on three servers, gradients of a given size, how it is founded."""
+
+import time
+
+import numpy as np
+from eth_hash.auto import keccak
+
+from chain.client.founding import Founding, found_network
+from chain.client.keys import address_of, simulated_account
+from chain.client.ledger import Ledger
+from chain.protocol.contract import RegistryTerms, size_class
+from chain.protocol.genesis import Genesis, block_gas
+from chain.wire.codec import encode_floats
+
+DEVICES, SERVERS = 26, 3
+FOUNDER = simulated_account(b"benchmark", "founder")
+DEVICE_KEYS = sorted(
+    (simulated_account(b"benchmark", f"device {i}") for i in range(DEVICES)),
+    key=lambda account: account.address.lower(),
+)
+SERVER_KEYS = [simulated_account(b"benchmark", f"server {i}") for i in range(SERVERS)]
+TERMS = RegistryTerms(turn_s=3600)
+
+
+def homes() -> dict[bytes, bytes]:
+    """26 devices on three servers."""
+    servers = [address_of(account) for account in SERVER_KEYS]
+    return {s: s for s in servers} | {address_of(d): servers[i % SERVERS] for i, d in enumerate(DEVICE_KEYS)}
+
+
+def payload(kilobytes: int, rng: np.random.Generator) -> bytes:
+    """A gradient of so many kilobytes, float32."""
+    return encode_floats(rng.standard_normal(kilobytes * 1000 // 4), [kilobytes * 1000 // 4], "fp32")
+
+
+def genesis(kilobytes: int) -> Genesis:
+    """A chain of difficulty 1 for blocks of 26."""
+    size = kilobytes * 1000 + 64
+    gas = block_gas(DEVICES + 4, size, size_class(size))
+    return Genesis(77, FOUNDER.address.lower(), int(time.time()) - 10, gas)
+
+
+def found(web3: object, kilobytes: int, terms: RegistryTerms = TERMS) -> Ledger:
+    """Found the network; returns its ledger."""
+    model = payload(kilobytes, np.random.default_rng(9))
+    charter = Founding(homes(), b"{}", model, kilobytes * 1000 + 64, terms)
+    return Ledger(found_network(web3, FOUNDER, charter))  # type: ignore[arg-type]
+
+
+def leader_of(ledger: Ledger) -> Ledger:
+    """The ledger signed by whoever may lead."""
+    leader = ledger.leader()
+    return ledger.signed_by(next(account for account in SERVER_KEYS if address_of(account) == leader))
+
+
+def post_gradients(ledger: Ledger, round_: int, plan: bytes, payloads: list[bytes]) -> list[bytes]:
+    """26 gradients, each signed by its device; returns the hashes of the transactions."""
+    base = ledger.model_digest()
+    return [
+        ledger.signed_by(account).submit_gradient(round_, base, keccak(plan), 100, 10, each)
+        for account, each in zip(DEVICE_KEYS, payloads, strict=True)
+    ]

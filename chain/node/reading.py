@@ -1,0 +1,158 @@
+"""What can be asked of a node: blocks, what is pending, the state after a block or with everything pending in it."""
+
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
+
+from chain.errors import StoreError
+from chain.node.pool import PendingCall, Pool
+from chain.node.vm import Execution, StateView, call_registry
+from chain.protocol.genesis import Genesis
+from chain.store.store import Store
+from chain.wire.blocks import Block, encode_block
+from chain.wire.headers import Header
+
+_NOBODY = bytes(20)
+_CALL_GAS = 1 << 40
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S", bound="NodeReader")
+
+
+def locked(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+    """A method for any thread, one at a time, of a node that is open."""
+
+    @functools.wraps(method)
+    def with_lock(self: S, *args: P.args, **kwargs: P.kwargs) -> R:
+        with self._lock:
+            self._check_open()
+            return method(self, *args, **kwargs)
+
+    return cast(Callable[Concatenate[S, P], R], with_lock)
+
+
+class NodeReader:
+    """The chain as one participant holds it, to read."""
+
+    def __init__(self, store: Store, pool: Pool) -> None:
+        self._store, self._pool = store, pool
+        self._lock = threading.RLock()
+        self._is_open = True
+        self._last: Block | None = None  # everybody asks for the newest block
+
+    def close(self) -> None:
+        """Stop; everything sealed is on disk. Idempotent."""
+        with self._lock:
+            if self._is_open:
+                self._is_open = False
+                self._store.close()
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreError("this node is closed")
+
+    @property
+    def genesis(self) -> Genesis:
+        """The network's rules."""
+        return self._store.genesis
+
+    @property
+    @locked
+    def head(self) -> Header:
+        """The last sealed block of the best chain."""
+        return self._pool.head
+
+    @locked
+    def block(self, which: int | bytes) -> Block | None:
+        """A canonical block by number, or any block by hash."""
+        block_hash = self._store.canonical_hash(which) if isinstance(which, int) else which
+        if self._last is not None and block_hash == self._last.header.hash:
+            return self._last
+        if block_hash is None or self._store.find_header(block_hash) is None:
+            return None
+        return self._store.block(block_hash)
+
+    @locked
+    def header(self, which: int | bytes) -> Header | None:
+        """A canonical header by number, or any header by hash."""
+        block_hash = self._store.canonical_hash(which) if isinstance(which, int) else which
+        return None if block_hash is None else self._store.find_header(block_hash)
+
+    @locked
+    def block_bytes(self, block_hash: bytes) -> int:
+        """What a block takes on disk."""
+        return self._store.block_bytes(block_hash)
+
+    @locked
+    def raw_block(self, which: int | bytes) -> bytes | None:
+        """A block as another node imports it."""
+        block = self.block(which)
+        return None if block is None else encode_block(block.header, block.transactions)
+
+    @locked
+    def place(self, transaction_hash: bytes) -> tuple[int, int] | None:
+        """(block number, position) of a sealed transaction."""
+        return self._store.place(transaction_hash)
+
+    @locked
+    def sealed(self, transaction_hash: bytes) -> tuple[Block, int] | None:
+        """The canonical block of a sealed transaction, and its position there."""
+        place = self._store.place(transaction_hash)
+        block = None if place is None else self.block(place[0])
+        return None if place is None or block is None else (block, place[1])
+
+    @property
+    @locked
+    def pool(self) -> Pool:
+        """What is pending. For the thread that owns the node; others ask `pending` and `find_pending`."""
+        return self._pool
+
+    @locked
+    def pending(self) -> tuple[PendingCall, ...]:
+        """The pending transactions, in the order of arrival."""
+        return tuple(self._pool)
+
+    @locked
+    def find_pending(self, transaction_hash: bytes) -> PendingCall | None:
+        """A pending transaction."""
+        return self._pool.find(transaction_hash)
+
+    @locked
+    def total_difficulty(self, block_hash: bytes) -> int:
+        """Work behind a block."""
+        return self._store.total_difficulty(block_hash)
+
+    @locked
+    def state(self, header: Header | None = None) -> Execution | StateView:
+        """The state after `header`, or the pending one. For the thread that owns the node; others ask the node."""
+        return self._pool.state() if header is None else StateView(self._store, header)
+
+    @locked
+    def nonce(self, address: bytes, header: Header | None = None) -> int:
+        """The nonce of the address' next transaction, after `header` or (None) everything pending."""
+        return self.state(header).nonce(address)
+
+    @locked
+    def code(self, address: bytes, header: Header | None = None) -> bytes:
+        """Code at the address."""
+        return self.state(header).code(address)
+
+    @locked
+    def storage(self, address: bytes, slot: int, header: Header | None = None) -> int:
+        """A storage slot."""
+        return self.state(header).storage(address, slot)
+
+    @locked
+    def call(
+        self, data: bytes, to: bytes | None = None, sender: bytes = _NOBODY, header: Header | None = None
+    ) -> bytes:
+        """What a call would return, after `header` or (None) in the pending state."""
+        gas = min(_CALL_GAS, self.genesis.gas_limit)
+        return self.state(header).call(sender, to or self.genesis.registry, data, gas)
+
+    @locked
+    def ask(self, name: str, *arguments: Any, header: Header | None = None) -> Any:
+        """The answer of a view of the registry."""
+        return call_registry(self.state(header), self.genesis, name, *arguments)
