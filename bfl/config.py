@@ -11,7 +11,7 @@ import tomli_w
 
 from bfl.errors import ConfigError
 from clients.errors import ParameterError
-from clients.parameters import DataParams, TrainingParams, key_of, nearest, read_params, setting
+from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
 from edge_servers.parameters import RoundParams, Settings
 
 
@@ -78,7 +78,7 @@ def check_keys(values: Mapping[str, object], source: str) -> None:
     known = all_fields()
     for key in values:
         if key not in known:
-            raise ConfigError(f'{source}: unknown key "{key}"{nearest(key, known)}')
+            raise ConfigError(f'{source}: unknown key "{key}"{did_you_mean(key, known)}')
 
 
 def read_toml(path: Path) -> dict[str, object]:
@@ -99,7 +99,7 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
         if not name.startswith(ENVIRONMENT_PREFIX) or name in (TOKEN_VARIABLE, PASSWORD_VARIABLE):
             continue
         if name not in variables:
-            raise ConfigError(f"environment: no setting is called {name}{nearest(name, variables)}; unset it")
+            raise ConfigError(f"environment: no setting is called {name}{did_you_mean(name, variables)}; unset it")
         settings[variables[name]] = value
     return settings
 

@@ -45,7 +45,7 @@ class Samples:
         """The samples at `indices`, copied."""
         return replace(self, images=self.images.index_select(0, indices), labels=self.labels[indices])
 
-    def scaled(self, images: Tensor, channels_last: bool = False) -> Tensor:
+    def scale_images(self, images: Tensor, channels_last: bool = False) -> Tensor:
         """Images as the network sees them: in [0, 1] where they are bytes, then (x - mean) / std per channel.
 
         Channels are the third dimension from the end, or the last one.

@@ -4,7 +4,7 @@ import math
 
 from bfl.attacks.kinds import KINDS, LEADER, PHASES, REQUIRED, Attack
 from bfl.errors import ConfigError
-from clients.parameters import nearest
+from clients.parameters import did_you_mean
 
 STRONGEST, MAX_STEP = 1e6, 10_000
 
@@ -23,12 +23,12 @@ def _read_attack(text: str, edges: int, devices: int) -> Attack:
     head, _, tail = text.partition(":")
     kind, at, rounds = (part.strip() for part in head.partition("@"))
     if kind not in KINDS:
-        raise refusal("", f'"{kind}"', f"one of {', '.join(KINDS)}{nearest(kind, KINDS)}")
+        raise refusal("", f'"{kind}"', f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
     if not at:
         raise refusal("", f'"{text}"', f"{kind}@ROUNDS, for example {kind}@20,60 or {kind}@all")
     options = {**KINDS[kind], **_read_options(kind, tail)}
     if (phase := options.get("phase", "")) not in ("", *PHASES):
-        raise refusal(f"{kind}: ", f"phase={phase}", f"one of {', '.join(PHASES)}{nearest(phase, PHASES)}")
+        raise refusal(f"{kind}: ", f"phase={phase}", f"one of {', '.join(PHASES)}{did_you_mean(phase, PHASES)}")
     return Attack(
         kind,
         None if rounds == "all" else tuple(_read_rounds(kind, part) for part in rounds.split(",")),
@@ -45,7 +45,7 @@ def _read_options(kind: str, text: str) -> dict[str, str]:
     for part in text.split(",") if text.strip() else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if key not in KINDS[kind]:
-            raise refusal(f"{kind}: ", f'"{key}"', f"{', '.join(KINDS[kind])}{nearest(key, KINDS[kind])}")
+            raise refusal(f"{kind}: ", f'"{key}"', f"{', '.join(KINDS[kind])}{did_you_mean(key, KINDS[kind])}")
         if not equals or not value:
             raise refusal(f"{kind}: ", f'"{part.strip()}"', f"{key}=value")
         if key in options:

@@ -7,7 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bfl.auditing.findings import Audit, AuditedRound
-from bfl.show.chain_tables import full, moment, pairs_table, printable, size
+from bfl.show.chain_tables import full_hex, pairs_table, printable, size_text, utc_time
 from chain.protocol.genesis import Genesis
 from chain.protocol.slots import Slot
 from edge_servers.founding.network import Network
@@ -40,13 +40,13 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
         + (", executed again too" if executed else ""),
         "checked": checked + (", plans, models" if derived else "") + (", state roots" if executed else ""),
         "models": _models(audit),
-        "network": f"chain {genesis.chain_id}, genesis {full(genesis.header.hash)}",
-        "head": full(found.hashes[-1]),
+        "network": f"chain {genesis.chain_id}, genesis {full_hex(genesis.header.hash)}",
+        "head": full_hex(found.hashes[-1]),
         "blocks": f"{found.blocks} ({max(0, len(found.models) - 1)} models after model 0)",
         "transactions": f"{found.transactions} ({kinds})",
         "reverted": str(found.reverted),
         "broken": f"{found.broken} (posts in chunks without their digest: they count as not posted)",
-        "payload": size(found.payload_bytes),
+        "payload": size_text(found.payload_bytes),
         "time": f"{seconds:.2f} s, {found.blocks / max(seconds, 1e-9):.0f} blocks per second",
     }
     return pairs_table("audit", rows)
@@ -97,12 +97,12 @@ def round_table(each: AuditedRound) -> Table:
         "clipped": f"{each.clipped} gradients",
         "aggregated": _lines([f"{', '.join(each.aggregated) or 'nobody'} ({each.plan.phi} steps)", *_virtual(each)]),
         "led by": each.led_by,
-        "sealed by": f"{each.sealed_by} at {moment(each.header.timestamp)} UTC, difficulty {each.header.difficulty}",
+        "sealed by": f"{each.sealed_by} at {utc_time(each.header.timestamp)} UTC, difficulty {each.header.difficulty}",
         "latency by the plan": _lines(_latency(each)),
     }
-    rows |= {f"{name} digest": full(digest) for name, digest in each.digests.items()}
+    rows |= {f"{name} digest": full_hex(digest) for name, digest in each.digests.items()}
     rows |= {"state digest": f"0x{printable(each.plan.state_digest)}", "policy": printable(each.plan.policy_digest)}
-    rows["block"] = f"{each.header.block_number}, {full(each.header.hash)}"
+    rows["block"] = f"{each.header.block_number}, {full_hex(each.header.hash)}"
     return pairs_table(f"round {each.round}, derived again", rows)
 
 
@@ -129,7 +129,7 @@ def evidence_table(offence: Offence, network: Network) -> Table:
         "step": _place(offence),
         "what": printable(offence.detail),
         "verdict": offence.verdict + (" (the accusers are wrong)" if offence.verdict == FALSE_FLAG else ""),
-        "transaction": full(offence.transaction_hash) if any(offence.transaction_hash) else "none",
+        "transaction": full_hex(offence.transaction_hash) if any(offence.transaction_hash) else "none",
         **_digests(offence),
         "off by": _off_by(offence),
         "flagged by": accusers if offence.flagged_by else "nobody (flags name the first offence of a round)",
@@ -140,12 +140,15 @@ def evidence_table(offence: Offence, network: Network) -> Table:
 
 def _digests(offence: Offence) -> dict[str, str]:
     if offence.kind == "close" and offence.verdict == DERIVED:
-        return {"digest found": full(offence.found), "gradient left out": f"transaction {full(offence.expected)}"}
+        return {
+            "digest found": full_hex(offence.found),
+            "gradient left out": f"transaction {full_hex(offence.expected)}",
+        }
     if offence.kind == "equivocation":
-        return {"first digest": full(offence.found), "second digest": full(offence.expected)}
-    expected = full(offence.expected) if any(offence.expected) else "-"
+        return {"first digest": full_hex(offence.found), "second digest": full_hex(offence.expected)}
+    expected = full_hex(offence.expected) if any(offence.expected) else "-"
     told = expected if offence.verdict == DERIVED else f"{expected} by the accusers"
-    return {"digest found": full(offence.found) if offence.found else "nothing", "digest expected": told}
+    return {"digest found": full_hex(offence.found) if offence.found else "nothing", "digest expected": told}
 
 
 def _off_by(offence: Offence) -> str:
@@ -177,10 +180,10 @@ def proven_table(proven: "VerifiedProof", is_known: bool) -> Table:
     rows = {
         "verdict": f"the model of round {proven.round.round} follows from the model before it, bit for bit",
         "checked": "files, seals, links, turns; of its round and the founding: signatures, roles, receipts, digests",
-        "model": full(proven.model_digest),
-        "block": f"{proven.block.block_number}, {full(proven.block.hash)}",
+        "model": full_hex(proven.model_digest),
+        "block": f"{proven.block.block_number}, {full_hex(proven.block.hash)}",
         "network": f"chain {proven.genesis.chain_id}",
-        "genesis": full(proven.genesis.header.hash),
+        "genesis": full_hex(proven.genesis.header.hash),
         "trust": f"rests on the genesis hash: {trust}" + ("" if is_known else " (--genesis)"),
     }
     return pairs_table("proof", rows)

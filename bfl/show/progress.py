@@ -50,14 +50,14 @@ class RunDisplay:
         else:
             told = self._told if report.scores else "not evaluated"
             print(f"round {report.round}/{self._rounds}  {told}  {seconds:.2f} s", flush=True)
-        for told in _trouble(report):
+        for told in _incident_lines(report):
             self._console.print(Text(f"round {report.round}: {told}", style="yellow"), soft_wrap=True)
         for refusal in report.refused:
             told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
 
 
-def _trouble(report: RoundReport) -> list[str]:
+def _incident_lines(report: RoundReport) -> list[str]:
     """Who lied or failed, and what became of it."""
     said = [f"server {m} failed as leader, the next in rank went on" for m in report.failed_leaders]
     for who in dict.fromkeys(offence.offender for offence in report.offences):

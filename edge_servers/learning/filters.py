@@ -17,7 +17,7 @@ import numpy as np
 from chain.wire.address import Address
 from clients.errors import ParameterError
 from clients.models import Vector
-from clients.parameters import nearest
+from clients.parameters import did_you_mean
 from edge_servers.learning.aggregation import Exact
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.learning.validation import loss_verdicts
@@ -213,7 +213,7 @@ def _make_stage(part: str, text: str) -> Filter:
         return _Named(part, "", _PLAIN[name])
     if name not in _WITH_NUMBER:
         known = [*_PLAIN, *_WITH_NUMBER, "loss"]  # the last is the leader's: edge_servers/learning/validation.py
-        expected = f"{', '.join(known)}, or some joined by +{nearest(name, known)}"
+        expected = f"{', '.join(known)}, or some joined by +{did_you_mean(name, known)}"
         raise ParameterError(f'filter: found "{text}", expected {expected}')
     make = _WITH_NUMBER[name]
     return _Named(part, "krum" if name == "krum" else "", make(option, text) if colon else make(None, text))

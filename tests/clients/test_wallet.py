@@ -115,23 +115,22 @@ def test_the_digests_are_those_on_the_ledger(third: SmallChain, order: Order, te
     assert bytes.fromhex(terms.base_model) == bytes(third.hosted.nodes[0].ask("model_digest"))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_terms_that_nobody_can_sign_are_refused(
+    subtests: pytest.Subtests, third: SmallChain, order: Order, terms: LedgerTerms
+) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"codec": "fp8"}, "found codec 'fp8', expected one of fp32, fp16, int8"),
         ({"registry": "no hex"}, "non-hexadecimal"),
         ({"plan": "é"}, "non-hexadecimal"),
         ({"base_model": "ab" * 33}, "arguments of gradient that do not fit"),
-    ],
-)
-def test_terms_that_nobody_can_sign_are_refused(
-    third: SmallChain, order: Order, terms: LedgerTerms, change: dict[str, Any], message: str
-) -> None:
-    values = np.zeros(len(order.model), np.float32)
-    with pytest.raises(ClientError, match=f"the gradient cannot be posted: .*{message}"):
-        signed_gradient(
-            third.wallets[3].account, replace(terms, **change), 3, 40, 3, values, sizes_of(third.devices[3])
-        )
+    ]
+    for change, message in cases:
+        with subtests.test(change=change, message=message):
+            values = np.zeros(len(order.model), np.float32)
+            with pytest.raises(ClientError, match=f"the gradient cannot be posted: .*{message}"):
+                signed_gradient(
+                    third.wallets[3].account, replace(terms, **change), 3, 40, 3, values, sizes_of(third.devices[3])
+                )
 
 
 def test_a_gradient_that_its_codec_cannot_hold_is_a_failure_of_the_device_alone(third: SmallChain) -> None:
@@ -206,12 +205,14 @@ def test_devices_that_have_joined_nothing_are_out_and_named() -> None:
     chain.hosted.close()
 
 
-@pytest.mark.parametrize("change", [{"chain_id": 1}, {"registry": "ab" * 20}, {"registry": ""}])
 def test_a_key_signs_for_its_own_network_alone(
-    wallet: Wallet, order: Order, terms: LedgerTerms, change: dict[str, Any]
+    subtests: pytest.Subtests, wallet: Wallet, order: Order, terms: LedgerTerms
 ) -> None:
-    with pytest.raises(OrderError, match=r"found chain \d+ and registry \w*, expected"):
-        wallet.check(replace(order, ledger=replace(terms, **change)))
+    cases: list[dict[str, Any]] = [{"chain_id": 1}, {"registry": "ab" * 20}, {"registry": ""}]
+    for change in cases:
+        refused = pytest.raises(OrderError, match=r"found chain \d+ and registry \w*, expected")
+        with subtests.test(change=change), refused:
+            wallet.check(replace(order, ledger=replace(terms, **change)))
 
 
 def test_a_key_does_not_sign_that_its_gradient_was_made_from_another_model(
@@ -321,7 +322,7 @@ def spoiled(proof: bytes) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", list(spoiled(b'{"headers": [], "model": {}}')))
-def test_a_proof_that_is_none_is_refused(wallet: Wallet, order: Order, name: str) -> None:
-    with pytest.raises(OrderError, match="the model is not proven: "):
-        wallet.check(replace(order, proof=spoiled(order.proof)[name]))
+def test_a_proof_that_is_none_is_refused(subtests: pytest.Subtests, wallet: Wallet, order: Order) -> None:
+    for name in list(spoiled(b'{"headers": [], "model": {}}')):
+        with subtests.test(name=name), pytest.raises(OrderError, match="the model is not proven: "):
+            wallet.check(replace(order, proof=spoiled(order.proof)[name]))

@@ -9,7 +9,7 @@ from edge_servers.founding.network import DeviceRecord, Network, home_server, si
 from edge_servers.learning.graph import make_graph
 from edge_servers.planning.planners import Request
 from edge_servers.planning.proposal import Proposal, RoundState
-from policy.rivals.heuristics import asking_for_everything
+from policy.rivals.heuristics import request_everything
 
 
 def network(devices: int = 10, servers: int = 3, consents: dict[int, str] | None = None) -> Network:
@@ -38,7 +38,7 @@ class Stub:
     digest: str = "stub"
 
     def decide(self, state: RoundState) -> Request:
-        return Request(asking_for_everything(np.array([self.choice], np.int64)), self.channels)
+        return Request(request_everything(np.array([self.choice], np.int64)), self.channels)
 
 
 def alike(one: Proposal, other: Proposal) -> bool:

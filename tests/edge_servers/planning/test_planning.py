@@ -16,7 +16,7 @@ from policy.actor.planner import Policy
 from policy.rivals.heuristics import HEURISTICS
 from policy.world.latency import latency_of
 from policy.world.round_data import data_bits
-from policy.world.rounds import round_world
+from policy.world.rounds import simulated_state
 from policy.world.state import State
 from tests.edge_servers.planning.plannable import Stub, alike, network
 
@@ -125,7 +125,7 @@ def test_whole_shares_are_whole_in_the_world_too() -> None:
 
 def test_everything_else_in_the_world_is_what_the_policy_draws() -> None:
     state = round_state(5, network(7, 2), DataParams(seed=3), 784)
-    expected = round_world(state.params, 3, 5)
+    expected = simulated_state(state.params, 3, 5)
     assert (state.params.devices, state.params.servers, state.servers, state.params.phi) == (7, 2, 2, 5)
     for field in fields(State):
         np.testing.assert_array_equal(getattr(state.world, field.name), getattr(expected, field.name))

@@ -231,11 +231,11 @@ def _take_founding(other: FoundingParameters | bytes) -> None:
     """The founding block with other parameters; everything else of it as it was."""
     *_, founding = inspected(StoredChain(chain().blocks[:2], chain().genesis))
     changed = []
-    for post in founding.posts:
+    for post in founding.calls:
         if post.call is not None and post.call.name == "found":
             parameters = other if isinstance(other, bytes) else other.encode()
             arguments = dict(post.call.arguments) | {"parameters": parameters}
             changed.append(replace(post, call=replace(post.call, arguments=arguments)))
         else:
             changed.append(post)
-    Auditor(chain().genesis).take(replace(founding, posts=changed))
+    Auditor(chain().genesis).take(replace(founding, calls=tuple(changed)))
