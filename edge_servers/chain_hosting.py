@@ -13,13 +13,13 @@ from torch import nn
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.errors import ChainError
+from chain.node.access import EmptyNode
+from chain.node.local_ledger import LocalLedger
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, size_class
 from chain.protocol.genesis import Genesis, block_gas
 from chain.protocol.slots import MAX_STEP
 from chain.protocol.turns import Membership
-from chain.rpc.in_process import web3_in_process
-from chain.rpc.local_ledger import LocalLedger
 from chain.store.database import IN_MEMORY, WRITE, Database
 from chain.wire.codec import encoded_size
 from chain.wire.documents import canonical_json
@@ -142,7 +142,7 @@ class ChainHosting:
             exclusion_rounds=rounds.exclusion_rounds,
         )
         posts = Founding(_homes(network), founding.encode(), model, _payload_bytes(founding), terms)
-        found_network(web3_in_process(self.nodes[0]), self.account("founder", 0), posts)
+        found_network(EmptyNode(self.nodes[0]), self.account("founder", 0), posts)
 
     def _check_same(self, founding: FoundingParameters) -> None:
         """The chain in the folder must be the one that these settings found."""

@@ -13,8 +13,9 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from bfl.simulation.grid import Fault
 from chain.client.keys import simulated_account
 from chain.errors import RoundRefusedError, StoreError
+from chain.node.local_ledger import LocalLedger
 from chain.node.node import Node
-from chain.rpc.local_ledger import LocalLedger
+from chain.protocol.slots import Slot
 from chain.store.database import CREATE, Database
 from chain.wire.blocks import encode_block
 from clients.arrays import one_array
@@ -265,7 +266,7 @@ def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: f
         node.submit(post.transaction.raw)
     wrong = network.model(round_) + np.float32(model_change)
     ledger = LocalLedger(node, network.hosting.account("server", leader))
-    ledger.submit_model(round_, model_payload(wrong, network.founding))
+    ledger.post(Slot.MODEL, round_, model_payload(wrong, network.founding))
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
+from chain.node.local_ledger import LocalLedger
 from chain.protocol import slots
-from chain.rpc.local_ledger import LocalLedger
 from edge_servers.learning.gradients import Gradient
 from edge_servers.ledger.board import Slot
 from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice
@@ -113,11 +113,11 @@ def posting(network: ChainNetwork, server: int, post: Callable[[LocalLedger, int
 
 
 def garbage(ledger: LocalLedger, step: int) -> None:
-    ledger.submit_iterate(1, step, b"garbage")
+    ledger.post(slots.iterate_slot(step), 1, b"garbage")
 
 
 def beyond_the_last_step(ledger: LocalLedger, step: int) -> None:
-    ledger.submit_iterate(1, step + 50, b"garbage")
+    ledger.post(slots.iterate_slot(step + 50), 1, b"garbage")
 
 
 def chunks_that_do_not_fit(ledger: LocalLedger, step: int) -> None:
