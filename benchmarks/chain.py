@@ -23,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 from eth_hash.auto import keccak
+from web3 import Web3
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
 from benchmarks.chain_network import (
@@ -38,11 +39,12 @@ from benchmarks.chain_network import (
 )
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
-from chain.client.connection import Connection, await_receipt, web3_over_http
+from chain.client.connection import EmptyNetwork, await_receipt, request, web3_over_http
 from chain.client.ledger import Ledger
+from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, encode_call
-from chain.rpc.in_process import web3_in_process
+from chain.protocol.slots import Slot
 from chain.wire.transactions import Envelope, sign_transaction
 
 
@@ -71,11 +73,11 @@ def ours(ledger: Ledger, kilobytes: int, blocks: int, after: Callable[[], None] 
     for round_ in range(1, blocks + 1):
         payloads = [payload(kilobytes, rng) for _ in DEVICE_KEYS]
         leader, plan = leader_of(ledger), b"plan %d" % round_
-        leader.submit_plan(round_, plan)
+        leader.post(Slot.PLAN, round_, plan)
         with times.step("post"):
             post_gradients(ledger, round_, plan, payloads)
-        leader.submit_close(round_, b"[]")
-        leader.submit_model(round_, b"model")
+        leader.post(Slot.CLOSE, round_, b"[]")
+        leader.post(Slot.MODEL, round_, b"model")
         with times.step("build"):
             leader.propose()
         with times.step("seal"):
@@ -91,7 +93,7 @@ def in_process(kilobytes: int, blocks: int, folder: Path) -> tuple[Times, float,
     path = folder / f"{kilobytes}.db"
     node = Node.create(path, genesis(kilobytes))
     second = Node.in_memory(node.genesis)
-    ledger = found(web3_in_process(node), kilobytes)
+    ledger = found(EmptyNode(node), kilobytes)
     second.import_block(node.raw_block(1) or b"")
     extra: dict[str, list[float]] = {"import": [], "sign": []}
 
@@ -134,7 +136,7 @@ def over_http(kilobytes: int, blocks: int, folder: Path) -> Times:
         if process.stdout is None:
             raise RuntimeError("the node has no output")
         url = process.stdout.readline().split(": ", 1)[1].strip()
-        return ours(found(web3_over_http(url), kilobytes), kilobytes, blocks)
+        return ours(found(EmptyNetwork(web3_over_http(url)), kilobytes), kilobytes, blocks)
     finally:
         process.terminate()
         process.wait(timeout=20)
@@ -146,40 +148,40 @@ def on_anvil(program: str, kilobytes: int, blocks: int, one_block: bool) -> Time
     times, rng = Times(), np.random.default_rng(0)
     with anvil(program, everyone, 4_000_000_000) as url:
         web3 = web3_over_http(url)
-        ledger = found(web3, kilobytes, RegistryTerms(contract_seal=True, turn_s=3600))
+        ledger = found(EmptyNetwork(web3), kilobytes, RegistryTerms(contract_seal=True, turn_s=3600))
         if one_block:
-            ledger = Ledger(ledger.connection, deadline_s=None)
+            ledger = Ledger(ledger.access, deadline_s=None)
             web3.manager.request_blocking("evm_setAutomine", [False])  # type: ignore[arg-type]
         for round_ in range(1, blocks + 1):
-            anvil_block(ledger, round_, [payload(kilobytes, rng) for _ in DEVICE_KEYS], times, one_block)
+            payloads = [payload(kilobytes, rng) for _ in DEVICE_KEYS]
+            anvil_block(ledger, web3, round_, payloads, times, one_block)
     return times
 
 
-def anvil_block(ledger: Ledger, round_: int, payloads: list[bytes], times: Times, one_block: bool) -> None:
+def anvil_block(ledger: Ledger, web3: Web3, round_: int, payloads: list[bytes], times: Times, one_block: bool) -> None:
     """One round on anvil, model and seal included, as its registry needs them to go on; those are not timed."""
-    connection = ledger.connection
     leader, plan = leader_of(ledger), b"plan %d" % round_
-    leader.submit_plan(round_, plan)
-    mine(connection, one_block)
+    leader.post(Slot.PLAN, round_, plan)
+    mine(web3, one_block)
     started = time.perf_counter()
     sent = post_gradients(ledger, round_, plan, payloads)
-    mine(connection, one_block)
+    mine(web3, one_block)
     for each in sent if one_block else []:
-        if await_receipt(connection.web3, each, 30)["status"] != 1:
+        if await_receipt(web3, each, 30)["status"] != 1:
             raise RuntimeError("anvil reverted a gradient")
     times.total.append(time.perf_counter() - started)
-    leader.submit_close(round_, b"[]")
-    leader.submit_model(round_, b"model")
-    mine(connection, one_block)
+    leader.post(Slot.CLOSE, round_, b"[]")
+    leader.post(Slot.MODEL, round_, b"model")
+    mine(web3, one_block)
     device = ledger.signed_by(DEVICE_KEYS[0])
     device.submit_nonce(device.mining_task(), bytes(8))
-    mine(connection, one_block)
+    mine(web3, one_block)
 
 
-def mine(connection: Connection, wanted: bool) -> None:
+def mine(web3: Web3, wanted: bool) -> None:
     """Ask anvil for a block."""
     if wanted:
-        connection.request("evm_mine")
+        request(web3, "evm_mine")
 
 
 def speed(sizes: list[int], blocks: int) -> None:
@@ -220,7 +222,7 @@ def memory(kilobytes: int, blocks: int) -> None:
     print(f"\nResident memory of this process, blocks of {DEVICES} x {kilobytes} KB:\n\n| block | MB |\n|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         node = Node.create(Path(folder) / "memory.db", genesis(kilobytes))
-        ledger = found(web3_in_process(node), kilobytes)
+        ledger = found(EmptyNode(node), kilobytes)
 
         def show() -> None:
             number = node.head.block_number - 1
@@ -244,7 +246,7 @@ def audit(kilobytes: int, blocks: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "audit.db"
         node = Node.create(path, genesis(kilobytes))
-        ours(found(web3_in_process(node), kilobytes), kilobytes, blocks)
+        ours(found(EmptyNode(node), kilobytes), kilobytes, blocks)
         node.close()
         archive = FileArchive(path)
         started = time.process_time()

@@ -5,6 +5,7 @@ import time
 import numpy as np
 from eth_hash.auto import keccak
 
+from chain.client.access import ChainAccess, EmptyChain
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.client.ledger import Ledger
@@ -41,11 +42,11 @@ def genesis(kilobytes: int) -> Genesis:
     return Genesis(77, FOUNDER.address.lower(), int(time.time()) - 10, gas)
 
 
-def found(web3: object, kilobytes: int, terms: RegistryTerms = TERMS) -> Ledger:
+def found(chain: EmptyChain[ChainAccess], kilobytes: int, terms: RegistryTerms = TERMS) -> Ledger:
     """Found the network; returns its ledger."""
     model = payload(kilobytes, np.random.default_rng(9))
     charter = Founding(homes(), b"{}", model, kilobytes * 1000 + 64, terms)
-    return Ledger(found_network(web3, FOUNDER, charter))  # type: ignore[arg-type]
+    return Ledger(found_network(chain, FOUNDER, charter))
 
 
 def leader_of(ledger: Ledger) -> Ledger:

@@ -24,8 +24,8 @@ from pathlib import Path
 
 import torch
 
+import chain.node.access
 import chain.node.node
-import chain.rpc.local_ledger
 import clients.signing
 import edge_servers.ledger.block_check
 import edge_servers.ledger.referee
@@ -48,7 +48,7 @@ def system_job(settings: RunSettings, rounds: int) -> Job:
     def job() -> tuple[float, dict[str, float]]:
         watch = Stopwatch()
         places = {
-            (chain.rpc.local_ledger, "signed_transaction"): "sign",
+            (chain.node.access, "signed_transaction"): "sign",
             (clients.signing, "signed_gradient"): "sign",
             (chain.node.node.Node, "submit"): "ledger",
             (chain.node.node.Node, "_accept"): "persist",

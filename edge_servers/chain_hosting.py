@@ -14,13 +14,13 @@ from torch import nn
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.errors import ChainError
+from chain.node.access import EmptyNode
+from chain.node.local_ledger import LocalLedger
 from chain.node.node import Node
 from chain.protocol.contract import size_class
 from chain.protocol.genesis import Genesis, block_gas
 from chain.protocol.slots import MAX_STEP
 from chain.protocol.turns import FOUNDING_BLOCK, Membership
-from chain.rpc.in_process import web3_in_process
-from chain.rpc.local_ledger import LocalLedger
 from chain.store.database import IN_MEMORY, WRITE, Database
 from chain.wire.address import Address
 from chain.wire.codec import encoded_size
@@ -178,7 +178,7 @@ class ChainHosting:
             _payload_bytes(founding),
             registry_terms(self._settings.rounds),
         )
-        found_network(web3_in_process(node), self.account("founder", 0), posts)
+        found_network(EmptyNode(node), self.account("founder", 0), posts)
 
     # --- the servers
 

@@ -117,7 +117,7 @@ def post_nowhere(slot: RoundSlot, body: Any) -> None:
 def post_on_every_node(board: "ChainBoard", account: "LocalAccount", nodes: "Sequence[Node]") -> PostAgain:
     """Sign another body for the slot and hand it to every node: each takes one, and keeps both as evidence (P15)."""
     from chain.errors import ChainError
-    from chain.rpc.local_ledger import LocalLedger
+    from chain.node.local_ledger import LocalLedger
 
     def post_again(slot: RoundSlot, body: Any) -> None:
         for node in nodes:

@@ -1,7 +1,7 @@
 """web3 to a node or an Ethereum network: bounded requests, and errors that are ours again on this side."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import requests
@@ -13,12 +13,16 @@ from web3 import HTTPProvider, Web3
 from web3.exceptions import ContractLogicError, TimeExhausted, TransactionNotFound, Web3Exception, Web3RPCError
 from web3.types import RPCEndpoint
 
+from chain.client.access import FoundLog, SentCall
 from chain.client.keys import address_of
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
 from chain.protocol.contract import decode_result, encode_call, registry_settings
+from chain.protocol.genesis import FOUNDING_GAS
+from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
-from chain.wire.transactions import Envelope, sign_transaction
+from chain.wire.headers import Header
+from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
 
 _REVERTED = "execution reverted: "
 _UNAUTHORIZED = 401
@@ -156,20 +160,23 @@ class Connection:
             found = self.web3.eth.call(call, block if block is not None else getattr(self, "visible", "pending"))
         return decode_result(name, bytes(found))
 
-    def logs(self, topics: list[Any], first: Any, last: Any) -> list[Any]:
-        """Logs of the registry."""
+    def logs(self, topics: Sequence[bytes | None], first: int, last: int | None) -> list[FoundLog]:
+        """Logs of the registry with these topics (None: any), of blocks `first` to `last` (None: all visible)."""
+        wanted: Any = {
+            "address": self._address,
+            "topics": [topic if topic is None else Web3.to_hex(topic) for topic in topics],
+            "fromBlock": first,
+            "toBlock": self.visible if last is None else last,
+        }
         with translated():
-            return list(
-                self.web3.eth.get_logs(
-                    {"address": self._address, "topics": topics, "fromBlock": first, "toBlock": last}
-                )
-            )
+            return [_read_log(log) for log in self.web3.eth.get_logs(wanted)]
 
-    def transaction(self, transaction_hash: bytes) -> Any:
+    def transaction(self, transaction_hash: bytes) -> SentCall | None:
         """A transaction, pending or sealed; None if there is none."""
         try:
             with translated():
-                return self.web3.eth.get_transaction(Web3.to_hex(transaction_hash))
+                found = self.web3.eth.get_transaction(Web3.to_hex(transaction_hash))
+                return SentCall(int(found["nonce"]), bytes(found["input"]))
         except RpcError as error:
             if isinstance(error.__cause__, TransactionNotFound):
                 return None
@@ -190,12 +197,49 @@ class Connection:
 
         Without a deadline it does not wait for an external network to mine it, and refusals are not heard of.
         """
-        raw = sign_transaction(account, self._envelope(account, gas), data)
-        # Not `web3.eth.send_raw_transaction`: its formatters cost more than the request itself.
-        sent = self.request_bytes("eth_sendRawTransaction", "0x" + raw.hex())
+        sent = self.send_raw(sign_transaction(account, self._envelope(account, gas), data))
         if not self.is_embedded and deadline_s is not None:
             self._await_receipt(sent, account, data, deadline_s)
         return sent
+
+    def send_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
+        """Post what somebody else has signed."""
+        # Not `web3.eth.send_raw_transaction`: its formatters cost more than the request itself.
+        return self.request_bytes("eth_sendRawTransaction", "0x" + raw.hex())
+
+    # --- our own node only
+
+    def header(self, number: int) -> Header:
+        """A sealed header."""
+        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", hex(number)))
+
+    def proof(self, transaction_hash: bytes) -> TransactionProof:
+        """That a transaction is sealed, and what came of it (P16)."""
+        return TransactionProof.from_json(self.request("bfl_getProof", Web3.to_hex(transaction_hash)))
+
+    def conflicts(self) -> list[tuple[Transaction, Transaction]]:
+        """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+        pairs = self.request("bfl_conflicts")
+        return [(decode_transaction(read_bytes(a)), decode_transaction(read_bytes(b))) for a, b in pairs]
+
+    def drop(self, transaction_hash: bytes) -> bool:
+        """Leave a pending transaction out of what the node builds."""
+        return bool(self.request("bfl_dropTransaction", Web3.to_hex(transaction_hash)))
+
+    def propose(self, leader: bytes) -> Header:
+        """Make everything pending a candidate block of this leader."""
+        return Header.from_bytes(self.request_bytes("bfl_propose", Web3.to_hex(leader)))
+
+    def work(self, device: bytes, leader: bytes | None = None) -> Header:
+        """The header this device mines."""
+        wanted = [Web3.to_hex(each) for each in (device, leader) if each is not None]
+        return Header.from_bytes(self.request_bytes("bfl_getWork", *wanted))
+
+    def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> bytes:
+        """Seal; returns the hash of the block."""
+        return self.request_bytes("bfl_submitWork", *map(Web3.to_hex, (mining_hash, nonce, device)))
+
+    # --- posting
 
     def nonce(self, sender: bytes) -> int:
         """The nonce of a sender's next transaction, everything pending counted."""
@@ -250,16 +294,31 @@ def _find_receipt(web3: Web3, transaction_hash: bytes) -> Any:
         return None
 
 
-def deploy(
-    web3: Web3, account: LocalAccount, creation: bytes, gas: int, is_embedded: bool, deadline_s: float
-) -> Address:
-    """Create a contract; returns its address. On our own node it is pending until the founding block is sealed."""
-    with translated():
-        nonce = web3.eth.get_transaction_count(account.address, "pending")
-        fees = (0, 0) if is_embedded else _fees(web3)
-        envelope = Envelope(web3.eth.chain_id, nonce, gas, b"", *fees)
-        sent = bytes(web3.eth.send_raw_transaction(sign_transaction(account, envelope, creation)))
-    if not is_embedded and await_receipt(web3, sent, deadline_s)["status"] != 1:
-        raise RevertedError("the registry was not created; is the network's gas limit high enough?")
-    number = nonce.to_bytes((nonce.bit_length() + 7) // 8, "big")
-    return Address(keccak(rlp.encode([address_of(account), number]))[12:])
+class EmptyNetwork:
+    """A node or an Ethereum network at web3, without our registry yet: `chain.client.access.EmptyChain`."""
+
+    def __init__(self, web3: Web3) -> None:
+        self._web3 = web3
+
+    def create_registry(
+        self, founder: LocalAccount, creation: bytes, is_embedded: bool, deadline_s: float
+    ) -> Connection:
+        """Deploy the registry; on our own node it is pending until the founding block is sealed."""
+        with translated():
+            nonce = self._web3.eth.get_transaction_count(founder.address, "pending")
+            fees = (0, 0) if is_embedded else _fees(self._web3)
+            envelope = Envelope(self._web3.eth.chain_id, nonce, self._creation_gas(is_embedded), b"", *fees)
+            sent = bytes(self._web3.eth.send_raw_transaction(sign_transaction(founder, envelope, creation)))
+        if not is_embedded and await_receipt(self._web3, sent, deadline_s)["status"] != 1:
+            raise RevertedError("the registry was not created; is the network's gas limit high enough?")
+        number = nonce.to_bytes((nonce.bit_length() + 7) // 8, "big")
+        return Connection(self._web3, keccak(rlp.encode([address_of(founder), number]))[12:])
+
+    def _creation_gas(self, is_embedded: bool) -> int:
+        most = FOUNDING_GAS // 2
+        return most if is_embedded else min(most, int(self._web3.eth.get_block("latest")["gasLimit"]))
+
+
+def _read_log(log: Any) -> FoundLog:
+    topics = tuple(bytes(topic) for topic in log["topics"])
+    return FoundLog(topics, bytes(log["data"]), bytes(log["transactionHash"]))

@@ -1,11 +1,11 @@
-"""What was posted in a round, read back through any web3: plans, gradients, closed lists, iterates, models, flags."""
+"""What was posted in a round, read back from any chain: plans, gradients, closed lists, iterates, models, flags."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from eth_hash.auto import keccak
 
-from chain.client.connection import Connection
+from chain.client.access import ChainAccess, FoundLog, SentCall
 from chain.errors import LedgerError, NotRegistryCallError
 from chain.protocol.contract import Call, decode_call, decode_log, events
 from chain.protocol.posts import Post
@@ -37,8 +37,8 @@ class Flag:
 class PostReader:
     """Reads the posts of one network; needs no key."""
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
+    def __init__(self, access: ChainAccess) -> None:
+        self._access = access
 
     def plan(self, round_: int) -> Post | None:
         """The plan of a round, if it is visible."""
@@ -84,65 +84,63 @@ class PostReader:
     def _first(self, round_: int, slot: int) -> Post | None:
         return next(iter(self.posts(round_, slot).values()), None)
 
-    def _slot_logs(self, round_: int, slot: int) -> list[Any]:
+    def _slot_logs(self, round_: int, slot: int) -> list[FoundLog]:
         kind, step = kind_of(slot), step_of(slot)
         if kind not in _EVENTS:
             return []
-        return self._logs(_EVENTS[kind], round_, [word(round_)] + ([] if step is None else [None, word(step)]))
+        return self._logs(_EVENTS[kind], round_, [word(round_), *([] if step is None else [None, word(step)])])
 
-    def _logs(self, event: str, round_: int, topics: list[Any]) -> list[Any]:
+    def _logs(self, event: str, round_: int, topics: Sequence[bytes | None]) -> list[FoundLog]:
         first, last = self._span(round_)
-        return self._connection.logs(["0x" + events()[event].topic.hex(), *topics], first, last)
+        return self._access.logs([events()[event].topic, *topics], first, last)
 
-    def _span(self, round_: int) -> tuple[Any, Any]:
+    def _span(self, round_: int) -> tuple[int, int | None]:
         """The blocks a round can be in: one on our own chain (P1), any on another.
 
         A round that is not sealed yet may be by the time the node looks for it.
         """
-        if not self._connection.is_embedded:
-            return "earliest", "latest"
+        if not self._access.is_embedded:
+            return 0, None
         number = round_ + 1
-        return number, number if number <= self._connection.head() else "pending"
+        return number, number if number <= self._access.head() else None
 
-    def _event(self, log: Any) -> Call:
-        event = decode_log(tuple(bytes(topic) for topic in log["topics"]), bytes(log["data"]))
+    def _event(self, log: FoundLog) -> Call:
+        event = decode_log(log.topics, log.data)
         if event is None:
             raise LedgerError("the registry's log is none of its events; is this the registry?")
         return event
 
-    def _read_post(self, log: Any, round_: int, slot: int) -> Post | None:
+    def _read_post(self, log: FoundLog, round_: int, slot: int) -> Post | None:
         """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
         event, transaction = self._event(log), self._transaction(log)
         sender = next(event[name] for name in ("leader", "sender", "founder") if name in event)
         try:
-            call = decode_call(bytes(transaction["input"]))
+            call = decode_call(transaction.data)
         except NotRegistryCallError:
             return None  # our own node admits none such; another network may
         digest, chunks = bytes(event["model" if "model" in event else "digest"]), int(event["chunks"])
         payload = self._joined(round_, slot, sender, transaction, chunks) if chunks else bytes(call["payload"])
         intact = not chunks or keccak(payload) == digest
-        return Post(round_, slot, sender, digest, payload, bytes(log["transactionHash"]), call, intact)
+        return Post(round_, slot, sender, digest, payload, log.transaction_hash, call, intact)
 
-    def _transaction(self, log: Any) -> Any:
-        transaction = self._connection.transaction(bytes(log["transactionHash"]))
+    def _transaction(self, log: FoundLog) -> SentCall:
+        transaction = self._access.transaction(log.transaction_hash)
         if transaction is None:
-            raise LedgerError(
-                f"the node has a log of transaction {log['transactionHash'].hex()} but not the transaction"
-            )
+            raise LedgerError(f"the node has a log of transaction {log.transaction_hash.hex()} but not the transaction")
         return transaction
 
-    def _joined(self, round_: int, slot: int, sender: Address, post: Any, chunks: int) -> bytes:
+    def _joined(self, round_: int, slot: int, sender: Address, post: SentCall, chunks: int) -> bytes:
         """The chunks the post refers to: the sender's last ones for the slot before it."""
-        topics = [word(round_), "0x" + sender.rjust(32, b"\0").hex(), word(slot)]
+        topics = [word(round_), sender.rjust(32, b"\0"), word(slot)]
         sent = [self._transaction(log) for log in self._logs("ChunkPosted", round_, topics)]
-        before = sorted((each for each in sent if each["nonce"] < post["nonce"]), key=lambda each: int(each["nonce"]))
-        return b"".join(bytes(decode_call(bytes(each["input"]))["data"]) for each in before[-chunks:])
+        before = sorted(each for each in sent if each.nonce < post.nonce)
+        return b"".join(bytes(decode_call(each.data)["data"]) for each in before[-chunks:])
 
     def _founding_model(self) -> Post | None:
         logs = self._logs("Founded", 0, [])
         return self._read_post(logs[0], 0, Slot.MODEL) if logs else None
 
 
-def word(number: int) -> str:
-    """A number as a topic."""
-    return "0x" + number.to_bytes(32, "big").hex()
+def word(number: int) -> bytes:
+    """A number as the topic of a log."""
+    return number.to_bytes(32, "big")

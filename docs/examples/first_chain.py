@@ -15,10 +15,11 @@ from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, new_account
 from chain.client.ledger import Ledger
 from chain.mining.miner import Miner
+from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.contract import size_class
 from chain.protocol.genesis import Genesis, block_gas
-from chain.rpc.in_process import web3_in_process
+from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.codec import encode_floats, encode_iterate, encoded_size
 from chain.wire.documents import ClosedList, canonical_json
 
@@ -43,22 +44,22 @@ rules = Genesis(
 node = Node.create(Path(sys.argv[1]), rules)
 parameters = canonical_json({"scheme": "example", "tensors": TENSORS})
 model = encode_floats(np.zeros(100), SIZES, "fp32")
-ledger = Ledger(found_network(web3_in_process(node), founder, Founding(homes, parameters, model, payload_bytes)))
+ledger = Ledger(found_network(EmptyNode(node), founder, Founding(homes, parameters, model, payload_bytes)))
 
 with Miner() as miner:
     for round_ in range(1, ROUNDS + 1):
         leader = ledger.signed_by(next(s for s in servers if address_of(s) == ledger.leader()))
         base = ledger.model_digest()
         plan = canonical_json({"round": round_, "phi": 0})
-        leader.submit_plan(round_, plan)
+        leader.post(Slot.PLAN, round_, plan)
         for device in devices:
             gradient = encode_floats(rng.standard_normal(100), SIZES, "fp16")
             ledger.signed_by(device).submit_gradient(round_, base, keccak(plan), 600, 10, gradient)
         accepted = tuple(post.transaction_hash for post in ledger.gradients(round_).values())
-        leader.submit_close(round_, ClosedList(accepted).encode())
+        leader.post(Slot.CLOSE, round_, ClosedList(accepted).encode())
         for server in servers:
-            ledger.signed_by(server).submit_iterate(round_, 0, encode_iterate(np.arange(100), SIZES))
-        leader.submit_model(round_, encode_floats(rng.standard_normal(100), SIZES, "fp32"))
+            ledger.signed_by(server).post(iterate_slot(0), round_, encode_iterate(np.arange(100), SIZES))
+        leader.post(Slot.MODEL, round_, encode_floats(rng.standard_normal(100), SIZES, "fp32"))
         leader.propose()
         device = ledger.signed_by(devices[round_ % 4])
         task = device.mining_task()

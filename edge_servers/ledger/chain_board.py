@@ -68,7 +68,7 @@ class ChainBoard:
             return self._beside.post(slot, sender, body)
         try:
             if isinstance(body, Gradient) and body.signed:  # by the device itself
-                self.ledger.submit_raw(body.signed, self._opened.pop(body.transaction_hash, None))
+                self.ledger.access.send_raw(body.signed, self._opened.pop(body.transaction_hash, None))
             else:
                 self.send(slot, body, self._ledgers[sender])
         except ChainError as error:
@@ -78,18 +78,19 @@ class ChainBoard:
     def send(self, slot: RoundSlot, body: Any, ledger: Ledger) -> None:
         """Write `body` as the ledger wants it, and post it through `ledger`, whose account signs."""
         round_, kind, step = slot
-        if kind == "plan":
-            ledger.submit_plan(round_, body.payload)
-        elif kind == "gradient":
+        if kind == "gradient":
             payload = encode_floats(body.values, self.founding.sizes, self.founding.settings.rounds.codec)
             base, plan = self.digests(round_)
             ledger.submit_gradient(round_, base, plan, body.samples, body.iterations, payload)
-        elif kind == "close":
-            ledger.submit_close(round_, self._closed_list(round_, body).encode())
-        elif kind == "iterate":
-            ledger.submit_iterate(round_, step, iterate_payload(body, self.founding))
         else:
-            ledger.submit_model(round_, model_payload(body, self.founding))
+            ledger.post(slot_of_kind(kind, step), round_, self._payload(round_, kind, body))
+
+    def _payload(self, round_: int, kind: str, body: Any) -> bytes:
+        if kind == "plan":
+            return bytes(body.payload)
+        if kind == "close":
+            return self._closed_list(round_, body).encode()
+        return iterate_payload(body, self.founding) if kind == "iterate" else model_payload(body, self.founding)
 
     def _closed_list(self, round_: int, close: Close) -> ClosedList:
         posts = self.ledger.posts(round_, Slot.GRADIENT)
@@ -202,15 +203,15 @@ class ChainBoard:
         round_ = orders[0].round
         base, plan = self.digests(round_)
         proof = self._proof(round_ - 1) if round_ > 1 else b""
-        connection = self.ledger.connection
+        access = self.ledger.access
         return [
             replace(
                 order,
                 proof=proof,
                 ledger=LedgerTerms(
-                    chain_id=connection.chain_id,
-                    registry=connection.registry.hex(),
-                    frame_bytes=connection.settings.payload_bytes,
+                    chain_id=access.chain_id,
+                    registry=access.registry.hex(),
+                    frame_bytes=access.settings.payload_bytes,
                     nonce=self.ledger.nonce(address),
                     codec=self.founding.settings.rounds.codec,
                     base_model=base.hex(),

@@ -16,6 +16,7 @@ from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
 from chain.audit.archive import FileArchive
+from chain.client.connection import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import StoreError
@@ -98,7 +99,7 @@ def story() -> Story:
     with tempfile.TemporaryDirectory() as folder:
         path, clock = Path(folder) / "chain.db", Clock()
         node = Node.create(path, genesis(), now=clock)
-        found_network(web3_in_process(node), NETWORK.founder, charter())
+        found_network(EmptyNetwork(web3_in_process(node)), NETWORK.founder, charter())
         left_out = _round_1(node)
         _round_2(node)
         liar = _round_3(node)

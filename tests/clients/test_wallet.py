@@ -11,8 +11,8 @@ from eth_hash.auto import keccak
 from flwr.app import Message
 
 from chain.client.keys import address_of
+from chain.node.local_ledger import LocalLedger
 from chain.protocol.contract import decode_call
-from chain.rpc.local_ledger import LocalLedger
 from chain.wire.codec import decode_floats
 from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders

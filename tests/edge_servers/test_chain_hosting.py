@@ -13,8 +13,9 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from bfl.simulation.grid import Fault
 from chain.client.keys import simulated_account
 from chain.errors import RoundRefusedError, StoreError
+from chain.node.local_ledger import LocalLedger
 from chain.node.node import Node
-from chain.rpc.local_ledger import LocalLedger
+from chain.protocol.slots import Slot
 from chain.store.database import CREATE, Database
 from chain.wire.blocks import encode_block
 from clients.arrays import one_array
@@ -238,7 +239,7 @@ def test_a_gradient_of_another_plan_is_refused_by_the_ledger(planned: ChainNetwo
     gradient = planned.board(0).read_signed(signed, sender, plan_)
     assert gradient.plan_digest == "ab" * 32
     with pytest.raises(Exception, match="gradient for another plan"):
-        planned.board(0).ledger.submit_raw(signed)
+        planned.board(0).ledger.access.send_raw(signed)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -251,7 +252,7 @@ def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: f
         node.submit(post.transaction.raw)
     wrong = network.model(round_) + np.float32(model_change)
     ledger = LocalLedger(node, network.hosting.account("server", leader))
-    ledger.submit_model(round_, model_payload(wrong, network.founding))
+    ledger.post(Slot.MODEL, round_, model_payload(wrong, network.founding))
 
 
 @pytest.fixture(scope="module")

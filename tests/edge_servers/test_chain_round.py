@@ -9,8 +9,8 @@ import pytest
 from eth_hash.auto import keccak
 
 from chain.errors import ContractError
+from chain.node.local_ledger import LocalLedger
 from chain.protocol.consensus import check_order
-from chain.rpc.local_ledger import LocalLedger
 from chain.wire.codec import decode_floats
 from clients.errors import ParameterError
 from edge_servers import chain_hosting

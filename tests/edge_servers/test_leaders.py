@@ -210,8 +210,8 @@ def test_a_flag_about_a_dropped_plan_names_its_transaction() -> None:
 
         def wrong(plan: Plan) -> Any:
             board = network.board(leader)
-            transaction = board.ledger.signed_by(network.hosting.account("server", leader)).submit_plan(
-                1, with_fields(phi=1)(plan).payload
+            transaction = board.ledger.signed_by(network.hosting.account("server", leader)).post(
+                slots.Slot.PLAN, 1, with_fields(phi=1)(plan).payload
             )
             seen.append(transaction)
             return WITHHELD
@@ -237,8 +237,8 @@ def test_a_plan_that_nobody_can_read_is_a_missing_one() -> None:
         leader, following = network.ranked[:2]
 
         def gibberish(plan: Plan) -> Any:
-            network.board(leader).ledger.signed_by(network.hosting.account("server", leader)).submit_plan(
-                1, b"gibberish"
+            network.board(leader).ledger.signed_by(network.hosting.account("server", leader)).post(
+                slots.Slot.PLAN, 1, b"gibberish"
             )
             return WITHHELD
 
@@ -261,7 +261,7 @@ def posting_close(network: ChainNetwork, leader: int, change: Callable[[ClosedLi
             tuple(posts[sender].transaction_hash for sender in close.accepted),
             tuple((refusal.node, refusal.reason) for refusal in close.refused),
         )
-        ledger.signed_by(network.hosting.account("server", leader)).submit_close(1, change(right))
+        ledger.signed_by(network.hosting.account("server", leader)).post(slots.Slot.CLOSE, 1, change(right))
         return WITHHELD
 
     return only("close", post)

@@ -10,9 +10,9 @@ from eth_hash.auto import keccak
 
 from bfl.attacks.conduct import WITHHELD, Conduct
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
+from chain.node.local_ledger import LocalLedger
 from chain.protocol.round_check import RoundBody
 from chain.protocol.slots import Slot, iterate_slot
-from chain.rpc.local_ledger import LocalLedger
 from chain.wire.address import Address
 from chain.wire.blocks import encode_block
 from clients.device import answer_orders
@@ -334,14 +334,16 @@ def test_a_second_post_with_the_same_digest_is_no_conflict_and_does_not_save_a_l
         assert network.servers[0].standing.excluded == (network.founding.network.servers[liar],)
 
 
-def in_chunks(ledger: LocalLedger) -> Callable[[int, bytes], bytes]:
+def in_chunks(ledger: LocalLedger) -> Callable[[int, int, bytes], bytes]:
     """How a leader that wants to be rid of the devices would publish: by chunks, though one post would do."""
 
-    def submit_model(round_: int, payload: bytes) -> bytes:
+    def post(slot: int, round_: int, payload: bytes) -> bytes:
+        if slot != Slot.MODEL:
+            return LocalLedger.post(ledger, slot, round_, payload)
         ledger._send("chunk", round_, Slot.MODEL, 0, payload)
         return ledger._send("model", round_, bytes(keccak(payload)), 1, b"")
 
-    return submit_model
+    return post
 
 
 def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -349,7 +351,7 @@ def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.Monke
         leader = network.leader
         ledger = network.board(leader).ledger_of(network.servers[leader].address)
         assert isinstance(ledger, LocalLedger)
-        monkeypatch.setattr(ledger, "submit_model", in_chunks(ledger))
+        monkeypatch.setattr(ledger, "post", in_chunks(ledger))
         first, second = network.run(2)
         assert network.calls(1)[-2:] == ["chunk", "model"]
         for report in (first, second):

@@ -15,6 +15,7 @@ from rich.console import Console
 from bfl.auditing.model_export import export_model
 from bfl.errors import BflError
 from chain.audit.inspection import inspect_chain
+from chain.client.connection import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import InspectionError
@@ -140,7 +141,7 @@ def node_with(parameters: bytes = b"{}", model: bytes | None = None) -> Node:
     """A founded node with a model of numbers."""
     node = Node.in_memory(genesis(), now=Clock())
     charter = Founding(NETWORK.homes, parameters, model_of(0) if model is None else model, 4096, NETWORK.terms)
-    found_network(web3_in_process(node), NETWORK.founder, charter)
+    found_network(EmptyNetwork(web3_in_process(node)), NETWORK.founder, charter)
     return node
 
 

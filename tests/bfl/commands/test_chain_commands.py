@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from bfl.show.chain_tables import pairs_table, printable, short_hex, size_text, transaction_tables, utc_time
+from chain.client.connection import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.node.node import Node
@@ -271,7 +272,7 @@ def test_markup_and_control_characters_of_a_chain_are_shown_not_obeyed() -> None
     parameters = b'{"name":"[bold red]x[/] \x1b[2J\x07"}'
     node = Node.in_memory(genesis(), now=Clock())
     charter = Founding(NETWORK.homes, parameters, model_of(0), 4096, RegistryTerms())
-    found_network(web3_in_process(node), NETWORK.founder, charter)
+    found_network(EmptyNetwork(web3_in_process(node)), NETWORK.founder, charter)
     block = node.block(1)
     assert block is not None
     console = Console(file=io.StringIO(), width=200)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chain.client.connection import web3_over_http
+from chain.client.connection import EmptyNetwork, web3_over_http
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, load_key, save_key
 from chain.client.ledger import Ledger
@@ -23,6 +23,7 @@ from chain.mining.miner import Miner, mine
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, size_class
 from chain.protocol.genesis import Genesis, block_gas, read_genesis
+from chain.protocol.slots import Slot
 from tests.bfl.conftest import Command
 from tests.bfl.node_process import running_node
 from tests.bfl.runs import environment
@@ -160,13 +161,13 @@ def _new_rules() -> Genesis:
 def _found_and_run_a_round(url: str) -> Ledger:
     """Found over HTTP, post a round, and let a device mine it."""
     charter = Founding(NETWORK.homes, b"{}", b"model 0", 4096, RegistryTerms(turn_s=3600))
-    ledger = Ledger(found_network(web3_over_http(url, TOKEN), NETWORK.founder, charter))
+    ledger = Ledger(found_network(EmptyNetwork(web3_over_http(url, TOKEN)), NETWORK.founder, charter))
     leader = next(server for server in NETWORK.servers if address_of(server) == ledger.leader())
     device = ledger.signed_by(NETWORK.devices[0])
-    ledger.signed_by(leader).submit_plan(1, b"plan")
+    ledger.signed_by(leader).post(Slot.PLAN, 1, b"plan")
     device.submit_gradient(1, ledger.model_digest(), ledger.plan_digest(), 100, 10, b"gradient")
-    ledger.signed_by(leader).submit_close(1, b"closed")
-    ledger.signed_by(leader).submit_model(1, b"model 1")
+    ledger.signed_by(leader).post(Slot.CLOSE, 1, b"closed")
+    ledger.signed_by(leader).post(Slot.MODEL, 1, b"model 1")
     ledger.signed_by(leader).propose()
     task = device.mining_task()
     assert task.header is not None
@@ -182,7 +183,7 @@ def test_a_node_is_founded_mined_stopped_and_goes_on_where_it_was(folder: Path) 
     with running_node(folder, "--genesis", _written(folder / "genesis.json", rules), BFL_RPC_TOKEN=TOKEN) as node:
         assert f"head: block 0 0x{rules.header.hash.hex()}" in node.said
         with pytest.raises(NodeUnreachableError, match=r"refuses \(HTTP 401\)"):
-            found_network(web3_over_http(node.url, "wrong"), NETWORK.founder, Founding({}, b"", b"", 1))
+            found_network(EmptyNetwork(web3_over_http(node.url, "wrong")), NETWORK.founder, Founding({}, b"", b"", 1))
         ledger = _found_and_run_a_round(node.url)
         sealed = node.wait_for("block 2")
         assert sealed.endswith(f", sealed by 0x{address_of(NETWORK.devices[0]).hex()}")

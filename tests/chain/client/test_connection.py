@@ -14,7 +14,15 @@ from eth_hash.auto import keccak
 from web3 import Web3
 from web3.exceptions import TimeExhausted
 
-from chain.client.connection import Connection, await_receipt, deploy, read_bytes, request, translated, web3_over_http
+from chain.client.connection import (
+    Connection,
+    EmptyNetwork,
+    await_receipt,
+    read_bytes,
+    request,
+    translated,
+    web3_over_http,
+)
 from chain.client.keys import address_of
 from chain.errors import (
     ChainError,
@@ -73,8 +81,8 @@ def test_a_post_is_visible_at_once_and_found_by_its_hash(connection: Connection)
     sent = connection.send(leader, _plan(), 3_000_000, None)
     assert connection.ask("plan_digest") == keccak(b"plan")
     assert connection.ask("plan_digest", block=1) == bytes(32), "not in the block before"
-    assert bytes(connection.transaction(sent)["input"]) == _plan()
-    assert [bytes(log["transactionHash"]) for log in connection.logs([], "pending", "pending")] == [sent]
+    assert connection.transaction(sent) == (0, _plan())
+    assert [log.transaction_hash for log in connection.logs([], 2, None)] == [sent]
     assert connection.transaction(b"\1" * 32) is None
 
 
@@ -101,9 +109,10 @@ def test_a_view_that_reverts_raises_its_reason(connection: Connection) -> None:
 def test_a_registry_is_created_where_its_creators_nonce_says() -> None:
     node = Node.in_memory(genesis(), now=Clock())
     web3, creation = web3_in_process(node), deployment(4096, RegistryTerms())
-    assert deploy(web3, NETWORK.founder, creation, 10_000_000, True, 1) == node.genesis.registry
+    network = EmptyNetwork(web3)
+    assert network.create_registry(NETWORK.founder, creation, True, 1).registry == node.genesis.registry
     with pytest.raises(NotRegistryCallError, match="only the founder creates, once"):
-        deploy(web3, NETWORK.founder, creation, 10_000_000, True, 1)
+        network.create_registry(NETWORK.founder, creation, True, 1)
 
 
 # --- what is no answer
@@ -226,7 +235,7 @@ def _external(**answers: Any) -> Connection:
         "eth_call": "0x" + settings.hex(),
         "eth_getTransactionCount": "0x5",
         "eth_maxPriorityFeePerGas": "0x2",
-        "eth_getBlockByNumber": {"baseFeePerGas": "0xa", "number": "0x1"},
+        "eth_getBlockByNumber": {"baseFeePerGas": "0xa", "number": "0x1", "gasLimit": "0x10000"},
         "eth_sendRawTransaction": "0x" + "11" * 32,
     }
     return Connection(saying(**(said | answers)), b"\2" * 20)
@@ -282,7 +291,7 @@ def test_a_post_that_was_mined_and_failed_says_why() -> None:
 def test_a_registry_that_is_not_created_is_said_so() -> None:
     web3 = _external(eth_getTransactionReceipt=_receipt(0)).web3
     with pytest.raises(RevertedError, match="the registry was not created; is the network's gas limit high enough"):
-        deploy(web3, NETWORK.founder, b"code", 10_000, False, 5.0)
+        EmptyNetwork(web3).create_registry(NETWORK.founder, b"code", False, 5.0)
 
 
 def test_a_receipt_is_asked_for_until_it_is_there() -> None:

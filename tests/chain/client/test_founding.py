@@ -3,11 +3,12 @@
 import pytest
 from eth_hash.auto import keccak
 
-from chain.client.connection import Connection
+from chain.client.connection import Connection, EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import ContractError, NotRegistryCallError, RevertedError, RpcError
+from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.contract import CHUNK_BYTES, RegistryTerms, size_class
 from chain.protocol.genesis import block_gas
@@ -30,7 +31,7 @@ def empty_node(**changes: object) -> Node:
 
 
 def founded(node: Node, wanted: Founding) -> Ledger:
-    return Ledger(found_network(web3_in_process(node), NETWORK.founder, wanted))
+    return Ledger(found_network(EmptyNode(node), NETWORK.founder, wanted))
 
 
 def test_the_founding_block_says_it_all() -> None:
@@ -43,6 +44,13 @@ def test_the_founding_block_says_it_all() -> None:
     assert model is not None
     assert (model.payload, model.digest, model.sender) == (MODEL, keccak(MODEL), address_of(NETWORK.founder))
     assert (ledger.round(), ledger.model_digest()) == (1, keccak(MODEL))
+
+
+def test_a_network_founded_through_web3_is_the_same_to_the_byte() -> None:
+    near, far = empty_node(), empty_node()
+    founded(near, charter())
+    found_network(EmptyNetwork(web3_in_process(far)), NETWORK.founder, charter())
+    assert near.raw_block(1) == far.raw_block(1)
 
 
 def test_the_founder_creates_registers_founds_and_seals_it_alone() -> None:
@@ -66,7 +74,7 @@ def test_the_founding_is_sealed_by_work() -> None:
 def test_the_registry_is_deployed_with_the_charters_terms_where_the_genesis_says() -> None:
     node, terms = empty_node(), RegistryTerms(term_cap=2, turn_s=7, flag_window=4, exclusion_rounds=5)
     connection = found_network(
-        web3_in_process(node), NETWORK.founder, Founding(NETWORK.homes, PARAMETERS, MODEL, 200_000, terms)
+        EmptyNetwork(web3_in_process(node)), NETWORK.founder, Founding(NETWORK.homes, PARAMETERS, MODEL, 200_000, terms)
     )
     assert connection.registry == node.genesis.registry
     assert (connection.settings.term_cap, connection.settings.turn_s, connection.settings.payload_bytes) == (
@@ -111,7 +119,7 @@ def test_a_model_beyond_the_registrys_frame_travels_in_chunks(size: int) -> None
 
 def test_only_the_founder_of_the_genesis_founds() -> None:
     with pytest.raises(NotRegistryCallError, match="only the founder creates"):
-        found_network(web3_in_process(empty_node()), account("somebody"), charter())
+        found_network(EmptyNode(empty_node()), account("somebody"), charter())
 
 
 def test_a_network_is_founded_once() -> None:

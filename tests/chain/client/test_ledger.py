@@ -9,16 +9,17 @@ from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
-from chain.client.connection import Connection, web3_over_http
+from chain.client.access import ChainAccess, EmptyChain
+from chain.client.connection import Connection, EmptyNetwork, web3_over_http
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import DeadlineError, LedgerError, NodeUnreachableError, RevertedError, RpcError, WorkError
+from chain.node.access import EmptyNode, NodeAccess
 from chain.node.node import Node
 from chain.protocol import contract
 from chain.protocol.contract import RegistryTerms, encode_call
-from chain.protocol.slots import Slot
-from chain.rpc.in_process import web3_in_process
+from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.seal import find_nonce, is_sealed
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
@@ -48,15 +49,15 @@ class Harness:
 
     def run_to_model(self, round_: int, model: bytes, steps: int = 1) -> LocalAccount:
         leader = self.leader
-        self.by(leader).submit_plan(round_, b"plan")
+        self.by(leader).post(Slot.PLAN, round_, b"plan")
         for device in self.network.devices:
             digests = (self.reader.model_digest(), self.reader.plan_digest())
             self.by(device).submit_gradient(round_, *digests, 100, 10, b"gradient of " + address_of(device))
-        self.by(leader).submit_close(round_, b"closed")
+        self.by(leader).post(Slot.CLOSE, round_, b"closed")
         for step in range(steps + 1):
             for server in self.network.servers:
-                self.by(server).submit_iterate(round_, step, b"iterate %d of " % step + address_of(server))
-        self.by(leader).submit_model(round_, model)
+                self.by(server).post(iterate_slot(step), round_, b"iterate %d of " % step + address_of(server))
+        self.by(leader).post(Slot.MODEL, round_, model)
         return leader
 
     def seal(self, leader: LocalAccount, device: LocalAccount) -> None:
@@ -77,26 +78,26 @@ class Harness:
 def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
     network = Network()
     with ExitStack() as stack:
-        node = None
+        node: Node | None = None
+        chain: EmptyChain[ChainAccess]
         if request.param == "anvil":
             program = find_anvil()
             if program is None:
                 pytest.skip(ABSENT)
             accounts = [*network.servers, *network.devices, network.founder]
             url = stack.enter_context(anvil(program, [each.address for each in accounts]))
-            web3 = web3_over_http(url)
+            chain = EmptyNetwork(web3_over_http(url))
             terms = RegistryTerms(contract_seal=True, turn_s=3600, seal_difficulty=64)
         else:
             node = Node.in_memory(genesis(), now=Clock())
             stack.callback(node.close)
-            terms = RegistryTerms(turn_s=3600)
+            chain, terms = EmptyNode(node), RegistryTerms(turn_s=3600)
             if request.param == "http":
-                web3 = web3_over_http(stack.enter_context(RpcServer(node, ServerParams(port=0))))
-            else:
-                web3 = web3_in_process(node)
+                url = stack.enter_context(RpcServer(node, ServerParams(port=0)))
+                chain = EmptyNetwork(web3_over_http(url))
         charter = Founding(network.homes, PARAMETERS, MODEL_0, network.payload_bytes, terms)
-        connection = found_network(web3, network.founder, charter)
-        yield Harness(request.param, network, Ledger(connection, deadline_s=20), node)
+        access = found_network(chain, network.founder, charter)
+        yield Harness(request.param, network, Ledger(access, deadline_s=20), node)
 
 
 def test_the_founding_is_on_the_ledger(harness: Harness) -> None:
@@ -138,7 +139,7 @@ def test_a_whole_round_is_posted_read_and_sealed(harness: Harness) -> None:
 
 
 def test_posts_are_visible_before_the_round_is_sealed(harness: Harness) -> None:
-    harness.by(harness.leader).submit_plan(1, b"plan")
+    harness.by(harness.leader).post(Slot.PLAN, 1, b"plan")
     plan = harness.reader.plan(1)
     assert plan is not None
     assert plan.digest == harness.reader.plan_digest() == keccak(b"plan")
@@ -160,21 +161,21 @@ def _refusals(harness: Harness) -> dict[str, Callable[[], object]]:
     base, plan, wrong = harness.reader.model_digest(), harness.reader.plan_digest(), bytes(32)
     by = harness.by
     return {
-        "not an edge server": lambda: by(device).submit_close(1, b"x"),
-        "a successor before its turn": lambda: by(successor).submit_close(1, b"x"),
+        "not an edge server": lambda: by(device).post(Slot.CLOSE, 1, b"x"),
+        "a successor before its turn": lambda: by(successor).post(Slot.CLOSE, 1, b"x"),
         "not registered": lambda: by(harness.network.founder).submit_gradient(1, base, plan, 1, 1, b"x"),
         "gradient for another base model": lambda: by(other).submit_gradient(1, wrong, plan, 1, 1, b"x"),
         "gradient for another plan": lambda: by(other).submit_gradient(1, base, wrong, 1, 1, b"x"),
         "no samples or no iterations": lambda: by(other).submit_gradient(1, base, plan, 0, 1, b"x"),
         "already posted": lambda: by(device).submit_gradient(1, base, plan, 1, 1, b"y"),
-        "this round is planned": lambda: by(leader).submit_plan(1, b"another"),
-        "this round is not closed": lambda: by(leader).submit_iterate(1, 0, b"x"),
-        "wrong round": lambda: by(leader).submit_close(2, b"x"),
+        "this round is planned": lambda: by(leader).post(Slot.PLAN, 1, b"another"),
+        "this round is not closed": lambda: by(leader).post(iterate_slot(0), 1, b"x"),
+        "wrong round": lambda: by(leader).post(Slot.CLOSE, 2, b"x"),
     }
 
 
 def test_what_the_registry_refuses_raises_with_its_reason(harness: Harness) -> None:
-    harness.by(harness.leader).submit_plan(1, b"plan")
+    harness.by(harness.leader).post(Slot.PLAN, 1, b"plan")
     digests = (harness.reader.model_digest(), harness.reader.plan_digest())
     harness.by(harness.network.devices[0]).submit_gradient(1, *digests, 1, 1, b"x")
     for reason, refused in _refusals(harness).items():
@@ -183,9 +184,9 @@ def test_what_the_registry_refuses_raises_with_its_reason(harness: Harness) -> N
 
 
 def test_a_payload_beyond_one_transaction_travels_in_chunks(harness: Harness) -> None:
-    limit = harness.reader.connection.settings.payload_bytes if harness.node else contract.CHUNK_BYTES
+    limit = harness.reader.access.settings.payload_bytes if harness.node else contract.CHUNK_BYTES
     payload = bytes(range(256)) * (limit // 256 + 10)
-    harness.by(harness.leader).submit_plan(1, payload)
+    harness.by(harness.leader).post(Slot.PLAN, 1, payload)
     plan = harness.reader.plan(1)
     assert plan is not None
     assert plan.payload == payload
@@ -195,10 +196,10 @@ def test_a_payload_beyond_one_transaction_travels_in_chunks(harness: Harness) ->
 
 def test_flags_of_a_majority_exclude_a_server(harness: Harness) -> None:
     leader = harness.leader
-    harness.by(leader).submit_plan(1, b"plan")
-    harness.by(leader).submit_close(1, b"closed")
+    harness.by(leader).post(Slot.PLAN, 1, b"plan")
+    harness.by(leader).post(Slot.CLOSE, 1, b"closed")
     liar = next(server for server in harness.network.servers if server is not leader)
-    sent = harness.by(liar).submit_iterate(1, 0, b"a lie")
+    sent = harness.by(liar).post(iterate_slot(0), 1, b"a lie")
     honest = [server for server in harness.network.servers if server is not liar]
     for server in honest:
         assert not harness.reader.is_excluded(address_of(liar))
@@ -208,13 +209,13 @@ def test_flags_of_a_majority_exclude_a_server(harness: Harness) -> None:
     assert {flag.server for flag in flags} == {address_of(server) for server in honest}
     assert all((flag.offender, flag.transaction_hash) == (address_of(liar), sent) for flag in flags)
     with pytest.raises(RevertedError, match="excluded"):
-        harness.by(liar).submit_iterate(1, 1, b"more")
+        harness.by(liar).post(iterate_slot(1), 1, b"more")
 
 
 def test_equivocation_is_proven_by_two_signatures(harness: Harness) -> None:
     leader = harness.leader
-    harness.by(leader).submit_plan(1, b"plan")
-    harness.by(leader).submit_close(1, b"closed")
+    harness.by(leader).post(Slot.PLAN, 1, b"plan")
+    harness.by(leader).post(Slot.CLOSE, 1, b"closed")
     liar = next(server for server in harness.network.servers if server is not leader)
     pair = [_signed_iterate(harness, liar, payload) for payload in (b"to you", b"to others")]
     first, second = (decode_transaction(raw) for raw in pair)
@@ -226,8 +227,8 @@ def test_equivocation_is_proven_by_two_signatures(harness: Harness) -> None:
 
 
 def _signed_iterate(harness: Harness, server: LocalAccount, payload: bytes) -> bytes:
-    connection = harness.reader.connection
-    envelope = Envelope(connection.chain_id, 0, 3_000_000, connection.registry)
+    access = harness.reader.access
+    envelope = Envelope(access.chain_id, 0, 3_000_000, access.registry)
     return sign_transaction(server, envelope, encode_call("iterate", 1, 0, keccak(payload), 0, payload))
 
 
@@ -240,7 +241,7 @@ def test_a_new_device_joins_by_votes(harness: Harness) -> None:
 
 
 def test_waiting_returns_what_is_there_at_the_deadline(harness: Harness) -> None:
-    harness.by(harness.leader).submit_plan(1, b"plan")
+    harness.by(harness.leader).post(Slot.PLAN, 1, b"plan")
     devices = [address_of(device) for device in harness.network.devices]
     digests = (harness.reader.model_digest(), harness.reader.plan_digest())
     harness.by(harness.network.devices[0]).submit_gradient(1, *digests, 1, 1, b"x")
@@ -277,12 +278,16 @@ def _nonce_for_one(puzzle: bytes, other: bytes, difficulty: int) -> bytes:
 
 def test_a_reader_without_a_key_cannot_post(harness: Harness) -> None:
     with pytest.raises(LedgerError, match="for reading"):
-        harness.reader.submit_plan(1, b"plan")
+        harness.reader.post(Slot.PLAN, 1, b"plan")
 
 
 def test_no_registry_at_the_address_is_said_so(harness: Harness) -> None:
-    with pytest.raises(RpcError, match="no registry at 0x0101"):
-        Connection(harness.reader.connection.web3, b"\x01" * 20)
+    access = harness.reader.access
+    if isinstance(access, Connection):
+        with pytest.raises(RpcError, match="no registry at 0x0101"):
+            Connection(access.web3, b"\x01" * 20)
+    with pytest.raises(RpcError, match="is the network founded"):
+        NodeAccess(Node.in_memory(genesis()))
 
 
 def test_a_node_that_is_not_there_is_said_so() -> None:

@@ -7,6 +7,7 @@ import pytest
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
+from chain.client.connection import Connection
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import LedgerError, ProofError, RpcError
@@ -148,5 +149,6 @@ def test_every_transaction_that_was_accepted_can_be_proven() -> None:
 
 
 def test_a_device_needs_a_network_it_knows(ledger: Ledger) -> None:
+    assert isinstance(ledger.access, Connection)
     with pytest.raises(RpcError, match="there is no registry"):
-        Ledger.of(ledger.connection.web3, address_of(NETWORK.founder))
+        Ledger.of(ledger.access.web3, address_of(NETWORK.founder))

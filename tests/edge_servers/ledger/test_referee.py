@@ -10,8 +10,8 @@ from eth_hash.auto import keccak
 
 from bfl.attacks.conduct import WITHHELD, Conduct, Twice
 from chain.client.posts import Flag
+from chain.node.local_ledger import LocalLedger
 from chain.protocol import slots
-from chain.rpc.local_ledger import LocalLedger
 from edge_servers.learning.gradients import Gradient
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.replay.replay import iterate_payload
@@ -108,11 +108,11 @@ def posting(network: ChainNetwork, server: int, post: Callable[[LocalLedger, int
 
 
 def garbage(ledger: LocalLedger, step: int) -> None:
-    ledger.submit_iterate(1, step, b"garbage")
+    ledger.post(slots.iterate_slot(step), 1, b"garbage")
 
 
 def beyond_the_last_step(ledger: LocalLedger, step: int) -> None:
-    ledger.submit_iterate(1, step + 50, b"garbage")
+    ledger.post(slots.iterate_slot(step + 50), 1, b"garbage")
 
 
 def chunks_that_do_not_fit(ledger: LocalLedger, step: int) -> None:

@@ -10,6 +10,7 @@ from eth_hash.auto import keccak
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import LedgerError, RevertedError
+from chain.node.local_ledger import LocalLedger
 from chain.node.node import Node
 from chain.node.pool import PendingCall
 from chain.protocol.contract import decode_call, encode_call
@@ -17,7 +18,6 @@ from chain.protocol.posts import read_signed_call
 from chain.protocol.proof import check_model
 from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.in_process import web3_in_process
-from chain.rpc.local_ledger import LocalLedger
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
 from tests.chain.network import Network, founded_node, seal
 
@@ -126,7 +126,7 @@ def test_after_two_posts_for_one_slot_both_show_the_pair_and_the_exclusion_that_
         liar, Envelope(genesis.chain_id, node.nonce(address_of(liar)), 5_000_000, genesis.registry), call
     )
     with pytest.raises(RevertedError, match="already posted"):
-        found.near.submit_raw(raw)
+        found.near.access.send_raw(raw)
     ((first, second),) = found.told("conflicts")
     assert (first.sender, second.hash) == (address_of(liar), found.near.conflicts()[0][1].hash)
     node.drop(next(iter(found.near.posts(1, Slot.MODEL).values())).transaction_hash)
@@ -148,7 +148,7 @@ def test_what_is_posted_nearby_is_what_is_posted_from_afar() -> None:
     sent = []
     for found in (near.near, far.far):
         ledger = found.signed_by(leader)
-        sent.append([ledger.submit_plan(1, b"plan"), ledger.submit_close(1, b"close")])
+        sent.append([ledger.post(Slot.PLAN, 1, b"plan"), ledger.post(Slot.CLOSE, 1, b"close")])
     assert sent[0] == sent[1]
     assert near.near.posts(1, Slot.PLAN) == far.far.posts(1, Slot.PLAN)
     assert near.near.drop(sent[0][1]) is far.far.drop(sent[1][1]) is True
@@ -162,7 +162,7 @@ def test_what_comes_in_chunks_is_put_together_by_both() -> None:
     leader = found.network.leader(found.node)
     ledger = found.near.signed_by(leader)
     whole = bytes(range(256)) * 1024  # twice the frame
-    ledger.submit_plan(1, whole)
+    ledger.post(Slot.PLAN, 1, whole)
     (post,) = found.told("posts", 1, Slot.PLAN).values()
     assert (post.payload, post.is_intact, post.arguments["chunks"]) == (whole, True, 3)
     assert [each.payload for each in found.told("round_posts", 1)] == [whole]
@@ -171,7 +171,7 @@ def test_what_comes_in_chunks_is_put_together_by_both() -> None:
 
 def test_a_ledger_without_a_key_is_for_reading(running: Both) -> None:
     with pytest.raises(LedgerError, match="this ledger is for reading"):
-        running.near.submit_plan(3, b"plan")
+        running.near.post(Slot.PLAN, 3, b"plan")
 
 
 def test_a_transaction_that_is_no_post_of_a_round_is_not_read_as_one(running: Both) -> None:

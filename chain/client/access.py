@@ -1,0 +1,112 @@
+"""What posting, reading, founding and sealing need of a chain, whoever holds it.
+
+Two have it: a connection through web3 (`chain.client.connection`: over HTTP, to a node of ours or to any Ethereum
+network), and a node of this very process (`chain.node.access`). Everything else of a ledger is written on this.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from eth_account.signers.local import LocalAccount
+
+from chain.protocol.contract import RegistrySettings
+from chain.protocol.proof import TransactionProof
+from chain.wire.address import Address
+from chain.wire.headers import Header
+from chain.wire.transactions import Transaction
+
+
+class SentCall(NamedTuple):
+    """A transaction that is visible, as far as readers of posts need it."""
+
+    nonce: int
+    data: bytes
+
+
+class FoundLog(NamedTuple):
+    """A log of the registry, and the transaction it came of."""
+
+    topics: tuple[bytes, ...]
+    data: bytes
+    transaction_hash: bytes
+
+
+class ChainAccess(Protocol):
+    """A chain with a registry on it."""
+
+    @property
+    def chain_id(self) -> int:
+        """The number every signature names."""
+
+    @property
+    def registry(self) -> Address:
+        """Where the registry is."""
+
+    @property
+    def settings(self) -> RegistrySettings:
+        """What the registry was deployed with."""
+
+    @property
+    def is_embedded(self) -> bool:
+        """Our own node: posts are visible in the pool, a block is a round (P20)."""
+
+    # --- reading what is visible
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """The answer of a view of the registry."""
+
+    def nonce(self, sender: bytes) -> int:
+        """The nonce of a sender's next transaction, everything pending counted."""
+
+    def head(self) -> int:
+        """Number of the last sealed block."""
+
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a sealed block."""
+
+    def logs(self, topics: Sequence[bytes | None], first: int, last: int | None) -> list[FoundLog]:
+        """Logs of the registry with these topics (None: any), of blocks `first` to `last` (None: all visible)."""
+
+    def transaction(self, transaction_hash: bytes) -> SentCall | None:
+        """A transaction, pending or sealed; None if there is none."""
+
+    # --- posting
+
+    def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float | None) -> bytes:
+        """Sign a call of the registry and post it; returns its hash once it is visible. A refusal raises its reason."""
+
+    def send_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
+        """Post what somebody else has signed; `opened` where it has been read already."""
+
+    # --- our own node only
+
+    def header(self, number: int) -> Header:
+        """A sealed header."""
+
+    def proof(self, transaction_hash: bytes) -> TransactionProof:
+        """That a transaction is sealed, and what came of it (P16)."""
+
+    def conflicts(self) -> list[tuple[Transaction, Transaction]]:
+        """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+
+    def drop(self, transaction_hash: bytes) -> bool:
+        """Leave a pending transaction out of what the node builds."""
+
+    def propose(self, leader: bytes) -> Header:
+        """Make everything pending a candidate block of this leader."""
+
+    def work(self, device: bytes, leader: bytes | None = None) -> Header:
+        """The header this device mines; of the founding block, which has no winner, if `device` is empty."""
+
+    def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> bytes:
+        """Seal; returns the hash of the block."""
+
+
+Access = TypeVar("Access", bound=ChainAccess, covariant=True)
+
+
+class EmptyChain(Protocol[Access]):
+    """A chain without our registry: where a network can be founded."""
+
+    def create_registry(self, founder: LocalAccount, creation: bytes, is_embedded: bool, deadline_s: float) -> Access:
+        """Deploy the registry; on our own node it is pending until the founding block is sealed."""

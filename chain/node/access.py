@@ -1,0 +1,161 @@
+"""A node of this very process as a chain to post to and to read: no web3, no JSON, no socket in between."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from eth_account.signers.local import LocalAccount
+from eth_bloom import BloomFilter
+
+from chain.client.access import FoundLog, SentCall
+from chain.client.keys import address_of
+from chain.errors import LedgerError, RpcError
+from chain.node.node import Node
+from chain.protocol.contract import registry_settings
+from chain.protocol.genesis import FOUNDING_GAS
+from chain.protocol.proof import TransactionProof, proof_of
+from chain.wire.headers import Header
+from chain.wire.receipts import Log
+from chain.wire.transactions import Envelope, Transaction, signed_transaction
+
+
+class NodeAccess:
+    """As `chain.client.access.ChainAccess`."""
+
+    is_embedded = True
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.registry, self.chain_id = node, node.genesis.registry, node.genesis.chain_id
+        if not node.code(self.registry):
+            raise RpcError(f"there is no registry at {self.registry} on chain {self.chain_id}; is the network founded?")
+        self.settings = registry_settings(node.ask("settings"))
+
+    # --- reading
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        """The answer of a view of the registry, with everything pending in it."""
+        return self.node.ask(name, *arguments)
+
+    def nonce(self, sender: bytes) -> int:
+        """The nonce of a sender's next transaction, everything pending counted."""
+        return self.node.nonce(sender)
+
+    def head(self) -> int:
+        """Number of the last sealed block."""
+        return self.node.head.block_number
+
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a sealed block."""
+        return self.header(number).hash
+
+    def logs(self, topics: Sequence[bytes | None], first: int, last: int | None) -> list[FoundLog]:
+        """Logs of the registry in these blocks, and pending ones where there is no last block."""
+        pending = self.node.pending() if last is None else ()  # first: a block sealed meanwhile has them then
+        found = list(self._sealed_logs(topics, first, last))
+        known = {log.transaction_hash for log in found}
+        left = [(entry.post.transaction, entry.outcome.logs) for entry in pending]
+        return found + [log for log in self._matching(left, topics) if log.transaction_hash not in known]
+
+    def _sealed_logs(self, topics: Sequence[bytes | None], first: int, last: int | None) -> Iterator[FoundLog]:
+        head = self.node.head.block_number
+        for number in range(first, (head if last is None else min(last, head)) + 1):
+            header = self.node.header(number)
+            if header is None or not _may_hold(header, topics):
+                continue
+            block = self.node.block(header.hash)
+            if block is not None:
+                said = zip(block.transactions, (receipt.logs for receipt in block.receipts), strict=True)
+                yield from self._matching(said, topics)
+
+    def _matching(
+        self, said: Iterable[tuple[Transaction, Sequence[Log]]], topics: Sequence[bytes | None]
+    ) -> Iterator[FoundLog]:
+        for transaction, logs in said:
+            for log in logs:
+                if log.address == self.registry and _has_topics(log, topics):
+                    yield FoundLog(log.topics, log.data, transaction.hash)
+
+    def transaction(self, transaction_hash: bytes) -> SentCall | None:
+        """A transaction, pending or sealed; None if there is none."""
+        pending, sealed = self.node.find_pending(transaction_hash), self.node.sealed(transaction_hash)
+        if sealed is not None:
+            found = sealed[0].transactions[sealed[1]]
+        elif pending is not None:
+            found = pending.post.transaction
+        else:
+            return None
+        return SentCall(found.nonce, found.data)
+
+    # --- posting
+
+    def send(self, account: LocalAccount, data: bytes, gas: int, _deadline_s: float | None) -> bytes:
+        """Sign a call of the registry and put it into the pool, where it is visible."""
+        envelope = Envelope(self.chain_id, self.nonce(address_of(account)), gas, self.registry)
+        return self.node.submit(signed_transaction(account, envelope, data))
+
+    def send_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
+        """Post what somebody else has signed; `opened` where it has been read already."""
+        return self.node.submit(opened or raw)
+
+    # --- proving, building, sealing
+
+    def header(self, number: int) -> Header:
+        """A sealed header."""
+        header = self.node.header(number)
+        if header is None:
+            raise LedgerError(f"there is no block {number}; the head is {self.head()}")
+        return header
+
+    def proof(self, transaction_hash: bytes) -> TransactionProof:
+        """That a transaction is sealed, and what came of it (P16)."""
+        found = self.node.sealed(transaction_hash)
+        if found is None:
+            raise LedgerError(f"transaction 0x{transaction_hash.hex()} is not sealed")
+        return proof_of(*found)
+
+    def conflicts(self) -> list[tuple[Transaction, Transaction]]:
+        """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+        return list(self.node.pool.conflicts)
+
+    def drop(self, transaction_hash: bytes) -> bool:
+        """Leave a pending transaction out of what this node builds."""
+        return self.node.drop(transaction_hash)
+
+    def propose(self, leader: bytes) -> Header:
+        """Make everything pending a candidate block of this leader."""
+        return self.node.propose(leader)
+
+    def work(self, device: bytes, leader: bytes | None = None) -> Header:
+        """The header this device mines."""
+        return self.node.work(device, leader)
+
+    def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> bytes:
+        """Seal; returns the hash of the block."""
+        return self.node.submit_work(mining_hash, nonce, device).hash
+
+
+class EmptyNode:
+    """A node whose network is still to be founded: `chain.client.access.EmptyChain`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def create_registry(
+        self, founder: LocalAccount, creation: bytes, _is_embedded: bool, _deadline_s: float
+    ) -> NodeAccess:
+        """Put the registry's creation into the pool; it is where the genesis says."""
+        node = self._node
+        envelope = Envelope(node.genesis.chain_id, node.nonce(address_of(founder)), FOUNDING_GAS // 2, b"")
+        node.submit(signed_transaction(founder, envelope, creation))
+        return NodeAccess(node)
+
+
+def _has_topics(log: Log, topics: Sequence[bytes | None]) -> bool:
+    if len(topics) > len(log.topics):
+        return False
+    return all(wanted in (None, topic) for wanted, topic in zip(topics, log.topics, strict=False))
+
+
+def _may_hold(header: Header, topics: Sequence[bytes | None]) -> bool:
+    """The header's bloom filter says no for sure, or maybe."""
+    bloom = BloomFilter(header.bloom)
+    return all(topic is None or topic in bloom for topic in topics)
