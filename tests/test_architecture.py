@@ -1,6 +1,7 @@
 """What import-linter does not see (pyproject.toml has the arrows and the rooms): size, py-evm, what an import costs."""
 
 import ast
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
-OURS = ("bfl", "edge_servers", "clients", "chain", "policy")
+HONEST = ("edge_servers", "clients", "chain", "policy")
+OURS = ("bfl", *HONEST)
 MOST_MODULES, MOST_LINES = 14, 400
 # py-evm's repository is archived: what executes is in two files, and everything else speaks web3.
 IMPORTS_PY_EVM = {"chain/node/evm.py", "chain/node/vm.py"}
@@ -27,8 +29,17 @@ def imports_of(path: Path) -> set[str]:
     return found
 
 
-def modules() -> list[Path]:
-    return [path for package in OURS for path in sorted((REPOSITORY / package).rglob("*.py"))]
+def modules(packages: tuple[str, ...] = OURS) -> list[Path]:
+    return [path for package in packages for path in sorted((REPOSITORY / package).rglob("*.py"))]
+
+
+def words_of(path: Path) -> set[str]:
+    """The names and texts that a module's code has; neither comments nor docstrings."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    told = {id(node.value) for node in nodes if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)}
+    fields = ("id", "attr", "arg", "name", "asname", "module", "value")
+    found = (getattr(node, field, None) for node in nodes if id(node) not in told for field in fields)
+    return {word for word in found if isinstance(word, str)}
 
 
 def test_no_folder_or_file_is_called_utils() -> None:
@@ -53,6 +64,28 @@ def test_py_evm_is_imported_where_blocks_are_executed_and_nowhere_else() -> None
         if any(name.split(".")[0] == "eth" for name in imports_of(path))
     }
     assert places == IMPORTS_PY_EVM
+
+
+def test_honest_code_knows_no_attacks() -> None:
+    """Who misbehaves is around it, in `bfl/attacks`; `policy/streams.py` numbers every source of chance in one list."""
+    forbidden = re.compile(r"conduct|attack|Conduct|Attack|ATTACK|\bTwice\b|WITHHELD")
+    places = {
+        str(path.relative_to(REPOSITORY)): sorted(word for word in words_of(path) if forbidden.search(word))
+        for path in modules(HONEST)
+    }
+    assert {place: words for place, words in places.items() if words} == {"policy/streams.py": ["ATTACK"]}
+    assert [path for path in modules(HONEST) if any(name.split(".")[0] == "bfl" for name in imports_of(path))] == []
+
+
+def test_no_test_imports_another_test() -> None:
+    """What tests share is in modules of its own: one test file can be changed, or run, without the others."""
+    found = {
+        str(path.relative_to(REPOSITORY)): sorted(
+            name for name in imports_of(path) if name.startswith("tests.") and ".test_" in name
+        )
+        for path in sorted((REPOSITORY / "tests").rglob("*.py"))
+    }
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_only_one_place_declares_torchvisions_operator() -> None:

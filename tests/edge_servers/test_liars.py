@@ -7,14 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 from eth_hash.auto import keccak
+from flwr.app import Message
 
 from bfl.attacks.conduct import WITHHELD, Conduct
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
 from chain.node.local_ledger import LocalLedger
+from chain.protocol.contract import encode_call
 from chain.protocol.round_check import RoundBody
 from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.blocks import encode_block
+from chain.wire.codec import encode_floats
+from chain.wire.transactions import Envelope, sign_transaction
 from clients.device import answer_orders
 from clients.errors import ParameterError
 from clients.orders import SignedReply, read_reply
@@ -265,6 +269,47 @@ def test_a_device_that_offloaded_and_posts_a_gradient_of_its_own_does_not_count_
         assert sum(g.samples for g in replayed.counted) == sum(network.record(1).plan.samples)
         assert replayed.refused == (("device 0", "wrong-weight"),)
         assert replayed.offences == ()
+
+
+@pytest.mark.xfail(strict=True, reason="GradientReader remembers the refusal by the transaction's hash alone")
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_a_device_that_shows_its_server_a_post_before_its_chunks_makes_nobody_a_liar(nodes: int) -> None:
+    """The server cannot take it as it is; then the device posts the chunks and the same transaction by itself."""
+    shown: list[bytes] = []
+
+    def showing(reply: Message) -> Message:
+        about: Any = reply.content["about"]
+        if reply.metadata.message_type == "train":
+            about["transaction"] = shown[0]
+        return reply
+
+    with chain_network(planner="fixed:none", faults={3: showing}, nodes=nodes) as network:
+        phases(network, "plan", "plan")
+        key, (order,) = network.wallets[3].account, (o for o in network.servers[0].orders() if o.device == 3)
+        assert order.ledger is not None
+        terms, sizes = order.ledger, network.founding.sizes
+        payload = encode_floats(np.full(sum(sizes), 1e-3, np.float32), sizes, "fp16")
+        base, plan = bytes.fromhex(terms.base_model), bytes.fromhex(terms.plan)
+        calls = [
+            encode_call("chunk", 1, Slot.GRADIENT, 0, payload),
+            encode_call("gradient", 1, base, plan, 40, 2, keccak(payload), 1, b""),
+        ]
+        chunk, post = (
+            sign_transaction(
+                key, Envelope(terms.chain_id, terms.nonce + n, 3_000_000, network.node.genesis.registry), call
+            )
+            for n, call in enumerate(calls)
+        )
+        shown.append(post)
+        phases(network, "train", "train")
+        for raw in (chunk, post):
+            network.hosted.nodes[-1].submit(raw)
+        leader = network.leader
+        phases(network, "close", "seal")
+        assert network.leader_of(1) == leader
+        assert [server.oversight.offences for server in network.servers] == [[], [], []]
+        assert network.replayed(1).offences == ()
+        assert network.servers[0].standing.excluded == ()
 
 
 @pytest.mark.parametrize(("samples", "refused"), [(40, []), (41, ["device 3"]), (80, ["device 3"])])

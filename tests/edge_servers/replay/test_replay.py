@@ -17,6 +17,7 @@ from edge_servers.planning.plan import Plan
 from edge_servers.replay.offences import Offence
 from edge_servers.replay.record import GradientReader, RoundRecord, check_phi, check_plan, read_gradient
 from edge_servers.replay.replay import (
+    Admitted,
     Before,
     Replayed,
     admitted_gradients,
@@ -193,6 +194,28 @@ def test_a_verdict_that_needs_data_is_the_leaders_word_where_the_run_has_it_and_
     assert len(closed.counted) == 5
 
 
+@pytest.mark.parametrize(("posted", "judged", "allowed"), [
+    (6, 2, True), (6, 3, False), (6, 4, False), (6, 6, False), (5, 2, True), (5, 3, False), (2, 1, False), (1, 0, True),
+    (1, 1, False), (0, 0, True),
+])  # fmt: skip
+def test_the_leaders_verdict_takes_out_less_than_half_of_the_good_gradients(
+    record: RoundRecord, network: ChainNetwork, posted: int, judged: int, allowed: bool
+) -> None:
+    founding = under(network, filter="loss")
+    good = dict(list(admitted_gradients(record, GradientReader(founding)).good.items())[:posted])
+    out, kept = list(good.values())[:judged], list(good.values())[judged:]
+    listed = with_close(record, tuple(g.transaction_hash for g in kept), *((g.node, "loss") for g in out))
+    if allowed:
+        closed = closed_gradients(listed, founding, Admitted(good, {}))
+        assert ([g.node for g in closed.counted], closed.omitted) == ([g.node for g in kept], ())
+    else:
+        told = (
+            f"round 2: the leader's verdict takes out {judged} of {posted} gradients, expected less than half of them"
+        )
+        with pytest.raises(ReplayError, match=told):
+            closed_gradients(listed, founding, Admitted(good, {}))
+
+
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
@@ -301,6 +324,16 @@ def test_the_plan_of_a_round_is_allowed_and_one_for_an_excluded_server_is_not(
     check_plan(plan, network.founding, 2)
     with pytest.raises(PlanError, match="device 0 may not offload to server 0"):
         check_plan(plan, network.founding, 2, excluded=[0])
+
+
+@pytest.mark.parametrize("deadline_s", [0.0, 29.0, 30.5, 31.0, 1e9])
+def test_a_plan_gives_devices_neither_more_nor_less_time_than_the_founding(
+    record: RoundRecord, network: ChainNetwork, deadline_s: float
+) -> None:
+    plan = replace(record.plan, deadline_s=deadline_s)
+    with pytest.raises(PlanError) as refused:
+        check_plan(plan, network.founding, 2)
+    assert str(refused.value) == f"plan: found a deadline of {deadline_s:g} s, expected 30"
 
 
 @pytest.mark.parametrize(
