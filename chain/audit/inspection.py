@@ -6,14 +6,15 @@ Every byte of a block hangs on its header, every header on its parent, and the i
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from eth_hash.auto import keccak
 
 from chain.audit.archive import Archive
-from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
+from chain.audit.roots import check_roots
+from chain.errors import ChainError, InspectionError, LedgerError
 from chain.protocol.consensus import SignedCall, check_header, check_order, read_signed_call
 from chain.protocol.contract import TERMS_BYTES, Call, build, decode_log
 from chain.protocol.genesis import Genesis
@@ -21,7 +22,7 @@ from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
-from chain.wire.receipts import Receipt, block_bloom, trie_root
+from chain.wire.receipts import Receipt
 
 _FOUNDS = ("register", "chunk", "found")
 _LEADS = ("plan", "close", "model")
@@ -47,7 +48,7 @@ class Inspection:
     led: Counter[bytes] = field(default_factory=Counter)
     sealed: Counter[bytes] = field(default_factory=Counter)
     hashes: list[bytes] = field(default_factory=list)
-    """Of the blocks, by number."""
+    """Hashes of the blocks, by number."""
 
 
 @dataclass(frozen=True)
@@ -241,23 +242,6 @@ class Inspector:
 
     def _membership(self) -> Membership:
         return Membership(self.found.members, *self._terms)
-
-
-def check_roots(block: Block) -> None:
-    """Every byte of a block hangs on its header."""
-    if trie_root([transaction.raw for transaction in block.transactions]) != block.header.transaction_root:
-        raise TransactionRootError("its transactions are not those the header commits to")
-    check_receipts(block.header, block.receipts)
-    if len(block.transactions) != len(block.receipts):
-        raise ReceiptRootError(f"{len(block.transactions)} transactions have {len(block.receipts)} receipts")
-
-
-def check_receipts(header: Header, receipts: Sequence[Receipt]) -> None:
-    """Raise `ReceiptRootError` unless the header commits to these receipts."""
-    gas = receipts[-1].gas_used if receipts else 0
-    found = trie_root([receipt.encoded for receipt in receipts]), block_bloom(receipts), gas
-    if found != (header.receipt_root, header.bloom, header.gas_used):
-        raise ReceiptRootError("its receipts are not those the header commits to")
 
 
 @contextlib.contextmanager

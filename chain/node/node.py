@@ -10,7 +10,7 @@ from chain.errors import InvalidBlockError, UnknownParentError, WorkError
 from chain.node.admission import check_finality, check_founding, check_leader, executed_body
 from chain.node.candidates import Candidates, candidate_header
 from chain.node.pool import MAX_POOL_BYTES, Body, Pool
-from chain.node.reading import NodeReader, locked
+from chain.node.reading import NodeReader, under_lock
 from chain.protocol.consensus import check_header, check_time, is_better
 from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import CheckRound, RoundBody
@@ -64,7 +64,7 @@ class Node(NodeReader):
 
     # --- transactions
 
-    @locked
+    @under_lock
     def submit(self, signed: bytes | Transaction) -> bytes:
         """Admit a signed transaction to the pool; returns its hash. It is durable once sealed, not before (P5).
 
@@ -74,7 +74,7 @@ class Node(NodeReader):
         self._tell("transaction", transaction.raw)
         return transaction.hash
 
-    @locked
+    @under_lock
     def drop(self, transaction_hash: bytes) -> bool:
         """Leave a pending transaction out of what this node builds; candidates that hold it are given up."""
         self._candidates.drop(transaction_hash)
@@ -82,7 +82,7 @@ class Node(NodeReader):
 
     # --- building and sealing
 
-    @locked
+    @under_lock
     def propose(self, leader: bytes, timestamp: int | None = None) -> Header:
         """Make everything pending a candidate block of a leader, checked by `check_round`, to be mined."""
         parent, coinbase = self._pool.head, Address(leader)
@@ -95,18 +95,18 @@ class Node(NodeReader):
         self._check_body(header, parent, body)
         return self._candidates.add(replace(header, state_root=body.execution.state_root()), body)
 
-    @locked
+    @under_lock
     def work(self, device: bytes, leader: bytes | None = None) -> Header:
         """The header `device` mines: of this leader, or of the last candidate."""
         return self._candidates.work(device, None if leader is None else Address(leader))
 
-    @locked
+    @under_lock
     def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> Header:
         """Seal: the first valid nonce makes the candidate a block. A nonce found by another device is invalid."""
-        sealed = self._candidates.sealed(mining_hash, nonce, device)
+        sealed = self._candidates.seal(mining_hash, nonce, device)
         return self._accept(sealed.header, sealed.body)
 
-    @locked
+    @under_lock
     def seal_by_draw(self, hash_shares: Mapping[bytes, float], seed: bytes) -> Header:
         """Deterministic mode for simulation: the winner drawn by hash share, its nonce searched for real."""
         winner = draw_winner(hash_shares, seed)
@@ -118,7 +118,7 @@ class Node(NodeReader):
 
     # --- importing
 
-    @locked
+    @under_lock
     def import_block(self, raw: bytes) -> Header:
         """Take a block another node sealed, or raise what is wrong with it. Known blocks are no error."""
         header, transactions = decode_block(raw)

@@ -25,7 +25,7 @@ class Database:
         self._path, self._is_writing = path, False
         with contextlib.ExitStack() as opened:
             if path != IN_MEMORY and mode != READ:
-                opened.enter_context(_reserved(Path(path)))
+                opened.enter_context(_reserve(Path(path)))
             if mode == CREATE and path != IN_MEMORY and Path(path).exists():
                 raise StoreError(f"{path} exists; open it, or choose another place for a new chain")
             self._connection = opened.enter_context(contextlib.closing(_connect(path, mode)))
@@ -108,7 +108,7 @@ def _connect(path: Path | str, mode: str) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _reserved(path: Path) -> Iterator[None]:
+def _reserve(path: Path) -> Iterator[None]:
     """Keep other processes from writing to the file; ends with this process at the latest.
 
     The lock is on a file beside it, which stays: SQLite locks the database in its own way, and a lock file that is
