@@ -13,12 +13,12 @@ import tempfile
 import time
 from pathlib import Path
 
+from bfl.auditing.findings import audit_rounds
 from bfl.config import read_settings
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
-from edge_servers.federation import RoundReport
-from edge_servers.replay.audit import audit_chain
+from edge_servers.report import RoundReport
 
 
 def resident_mb() -> float:
@@ -57,7 +57,7 @@ def main() -> None:
         payload = inspect_chain(archive).payload_bytes
         inspected = time.process_time() - started
         started = time.process_time()
-        audit_chain(archive, lambda _: None)
+        audit_rounds(archive)
         audited = time.process_time() - started
         archive.close()
     print(f"\n{options.rounds} rounds in {seconds:.0f} s, {offences} offences found (nobody misbehaved).")

@@ -29,7 +29,7 @@ import torch
 from torch.nn import functional as F
 
 from benchmarks.memory import PeakMemory
-from bfl.config import read_settings
+from bfl.config import RunSettings, read_settings
 from bfl.simulation import run as simulation
 from clients.batches import NodeKey, mini_batches
 from clients.data import Dataset, load_dataset
@@ -56,7 +56,7 @@ def training_nodes(settings: Settings, dataset: Dataset) -> list[tuple[NodeKey, 
 def bare_job(settings: Settings, dataset: Dataset, rounds: int) -> Callable[[], float]:
     """(a): seconds of `rounds` rounds of the bare loop."""
     nodes = training_nodes(settings, dataset)
-    images, labels = dataset.train.scaled(dataset.train.images), dataset.train.labels
+    images, labels = dataset.train.scale_images(dataset.train.images), dataset.train.labels
     network = network_for(dataset, settings.training, settings.data.seed)
     total = sum(len(indices) for _, indices in nodes)
 
@@ -83,7 +83,7 @@ def bare_job(settings: Settings, dataset: Dataset, rounds: int) -> Callable[[], 
     return job
 
 
-def bfl_job(settings: Settings) -> Callable[[], float]:
+def bfl_job(settings: RunSettings) -> Callable[[], float]:
     """(b): seconds of a whole `bfl simulate` in a folder, apart from loading the data and from evaluation."""
 
     def job() -> float:

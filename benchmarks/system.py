@@ -31,7 +31,7 @@ import edge_servers.ledger.block_check
 import edge_servers.ledger.referee
 from benchmarks.round import bare_job, best_threads, ray_job
 from benchmarks.stopwatch import Stopwatch
-from bfl.config import read_settings
+from bfl.config import RunSettings, read_settings
 from bfl.simulation import run as simulation
 from clients.data import load_dataset
 from clients.memory import keep_freed_memory
@@ -42,7 +42,7 @@ COLUMNS = ("plan", "train", "sign", "ledger", "close", "gossip", "verify", "mode
 Job = Callable[[], tuple[float, dict[str, float]]]
 
 
-def system_job(settings: Settings, rounds: int) -> Job:
+def system_job(settings: RunSettings, rounds: int) -> Job:
     """Seconds of `rounds` rounds, and where they went."""
 
     def job() -> tuple[float, dict[str, float]]:
@@ -53,9 +53,8 @@ def system_job(settings: Settings, rounds: int) -> Job:
             (chain.node.node.Node, "submit"): "ledger",
             (chain.node.node.Node, "_accept"): "persist",
             (chain.node.node.Node, "import_block"): "ledger",
-            (edge_servers.ledger.referee, "closed_gradients"): "verify",
             (edge_servers.ledger.referee, "admitted_gradients"): "verify",
-            (edge_servers.ledger.referee, "replayed_iterates"): "verify",
+            (edge_servers.ledger.referee, "closed_round"): "verify",
             (edge_servers.ledger.referee, "iterate_offence"): "verify",
             (edge_servers.ledger.referee, "replayed_model"): "verify",
             (edge_servers.ledger.block_check.RoundChecker, "__call__"): "verify",

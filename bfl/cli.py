@@ -19,7 +19,7 @@ from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command, this_program
-from bfl.config import all_fields, read_settings
+from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
 from clients.errors import ClientError
@@ -34,7 +34,12 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
-PANELS = {"Rounds and edge servers": RoundParams, "Data": DataParams, "Training": TrainingParams}
+PANELS = {
+    "Rounds and edge servers": RoundParams,
+    "Data": DataParams,
+    "Training": TrainingParams,
+    "Attacks": AttackParams,
+}
 
 app = typer.Typer(
     no_args_is_help=True,

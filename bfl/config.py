@@ -3,6 +3,7 @@
 import dataclasses
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,38 @@ import tomli_w
 
 from bfl.errors import ConfigError
 from clients.errors import ParameterError
-from clients.parameters import DataParams, TrainingParams, key_of, nearest
+from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
 from edge_servers.parameters import RoundParams, Settings
 
-PARAMS = (RoundParams, DataParams, TrainingParams)
+
+@dataclass(frozen=True)
+class AttackParams:
+    """Who misbehaves; no setting of a network, whose honest part knows nothing of it."""
+
+    attack: str = setting(
+        "", "who misbehaves when, for example iterate-noise@20,60:server=1,step=3 (see docs/attacks.md)"
+    )
+
+
+@dataclass(frozen=True)
+class RunSettings(Settings):
+    """What `bfl simulate` is told."""
+
+    attacks: AttackParams = AttackParams()
+
+    def flat(self) -> dict[str, Any]:
+        """Every setting by its key: what `config.toml` holds."""
+        own = dataclasses.asdict(self.attacks)
+        return super().flat() | {key_of(name): value for name, value in own.items()}
+
+    @classmethod
+    def read(cls, flat: Mapping[str, object]) -> "RunSettings":
+        """The reverse of `flat`; settings that are not in it have their defaults."""
+        network = Settings.read(flat)
+        return cls(network.rounds, network.data, network.training, read_params(AttackParams, flat))
+
+
+PARAMS = (RoundParams, DataParams, TrainingParams, AttackParams)
 ENVIRONMENT_PREFIX = "BFL_"
 TOKEN_VARIABLE, PASSWORD_VARIABLE = "BFL_RPC_TOKEN", "BFL_KEY_PASSWORD"
 """Secrets of a node: in the environment, but no settings of a run."""
@@ -28,7 +57,7 @@ def read_settings(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
-) -> Settings:
+) -> RunSettings:
     """The settings of a run; each source overrides the one before it."""
     merged: dict[str, object] = {}
     for source, values in (
@@ -39,7 +68,7 @@ def read_settings(
         check_keys(values, source)
         merged |= values
     try:
-        return Settings.read(merged)
+        return RunSettings.read(merged)
     except ParameterError as error:
         raise ConfigError(str(error)) from error
 
@@ -49,7 +78,7 @@ def check_keys(values: Mapping[str, object], source: str) -> None:
     known = all_fields()
     for key in values:
         if key not in known:
-            raise ConfigError(f'{source}: unknown key "{key}"{nearest(key, known)}')
+            raise ConfigError(f'{source}: unknown key "{key}"{did_you_mean(key, known)}')
 
 
 def read_toml(path: Path) -> dict[str, object]:
@@ -70,11 +99,11 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
         if not name.startswith(ENVIRONMENT_PREFIX) or name in (TOKEN_VARIABLE, PASSWORD_VARIABLE):
             continue
         if name not in variables:
-            raise ConfigError(f"environment: no setting is called {name}{nearest(name, variables)}; unset it")
+            raise ConfigError(f"environment: no setting is called {name}{did_you_mean(name, variables)}; unset it")
         settings[variables[name]] = value
     return settings
 
 
-def write_toml(settings: Settings, path: Path) -> None:
+def write_toml(settings: RunSettings, path: Path) -> None:
     """All settings of a run, so that `--config` with this file repeats it."""
     path.write_text(tomli_w.dumps(settings.flat()), encoding="utf-8")

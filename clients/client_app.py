@@ -85,12 +85,12 @@ def _device(number: int, consent: Consent, own_data: str, data: DataParams, trai
         dataset = load_dataset(data.dataset, own_data, data.seed)
         network = network_for(dataset, training, data.seed)
         return Device(number, dataset.train, np.arange(len(dataset.train)), network, consent)
-    table, shares, network = _shared(data, training)
+    table, shares, network = _load_shared(data, training)
     return Device(number, table, shares[number], network, consent)
 
 
 @lru_cache(maxsize=2)
-def _shared(data: DataParams, training: TrainingParams) -> tuple[Samples, list[Share], nn.Module]:
+def _load_shared(data: DataParams, training: TrainingParams) -> tuple[Samples, list[Share], nn.Module]:
     """What all devices of one process have in common."""
     dataset = load_dataset(data.dataset, data.data_dir, data.seed)
     shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)

@@ -10,7 +10,7 @@ Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
 
-def side_by_side(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
+def map_on_cores(work: Callable[[Piece], Result], pieces: Sequence[Piece]) -> list[Result]:
     """`work` on every piece, in the order of `pieces`, with as many threads altogether as torch may use.
 
     Pieces meet once, at the end; one piece that is split over the cores meets at every operation. The threads live for

@@ -45,7 +45,7 @@ class Samples:
         """The samples at `indices`, copied."""
         return replace(self, images=self.images.index_select(0, indices), labels=self.labels[indices])
 
-    def scaled(self, images: Tensor, channels_last: bool = False) -> Tensor:
+    def scale_images(self, images: Tensor, channels_last: bool = False) -> Tensor:
         """Images as the network sees them: in [0, 1] where they are bytes, then (x - mean) / std per channel.
 
         Channels are the third dimension from the end, or the last one.
@@ -120,7 +120,7 @@ def check_dataset(dataset: Dataset) -> None:
 
 
 def fashion_mnist(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001 - every data set has this signature
-    """Fashion-MNIST (L2): 60,000 and 10,000 images of 1 x 28 x 28, from the first place that has it."""
+    """Fashion-MNIST (L1): 60,000 and 10,000 images of 1 x 28 x 28, from the first place that has it."""
     files = find_fashion_mnist(folder)
     scale = ((0.2860,), (0.3530,))
     return Dataset(

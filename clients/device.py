@@ -95,6 +95,8 @@ class Device:
             raise OrderError(f"order: the model has {len(order.model)} values, expected {expected}")
         if self.wallet is not None:
             self.wallet.check(order)
+        elif order.ledger is not None:
+            raise OrderError("order: this device has joined no network")
         return order
 
     def report(self, order: Order, update: LocalUpdate, message: Message) -> Message:
@@ -148,18 +150,14 @@ def answer_orders(
             shared = models.setdefault(order.model_digest, order.model)  # a thousand orders keep one model
             trainees.append((i, replace(order, model=shared)))
     for i, order, outcome in _train_orders(asked, trainees, engine, chunk, train):
-        message = asked[i][1]
-        replies[i] = _reported(asked[i][0], order, outcome, message)
+        device, message = asked[i]
+        try:
+            if isinstance(outcome, ClientError):
+                raise outcome
+            replies[i] = device.report(order, outcome, message)
+        except ClientError as error:
+            replies[i] = error_message(error, message, FAILED)
     return [replies[i] for i in range(len(asked))]
-
-
-def _reported(device: Device, order: Order, outcome: "LocalUpdate | ClientError", message: Message) -> Message:
-    if not isinstance(outcome, LocalUpdate):
-        return error_message(outcome, message, FAILED)
-    try:
-        return device.report(order, outcome, message)
-    except ClientError as error:
-        return error_message(error, message, FAILED)
 
 
 def _hand_over(device: Device, order: Order, message: Message) -> Message:

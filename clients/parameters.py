@@ -96,7 +96,7 @@ class TrainingParams:
         return sizes
 
 
-def nearest(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean "x"?)`, or nothing where no known word is close."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f' (did you mean "{close[0]}"?)' if close else ""
@@ -105,14 +105,14 @@ def nearest(word: str, known: Iterable[str]) -> str:
 def read_params(cls: type[P], mapping: Mapping[str, object]) -> P:
     """The frozen `cls` from the keys of `mapping` that belong to it; keys of other parts are left alone."""
     values = {
-        field.name: checked_value(field, mapping[key_of(field.name)])
+        field.name: convert_value(field, mapping[key_of(field.name)])
         for field in dataclasses.fields(cls)  # type: ignore[arg-type]
         if key_of(field.name) in mapping
     }
     return cls(**values)
 
 
-def checked_value(field: "dataclasses.Field[Any]", value: object) -> object:
+def convert_value(field: "dataclasses.Field[Any]", value: object) -> object:
     """`value` in the type of `field`, or a `ParameterError` with found and expected."""
     key = key_of(field.name)
     kind: Any = type(field.default)
@@ -124,14 +124,14 @@ def checked_value(field: "dataclasses.Field[Any]", value: object) -> object:
         converted = kind(value)
     except (TypeError, ValueError, OverflowError):
         raise ParameterError(f"{key}: found {value!r}, expected a value of type {kind.__name__}") from None
-    return _within_bounds(field, key, converted)
+    return _bounded_value(field, key, converted)
 
 
-def _within_bounds(field: "dataclasses.Field[Any]", key: str, value: Any) -> object:
+def _bounded_value(field: "dataclasses.Field[Any]", key: str, value: Any) -> object:
     choices, minimum = field.metadata.get("choices"), field.metadata.get("minimum")
     if choices and value not in choices:
         why = field.metadata["not_yet"].get(value)
-        hint = f"; {value} {why}" if why else nearest(str(value), choices)
+        hint = f"; {value} {why}" if why else did_you_mean(str(value), choices)
         raise ParameterError(f'{key}: found "{value}", expected one of {", ".join(choices)}{hint}')
     if minimum is not None and not value >= minimum:  # `not >=` also refuses NaN
         raise ParameterError(f"{key}: found {value}, expected at least {minimum}")

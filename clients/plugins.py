@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clients.errors import ClientError
-from clients.parameters import nearest
+from clients.parameters import did_you_mean
 
 
 def load_plugin(name: str, known: Mapping[str, str], kind: str, error: type[ClientError]) -> Callable[..., Any]:
@@ -16,13 +16,14 @@ def load_plugin(name: str, known: Mapping[str, str], kind: str, error: type[Clie
     module_name, colon, function_name = target.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), function_name)):
         raise error(
-            f'{kind}: found "{name}", expected {", ".join(known)} or your own as module:function{nearest(name, known)}'
+            f'{kind}: found "{name}", expected {", ".join(known)} or your own as module:function'
+            f"{did_you_mean(name, known)}"
         )
     module = _import(module_name, kind, name, error)
     function = getattr(module, function_name, None)
     if not callable(function):
         public = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
-        raise error(f'{kind}: {module_name} has no function "{function_name}"{nearest(function_name, public)}')
+        raise error(f'{kind}: {module_name} has no function "{function_name}"{did_you_mean(function_name, public)}')
     return function  # type: ignore[no-any-return]
 
 

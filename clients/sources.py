@@ -59,7 +59,7 @@ def find_fashion_mnist(folder: Path | None, fetch: bool = True) -> MnistFiles:
         except FileNotFoundError as missing:
             raise DataError(f"--data-dir: {missing}; expected the four idx files of Fashion-MNIST there") from missing
     tried: list[str] = []
-    for name, place in _places(fetch):
+    for name, place in _candidate_folders(fetch):
         try:
             return read_mnist_folder(place(), name)
         except FileNotFoundError as missing:
@@ -72,7 +72,7 @@ def find_fashion_mnist(folder: Path | None, fetch: bool = True) -> MnistFiles:
     )
 
 
-def _places(fetch: bool) -> list[tuple[str, Callable[[], Path]]]:
+def _candidate_folders(fetch: bool) -> list[tuple[str, Callable[[], Path]]]:
     here: list[tuple[str, Callable[[], Path]]] = [
         ("Debian's folder", lambda: DEBIAN_FOLDER),
         ("torchvision's cache in this folder", lambda: Path("data/FashionMNIST/raw")),

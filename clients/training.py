@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from clients import stacked
 from clients.batches import NodeKey, mini_batches
-from clients.cores import side_by_side
+from clients.cores import map_on_cores
 from clients.data import Samples
 from clients.models import Vector, to_vector, with_parameters
 from policy.streams import Purpose, stream
@@ -133,7 +133,7 @@ def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector
     with torch.random.fork_rng(devices=[]):  # for networks that draw, as Dropout does
         torch.manual_seed(int(stream(recipe.seed, Purpose.DROPOUT, recipe.round, node.key.counter).integers(2**62)))
         for images, labels in zip(batches.images, batches.labels, strict=True):
-            step(F.cross_entropy(mine(node.samples.scaled(images)), labels))
+            step(F.cross_entropy(mine(node.samples.scale_images(images)), labels))
     return to_vector(mine)
 
 
@@ -150,7 +150,7 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
         for part in np.array_split(members, -(-len(members) // recipe.chunk))
     ]
     trained: dict[int, Vector] = {}
-    made = side_by_side(lambda part: _train_chunk([nodes[i] for i in part], network, recipe), parts)
+    made = map_on_cores(lambda part: _train_chunk([nodes[i] for i in part], network, recipe), parts)
     for part, vectors in zip(parts, made, strict=True):
         trained |= zip(part, vectors, strict=True)
     return [trained[i] for i in range(len(nodes))]
@@ -164,5 +164,5 @@ def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Reci
     images = torch.stack([b.images for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
     labels = torch.stack([b.labels for b in batches], dim=1)  # (iterations, nodes, B)
     for step_images, step_labels in zip(images, labels, strict=True):
-        step(many.loss(nodes[0].samples.scaled(step_images, channels_last=True), step_labels))
+        step(many.loss(nodes[0].samples.scale_images(step_images, channels_last=True), step_labels))
     return many.vectors()

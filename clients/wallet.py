@@ -19,7 +19,7 @@ from clients.orders import LedgerTerms, Order
 
 
 @dataclass(frozen=True, eq=False)  # itself a key of the cache below
-class Chain:
+class KnownChain:
     """What a device knows of its network without asking: the rules, the members, the founding block and its model."""
 
     genesis: Genesis
@@ -34,35 +34,29 @@ class Chain:
 class Wallet:
     """A device's key and what it trusts. It lives across rounds, and goes forward only."""
 
-    def __init__(self, account: LocalAccount) -> None:
-        self.account = account
-        self._chain: Chain | None = None
-        self.known_hash = b""
+    def __init__(self, account: LocalAccount, chain: KnownChain, known_hash: bytes = b"") -> None:
+        """`known_hash`: a block later than the founding that is known to be right."""
+        self.account, self.chain = account, chain
+        self.known_hash = known_hash or chain.founding_hash
         self._known_round = 0
         self._signed: tuple[int, object, bytes] = (0, None, b"")
 
-    def join(self, chain: Chain, known_hash: bytes = b"") -> None:
-        """Take part in a network, from its founding block or from a later block that is known to be right."""
-        self._chain, self.known_hash = chain, known_hash or chain.founding_hash
-
     def check(self, order: Order) -> None:
         """Raise `OrderError` unless the order is for this chain and its model in a block of a lawful leader's."""
-        if self._chain is None:
-            raise OrderError("order: this device has joined no network")
         if order.ledger is not None:
-            _check_terms(order.ledger, self._chain.genesis)
+            _check_terms(order.ledger, self.chain.genesis)
         if order.round - 1 < self._known_round:
             raise OrderError(f"order: found round {order.round}, model {self._known_round} is proven already")
         if order.round == 1:
-            if self.known_hash != self._chain.founding_hash:
+            if self.known_hash != self.chain.founding_hash:
                 raise OrderError("order: found round 1, a later block than the founding is known already")
-            if order.model_digest != self._chain.model_digest:
+            if order.model_digest != self.chain.model_digest:
                 raise OrderError(f"order: found model 0 {order.model_digest[:12]}, the founding block has another")
             return
-        proven = proven_model(order.proof, self.known_hash, self._chain)
+        proven = proven_model(order.proof, self.known_hash, self.chain)
         if proven.round != order.round - 1:
             raise OrderError(f"order: found a proof of model {proven.round}, expected {order.round - 1}")
-        if proven.digest != _posted_digest(order.model.astype("<f4").tobytes(), self._chain.sizes):
+        if proven.digest != _posted_digest(order.model.astype("<f4").tobytes(), self.chain.sizes):
             raise OrderError("order: the model is not the one that is proven")
         if order.ledger is not None and order.ledger.base_model != proven.digest.hex():
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
@@ -105,7 +99,7 @@ def _posted_digest(values: bytes, sizes: tuple[int, ...]) -> bytes:
         raise OrderError(f"order: the model cannot be posted: {error}") from error
 
 
-def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> ProvenHead:
+def proven_model(proof: bytes, known_hash: bytes, chain: KnownChain) -> ProvenHead:
     """Check a proof; `OrderError` says what is wrong. A process that is many devices checks the same bytes once."""
     try:
         return _proven_model(proof, known_hash, chain)
@@ -114,7 +108,7 @@ def proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> ProvenHead:
 
 
 @functools.lru_cache(maxsize=8)
-def _proven_model(proof: bytes, known_hash: bytes, chain: Chain) -> ProvenHead:
+def _proven_model(proof: bytes, known_hash: bytes, chain: KnownChain) -> ProvenHead:
     given = ModelProof.from_json(json.loads(proof))
     found: ProvenModel = check_model(given, known_hash, chain.genesis, chain.membership)
     known = next(header for header in given.headers if header.hash == known_hash)

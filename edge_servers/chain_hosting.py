@@ -2,7 +2,8 @@
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,29 +17,30 @@ from chain.errors import ChainError
 from chain.node.access import EmptyNode
 from chain.node.local_ledger import LocalLedger
 from chain.node.node import Node
-from chain.protocol.contract import RegistryTerms, size_class
+from chain.protocol.contract import size_class
 from chain.protocol.genesis import Genesis, block_gas
 from chain.protocol.slots import MAX_STEP
-from chain.protocol.turns import Membership
+from chain.protocol.turns import FOUNDING_BLOCK, Membership
 from chain.store.database import IN_MEMORY, WRITE, Database
+from chain.wire.address import Address
 from chain.wire.codec import encoded_size
 from chain.wire.documents import canonical_json
 from clients.models import to_vector
 from clients.orders import vector_digest
-from clients.wallet import Chain, Wallet
+from clients.wallet import KnownChain, Wallet
 from edge_servers.errors import FederationError
 from edge_servers.founding.network import LearningTask, Network
-from edge_servers.founding.parameters import FoundingParameters, founding_settings, tensors_of
+from edge_servers.founding.parameters import FoundingParameters, founding_settings, registry_terms, tensors_of
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess
-from edge_servers.ledger.block_check import NodeHistory, RoundChecker
+from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import Clock, InProcessBoard
-from edge_servers.ledger.chain_board import LedgerBoard
+from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.ledger.chain_sealing import ChainSealer, standing_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.replay.block_record import model_in
-from edge_servers.replay.record import text
+from edge_servers.replay.record import GradientReader
 from edge_servers.replay.replay import model_payload
 
 START_S = 1_700_000_000
@@ -47,79 +49,114 @@ _PLAN_BYTES = 200
 """Of a plan, per device, at most"""
 
 
-class ChainHosting:
-    """The nodes of a simulated network, and the keys of everybody in it."""
+@dataclass(frozen=True)
+class HostedNode:
+    """A node, and what checks the blocks that it takes."""
 
-    def __init__(self, settings: Settings, architecture: nn.Module, clock: Clock, folder: Path | None = None) -> None:
-        self._settings, self._clock, self._folder = settings, clock, folder
-        named = canonical_json({"settings": founding_settings(settings), "tensors": tensors_of(architecture)})
-        self._named = hashlib.sha256(named).digest()
-        self.nodes: list[Node] = []
-        self.checkers: list[RoundChecker] = []
-        self.founding: FoundingParameters | None = None
-        self.account = cache(self._account)
+    node: Node
+    checker: RoundChecker
 
-    def _account(self, role: str, index: int) -> LocalAccount:
-        return simulated_account(self._named, f"{role} {index}")
 
-    def address(self, role: str, index: int) -> str:
-        """The address of a key that follows from the seed and the parameters (P3)."""
-        return text(address_of(self.account(role, index)))
+@dataclass
+class HostedChain:
+    """A founded network on nodes of this process."""
 
-    def open(self, network: Network, task: LearningTask) -> tuple[Sequence[LedgerAccess], Standing]:
-        """Found the network, or go on with the chain that is in the folder."""
-        founding = FoundingParameters(self._settings, network, tensors_of(task.architecture), task.like.sample_bytes)
-        with ExitStack() as undo:
-            undo.callback(self.close)
-            opened = self._opened(founding, model_payload(to_vector(task.architecture), founding))
-            undo.pop_all()
-        return opened
+    founding: FoundingParameters
+    hosted: Sequence[HostedNode]
+    accesses: list[LedgerAccess]
+    standing: Standing
 
-    def _opened(self, founding: FoundingParameters, model: bytes) -> tuple[Sequence[LedgerAccess], Standing]:
-        self.checkers = self._open_nodes(founding)
-        if self.nodes[0].head.block_number == 0:
-            self._found(founding, model)
-        self._check_same(founding)
-        latest_s = max(node.head.timestamp for node in self.nodes)
-        self._clock.sleep(max(0.0, latest_s - self._clock.now()))  # or what others have would be from the future
-        self._catch_up()
-        self.founding = founding
-        standing = standing_of(self.nodes[0], founding, self.checkers[0])
-        return self._stations(founding), standing
+    @property
+    def nodes(self) -> list[Node]:
+        """One that all servers share, or one for each."""
+        return [each.node for each in self.hosted]
+
+    @property
+    def checker(self) -> RoundChecker:
+        """That of the first node."""
+        return self.hosted[0].checker
 
     def close(self) -> None:
         """Give back the databases."""
         for node in self.nodes:
             node.close()
 
+    def known_chain(self) -> KnownChain:
+        """What a device is told when it joins."""
+        node, founding = self.nodes[0], self.founding
+        first = node.block(FOUNDING_BLOCK)
+        if first is None:
+            raise FederationError("the network is not founded yet")
+        rounds = founding.settings.rounds
+        membership = Membership(_homes(founding.network), rounds.term_cap, rounds.turn_s)
+        digest = vector_digest(model_in(first, founding))
+        return KnownChain(node.genesis, membership, first.header.hash, digest, founding.sizes)
+
+    def wallets(self, accounts: Iterable[LocalAccount]) -> list[Wallet]:
+        """Devices join: they know the network's founding block, or its head if it has run before."""
+        chain, head = self.known_chain(), self.nodes[0].head.hash
+        return [Wallet(account, chain, head) for account in accounts]
+
+
+class ChainHosting:
+    """Hosts a simulated network on nodes in this process; its keys follow from the seed and the parameters (P3)."""
+
+    def __init__(self, settings: Settings, architecture: nn.Module, clock: Clock, folder: Path | None = None) -> None:
+        self._settings, self._clock, self._folder = settings, clock, folder
+        named = canonical_json({"settings": founding_settings(settings), "tensors": tensors_of(architecture)})
+        self._named = hashlib.sha256(named).digest()
+        self.account = cache(self._account)
+
+    def _account(self, role: str, index: int) -> LocalAccount:
+        return simulated_account(self._named, f"{role} {index}")
+
+    def address(self, role: str, index: int) -> Address:
+        """The address of server m, device n or the founder."""
+        return Address(address_of(self.account(role, index)))
+
+    def open(self, network: Network, task: LearningTask) -> HostedChain:
+        """Found the network, or go on with the chain that is in the folder."""
+        tensors = tensors_of(task.architecture)
+        founding = FoundingParameters(self._settings, network, tensors, task.like.sample_bytes)
+        with ExitStack() as undo:
+            hosted = self._open_nodes(founding, undo)
+            nodes = [each.node for each in hosted]
+            if nodes[0].head.block_number == 0:
+                self._found(nodes[0], founding, model_payload(to_vector(task.architecture), founding))
+            _check_same(nodes[0], founding)
+            latest_s = max(node.head.timestamp for node in nodes)
+            self._clock.sleep(max(0.0, latest_s - self._clock.now()))  # or what others have would be from the future
+            _catch_up(nodes)
+            standing = standing_of(nodes[0], hosted[0].checker)
+            opened = HostedChain(founding, hosted, self._accesses(hosted, founding), standing)
+            undo.pop_all()
+        return opened
+
     # --- nodes
 
-    def _open_nodes(self, founding: FoundingParameters) -> list[RoundChecker]:
-        genesis = self._genesis(founding)
-        checkers = []
+    def _open_nodes(self, founding: FoundingParameters, undo: ExitStack) -> list[HostedNode]:
+        genesis, hosted = self._genesis(founding), []
         for number in range(self._settings.rounds.nodes):
-            node, checker = self._node(self._path(number), genesis, founding)
-            self.nodes.append(node)
-            checkers.append(checker)
-        for node in self.nodes:
-            node.listeners.append(_teller([other for other in self.nodes if other is not node]))
-        return checkers
+            hosted.append(self._open_node(self._path(number), genesis, founding))
+            undo.callback(hosted[-1].node.close)
+        nodes = [each.node for each in hosted]
+        for node in nodes:
+            node.listeners += [_teller(other) for other in nodes if other is not node]
+        return hosted
 
     def _path(self, number: int) -> Path | None:
         return None if self._folder is None else self._folder / ("chain.db" if number == 0 else f"chain-{number}.db")
 
-    def _node(self, path: Path | None, genesis: Genesis, founding: FoundingParameters) -> tuple[Node, RoundChecker]:
-        checker = RoundChecker(founding, history := NodeHistory(founding))
+    def _open_node(self, path: Path | None, genesis: Genesis, founding: FoundingParameters) -> HostedNode:
+        checker = RoundChecker(GradientReader(founding))
         options: dict[str, Any] = {"now": self._clock.now, "check_round": checker}
-        if path is not None and _is_begun(path):
-            node = Node.open(path, **options)
-            if node.genesis != genesis:
-                node.close()
-                raise FederationError(f"{path} is the chain of another network: its settings are not those of this run")
-        else:
-            node = Node.create(path or IN_MEMORY, genesis, **options)
-        history.follow(node, checker)
-        return node, checker
+        if path is None or not _is_begun(path):
+            return HostedNode(Node.create(path or IN_MEMORY, genesis, **options), checker)
+        node = Node.open(path, **options)
+        if node.genesis != genesis:
+            node.close()
+            raise FederationError(f"{path} is the chain of another network: its settings are not those of this run")
+        return HostedNode(node, checker)
 
     def _genesis(self, founding: FoundingParameters) -> Genesis:
         rounds, payload_bytes = self._settings.rounds, _payload_bytes(founding)
@@ -127,89 +164,73 @@ class ChainHosting:
         calls = 2 * devices + 2 * servers * (_most_steps(rounds) + 6) + 8
         return Genesis(
             chain_id=2**16 + int.from_bytes(self._named[:4], "big") % 2**31,
-            founder=self.address("founder", 0),
+            founder=str(self.address("founder", 0)),
             timestamp=START_S,
             gas_limit=block_gas(calls, payload_bytes, size_class(payload_bytes)),
             difficulty=rounds.difficulty,
         )
 
-    def _found(self, founding: FoundingParameters, model: bytes) -> None:
-        rounds, network = self._settings.rounds, founding.network
-        terms = RegistryTerms(
-            term_cap=rounds.term_cap,
-            turn_s=rounds.turn_s,
-            flag_window=rounds.flag_window,
-            exclusion_rounds=rounds.exclusion_rounds,
+    def _found(self, node: Node, founding: FoundingParameters, model: bytes) -> None:
+        posts = Founding(
+            _homes(founding.network),
+            founding.encode(),
+            model,
+            _payload_bytes(founding),
+            registry_terms(self._settings.rounds),
         )
-        posts = Founding(_homes(network), founding.encode(), model, _payload_bytes(founding), terms)
-        found_network(EmptyNode(self.nodes[0]), self.account("founder", 0), posts)
+        found_network(EmptyNode(node), self.account("founder", 0), posts)
 
-    def _check_same(self, founding: FoundingParameters) -> None:
-        """The chain in the folder must be the one that these settings found."""
-        found = LocalLedger(self.nodes[0]).parameters()
-        if found != founding.encode():
-            raise FederationError("the chain's founding parameters are not those of this run")
+    # --- the servers
 
-    def _catch_up(self) -> None:
-        """After a crash one node may have a block that another lacks."""
-        best = max(self.nodes, key=lambda node: node.head.block_number)
-        for node in self.nodes:
-            for number in range(node.head.block_number + 1, best.head.block_number + 1):
-                node.import_block(best.raw_block(number) or b"")
+    def _accesses(self, hosted: Sequence[HostedNode], founding: FoundingParameters) -> list[LedgerAccess]:
+        """Each server's way to the ledger: over its own node, or over the one that all share."""
+        beside, servers = InProcessBoard(self._clock), founding.network.servers
+        if len(hosted) == 1:
+            return [self._access(hosted[0], servers, founding, beside, endorses=False)] * len(servers)
+        return [
+            self._access(own, [server], founding, beside, endorses=True)
+            for own, server in zip(hosted, servers, strict=True)
+        ]
 
-    # --- stations
+    def _access(
+        self,
+        own: HostedNode,
+        servers: Sequence[Address],
+        founding: FoundingParameters,
+        beside: InProcessBoard,
+        endorses: bool,
+    ) -> LedgerAccess:
+        accounts = {each: self.account("server", founding.network.server_index(each)) for each in servers}
+        board = ChainBoard(LocalLedger(own.node), own.checker.reader, accounts, self._clock, beside, endorses)
+        return LedgerAccess(board, Referee(board), ChainSealer(own.node, founding, self._clock))
 
-    def _stations(self, founding: FoundingParameters) -> list[LedgerAccess]:
-        beside = InProcessBoard(self._clock)
-        ledgers = [LocalLedger(node) for node in self.nodes]
-        stations: list[LedgerAccess] = []
-        for m, server in enumerate(founding.network.servers):
-            own = m if len(self.nodes) > 1 else 0
-            if own < len(stations) and len(self.nodes) == 1:
-                stations.append(stations[0])
-                continue
-            hosted = [server] if len(self.nodes) > 1 else list(founding.network.servers)
-            accounts = {each: self.account("server", founding.network.server_index(each)) for each in hosted}
-            others = [ledger for ledger in ledgers if ledger is not ledgers[own]]
-            board = LedgerBoard(ledgers[own], founding, accounts, self._clock, beside, others)
-            sealer = ChainSealer(self.nodes[own], founding, self._clock)
-            stations.append(LedgerAccess(board, Referee(board), sealer))
-        return stations
 
-    def admit(self, wallets: Iterable[Wallet]) -> None:
-        """Devices join the network: they know its founding block, or its head if it has run before."""
-        chain, head = self.chain(), self.nodes[0].head.hash
-        for wallet in wallets:
-            wallet.join(chain, head)
+def _check_same(node: Node, founding: FoundingParameters) -> None:
+    """The chain in the folder must be the one that these settings found."""
+    if LocalLedger(node).parameters() != founding.encode():
+        raise FederationError("the chain's founding parameters are not those of this run")
 
-    def chain(self) -> Chain:
-        """What a device is told when it joins."""
-        node, founding = self.nodes[0], self.founding
-        first = node.block(1)
-        if founding is None or first is None:
-            raise FederationError("the network is not founded yet")
-        rounds, network = self._settings.rounds, founding.network
-        membership = Membership(_homes(network), rounds.term_cap, rounds.turn_s)
-        model = model_in(first, founding)
-        return Chain(node.genesis, membership, first.header.hash, vector_digest(model), founding.sizes)
+
+def _catch_up(nodes: Sequence[Node]) -> None:
+    """After a crash one node may have a block that another lacks."""
+    best = max(nodes, key=lambda node: node.head.block_number)
+    for node in nodes:
+        for number in range(node.head.block_number + 1, best.head.block_number + 1):
+            node.import_block(best.raw_block(number) or b"")
 
 
 def _homes(network: Network) -> dict[bytes, bytes]:
     """Home server of every participant; a server's is itself."""
-    servers = [bytes.fromhex(server[2:]) for server in network.servers]
-    devices = {bytes.fromhex(device.address[2:]): servers[device.home] for device in network.devices}
-    return {server: server for server in servers} | devices
+    homes: dict[bytes, bytes] = {server: server for server in network.servers}
+    return homes | {device.address: network.servers[device.home] for device in network.devices}
 
 
-def _teller(others: Sequence[Node]) -> Callable[[str, bytes], None]:
-    """Passes on what a node has accepted; what another refuses is that one's business."""
+def _teller(other: Node) -> Callable[[str, bytes], None]:
+    """Passes on what a node has accepted to another; what that one refuses is its own business."""
 
     def tell(kind: str, raw: bytes) -> None:
-        for other in others:
-            try:
-                other.submit(raw) if kind == "transaction" else other.import_block(raw)
-            except ChainError:
-                continue
+        with suppress(ChainError):
+            other.submit(raw) if kind == "transaction" else other.import_block(raw)
 
     return tell
 

@@ -1,5 +1,7 @@
 """What can go wrong on an edge server."""
 
+from chain.wire.address import Address
+
 
 class EdgeError(Exception):
     """Any refusal of this package."""
@@ -40,6 +42,6 @@ class ReplayError(EdgeError):
 class LeaderFailedError(EdgeError):
     """A leader that posted nothing in its time, or something wrong: the next in rank acts (P12)."""
 
-    def __init__(self, leader: str, detail: str) -> None:
+    def __init__(self, leader: Address, detail: str) -> None:
         super().__init__(detail)
         self.leader = leader

@@ -1,8 +1,8 @@
 """A network of edge servers from its founding to its last round: what simulation and ServerApp have in common."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,25 +18,19 @@ from clients.evaluation import Scores, evaluate_model, mean_scores
 from clients.orders import INTRODUCE
 from clients.training import Trainer, local_updates
 from edge_servers.devices.link import DeviceLink
-from edge_servers.errors import FederationError
+from edge_servers.errors import BoardError, FederationError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network, home_server
-from edge_servers.hosting import Hosting, OffChain
+from edge_servers.hosting import Hosted, Hosting, OffChain
 from edge_servers.learning.filters import VERDICTS
-from edge_servers.learning.gradients import Refusal
 from edge_servers.learning.graph import consensus_weight, make_graph
 from edge_servers.ledger.board import Clock
-from edge_servers.ledger.oversight import Accused
 from edge_servers.parameters import Settings
-from edge_servers.planning.latency import real_terms
-from edge_servers.planning.plan import Plan
-from edge_servers.planning.proposal import LOCAL, Draft, make_planner
+from edge_servers.planning.proposal import make_planner
+from edge_servers.report import RoundFacts, RoundReport, make_report
 from edge_servers.round import ALGORITHM_1
 from edge_servers.server import EdgeServer
 from policy.streams import Purpose, stream
 
-_CODEC_BYTES = {"fp32": 4, "fp16": 2, "int8": 1}
-_MODELS_OF_A_BLOCK = 20
-"""What a block would hold where there is none, in models"""
 _VALIDATION_SAMPLES = 500
 
 
@@ -53,40 +47,14 @@ class WallClock:
 
 
 @dataclass(frozen=True)
-class RoundReport:
-    """What a round did, for metrics and people."""
-
-    round: int
-    leader: int
-    phi: int
-    training_nodes: int
-    samples: int
-    divergence: float
-    consensus_error: float
-    winner: int | None
-    refused: tuple[Refusal, ...]
-    scores: Scores | None
-    seconds: dict[str, float]
-    offloaded: int = 0
-    """Devices that handed their data to a server."""
-    latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Simulated seconds by term: `paper` and `real` (P24)."""
-    offences: tuple[Accused, ...] = ()
-    excluded: tuple[int, ...] = ()
-    """Servers that may not post in the next round."""
-    failed_leaders: tuple[int, ...] = ()
-    block: str = ""
-    """Hash of the round's block; empty without a chain."""
-    block_bytes: int = 0
-
-
-@dataclass(frozen=True)
 class Federation:
     """The hosted servers and what they are judged by."""
 
     servers: Sequence[EdgeServer]
     dataset: Dataset
     settings: Settings
+    hosted: Hosted
+    """What the servers stand on; to be closed at the end."""
     phases: Sequence[Callable[[Sequence[EdgeServer]], None]] = ALGORITHM_1
 
     @property
@@ -124,45 +92,27 @@ class Federation:
         return round_ == self.settings.rounds.rounds or (every > 0 and round_ % every == 0)
 
     def _report(self, scores: Scores | None, seconds: dict[str, float]) -> RoundReport:
+        """What the first hosted server saw of the round; who planned it, and details of refusals, the others know."""
         server = self.servers[0]
-        work, standing, index = server.current, server.standing, server.network.server_index
-        seal = server.sealer.find(standing.round)
-        block_bytes = seal.block_bytes if seal else 0
+        running, oversight = server.current, server.oversight
+        seal = server.sealer.find(self.round)
+        if seal is None:
+            raise BoardError(f"round {self.round} is not sealed")
         details = {refusal.node: refusal.detail for each in self.servers for refusal in each.current.refusals}
-        draft = next((each.draft for each in self.servers if each.draft is not None), None)
-        return RoundReport(
-            round=work.plan.round,
-            leader=index(standing.tenure.leader),
-            phi=work.plan.phi,
-            training_nodes=len(work.closed),
-            samples=sum(gradient.samples for gradient in work.closed),
-            divergence=standing.divergence,
-            consensus_error=server.consensus_gap(),
-            winner=standing.winner,
-            refused=tuple(replace(refusal, detail=details.get(refusal.node, "")) for refusal in work.refused),
-            scores=scores,
-            seconds=seconds,
-            offloaded=sum(target != LOCAL for target in work.plan.assignment),
-            latency={} if draft is None else simulated_latency(draft, work.plan, server, self.settings, block_bytes),
-            offences=tuple(server.oversight.offences),
-            excluded=tuple(map(index, standing.excluded)),
-            failed_leaders=tuple(map(index, server.failed)),
-            block=standing.block_hash.hex() if block_bytes else "",
-            block_bytes=block_bytes,
+        facts = RoundFacts(
+            plan=running.plan,
+            seal=seal,
+            counted=running.weights,
+            refused=tuple(replace(refusal, detail=details.get(refusal.node, "")) for refusal in running.refused),
+            first=oversight.iterates(0),
+            last=oversight.iterates(running.plan.phi),
+            offences=oversight.offences,
+            failed=server.failed,
+            draft=next((each.draft for each in self.servers if each.draft is not None), None),
+            model_size=len(server.standing.model),
+            sample_bytes=server.task.like.sample_bytes,
         )
-
-
-def simulated_latency(
-    draft: Draft, plan: Plan, server: EdgeServer, settings: Settings, block_bytes: int
-) -> dict[str, Mapping[str, float]]:
-    """The plan's simulated latency, with the paper's constants and with what the round really moved (P24)."""
-    size, training = len(server.standing.model), settings.training
-    payload_bytes = size * _CODEC_BYTES[settings.rounds.codec]
-    real = real_terms(
-        draft.proposal, draft.state, payload_bytes, block_bytes or _MODELS_OF_A_BLOCK * 4 * size,
-        training.batch, training.iterations, server.network.graph, plan.phi, server.task.like.sample_bytes,
-    )  # fmt: skip
-    return {"paper": plan.latency_s, "real": real}
+        return make_report(facts, server.network, self.settings, scores, seconds)
 
 
 def found_federation(
@@ -179,13 +129,15 @@ def found_federation(
     hosting = hosting or OffChain(settings, clock)
     network = make_network(introduced, settings, hosting)
     task = LearningTask(architecture, dataset.train, dataset.classes, validation_data(dataset, settings))
-    stations, standing = hosting.open(network, task)
+    hosted = hosting.open(network, task)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     servers = []
     for m in range(settings.rounds.edges):
         link = DeviceLink(grid, {d.index: nodes[d.index] for d in network.cluster(m)}, clock)
-        servers.append(EdgeServer(m, network, settings, task, stations[m], link, planner, standing, trainer))
-    return Federation(servers, dataset, settings)
+        servers.append(
+            EdgeServer(m, network, settings, task, hosted.accesses[m], link, planner, hosted.standing, trainer)
+        )
+    return Federation(servers, dataset, settings, hosted)
 
 
 def validation_data(dataset: Dataset, settings: Settings) -> Samples | None:

@@ -1,8 +1,9 @@
 """What a network of servers stands on: a board in this process, or nodes of a chain (`chain_hosting.py`)."""
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+from chain.wire.address import Address
 from clients.models import to_vector
 from edge_servers.errors import FederationError
 from edge_servers.founding.network import LearningTask, Network, simulated_address
@@ -14,14 +15,37 @@ from edge_servers.ledger.sealing import DrawnSealer, founding_hash
 from edge_servers.parameters import Settings
 
 
-class Hosting(Protocol):
-    """Gives every participant an address, and every server a station."""
+class Hosted(Protocol):
+    """A founded network that this process hosts."""
 
-    def address(self, role: str, index: int) -> str:
+    accesses: list[LedgerAccess]
+    """Each server's way to the ledger, by number."""
+    standing: Standing
+    """Where the network stood when it was opened."""
+
+    def close(self) -> None:
+        """Give back what is open."""
+
+
+class Hosting(Protocol):
+    """How a network is hosted: gives every participant an address, then founds the network or goes on with it."""
+
+    def address(self, role: str, index: int) -> Address:
         """The address of server m or device n."""
 
-    def open(self, network: Network, task: LearningTask) -> tuple[Sequence[LedgerAccess], Standing]:
-        """Found the network (the task has model 0) or go on with it: stations by server, and where it stands."""
+    def open(self, network: Network, task: LearningTask) -> Hosted:
+        """Found the network (the task has model 0), or go on with what is there of it."""
+
+
+@dataclass
+class HostedBoard:
+    """A network without a ledger: nothing is open but memory."""
+
+    accesses: list[LedgerAccess]
+    standing: Standing
+
+    def close(self) -> None:
+        """There is nothing to give back."""
 
 
 class OffChain:
@@ -35,13 +59,14 @@ class OffChain:
             )
         self._settings, self._clock = settings, clock
 
-    def address(self, role: str, index: int) -> str:
+    def address(self, role: str, index: int) -> Address:
         """An address that follows from the seed: nobody signs."""
         return simulated_address(self._settings.data.seed, role, index)
 
-    def open(self, network: Network, task: LearningTask) -> tuple[Sequence[LedgerAccess], Standing]:
-        """One station for all servers."""
+    def open(self, network: Network, task: LearningTask) -> HostedBoard:
+        """One board, which all servers share."""
         seed, board = self._settings.data.seed, InProcessBoard(self._clock)
         oversight = Trusting(board, network, self._settings.rounds.filter)
-        station = LedgerAccess(board, oversight, DrawnSealer(seed, network))
-        return [station] * len(network.servers), Standing(0, to_vector(task.architecture), founding_hash(seed))
+        access = LedgerAccess(board, oversight, DrawnSealer(seed, network))
+        standing = Standing(0, to_vector(task.architecture), founding_hash(seed))
+        return HostedBoard([access] * len(network.servers), standing)

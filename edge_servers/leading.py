@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+from chain.wire.address import Address
 from edge_servers.errors import BoardError, LeaderFailedError
 from edge_servers.founding.network import Network
 from edge_servers.founding.standing import Standing
-from edge_servers.ledger.board import Board, Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice, honest
+from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.ledger.oversight import Oversight
 from edge_servers.ledger.ranking import ranked_leaders
 from edge_servers.ledger.sealing import Sealer
@@ -16,7 +16,7 @@ from edge_servers.parameters import Settings
 
 @dataclass(frozen=True)
 class LedgerAccess:
-    """Where a server stands: the board it posts on, who checks the others, and how rounds end."""
+    """A server's way to the ledger: the board it posts on, who checks the others, and how rounds end."""
 
     board: Board
     oversight: Oversight
@@ -24,18 +24,16 @@ class LedgerAccess:
 
 
 class RankedServer:
-    """Server m's place in the network. Its station connects it with the other servers."""
+    """Server m's place among the servers, which its access to the ledger connects it with."""
 
     def __init__(
-        self, index: int, network: Network, settings: Settings, station: LedgerAccess, standing: Standing
+        self, index: int, network: Network, settings: Settings, access: LedgerAccess, standing: Standing
     ) -> None:
         self.index = index
         self.address = network.servers[index]
-        self.network, self.settings = network, settings
-        self.board, self.oversight, self.sealer = station.board, station.oversight, station.sealer
+        self.network, self.settings, self.access = network, settings, access
         self.standing = standing
-        self.conduct: Conduct = honest
-        self.failed: list[str] = []
+        self.failed: list[Address] = []
         """Leaders that failed in this round, in their order."""
 
     @property
@@ -44,7 +42,22 @@ class RankedServer:
         return self.standing.round + 1
 
     @property
-    def leaders(self) -> list[str]:
+    def board(self) -> Board:
+        """Where it posts and reads."""
+        return self.access.board
+
+    @property
+    def oversight(self) -> Oversight:
+        """Who checks the other servers."""
+        return self.access.oversight
+
+    @property
+    def sealer(self) -> Sealer:
+        """How its rounds end."""
+        return self.access.sealer
+
+    @property
+    def leaders(self) -> list[Address]:
         """Who may lead this round, by rank (L14, P12)."""
         standing, excluded = self.standing, self.oversight.excluded() | set(self.standing.excluded)
         home = None if standing.winner is None else self.network.servers[self.network.devices[standing.winner].home]
@@ -52,7 +65,7 @@ class RankedServer:
         return ranked_leaders(lawful, home, standing.block_hash, standing.tenure, self.settings.rounds.term_cap)
 
     @property
-    def leader(self) -> str:
+    def leader(self) -> Address:
         """Address of the leader: the first in rank that has not failed."""
         for server in self.leaders:
             if server not in self.failed:
@@ -64,28 +77,21 @@ class RankedServer:
         """Whether this server leads the round."""
         return self.leader == self.address
 
-    def pass_turn(self, what: str, leader: str) -> None:
+    def pass_turn(self, what: str, leader: Address) -> None:
         """The leader failed: drop what it posted, and wait until the next in rank may act."""
         self.failed.append(leader)
-        self.board.drop(Slot(self.round, what), leader)
+        self.board.drop(RoundSlot(self.round, what), leader)
         self.board.wait_turn(self.leaders.index(self.leader))
 
     def _leaders_post(self, what: str, wait_s: float) -> Any:
         """What the leader posted, or a `LeaderFailedError` when its time is over."""
         leader = self.leader
-        posts = self.board.wait_for(Slot(self.round, what), [leader], wait_s)
+        posts = self.board.wait_for(RoundSlot(self.round, what), [leader], wait_s)
         if leader not in posts:
             self.oversight.note_missing(leader, what)
             raise LeaderFailedError(leader, f"{self.network.name(leader)} posted no {what} in its time")
         return posts[leader]
 
-    def _publish(self, slot: Slot, body: Any) -> Any:
-        """Post `body` as this server's conduct has it; returns what it stands by."""
-        said = self.conduct(slot, body)
-        if said is WITHHELD:
-            return body
-        if isinstance(said, Twice):
-            self.board.post_twice(slot, self.address, said.first, said.second)
-            return said.first
-        self.board.post(slot, self.address, said)
-        return said
+    def _publish(self, kind: str, body: Any, step: int = 0) -> Any:
+        """Post `body` as this server's; returns what it goes on from."""
+        return self.board.post(RoundSlot(self.round, kind, step), self.address, body)

@@ -61,9 +61,6 @@ class RoundParams:
     flag_window: int = setting(3, "rounds that an accusation counts", minimum=1)
     exclusion_rounds: int = setting(10, "rounds that an exclusion lasts", minimum=1)
     difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
-    attack: str = setting(
-        "", "who misbehaves when, for example iterate-noise@20,60:server=1,step=3 (see docs/attacks.md)"
-    )
     nodes: int = setting(1, "chain nodes of a simulation: 1 shared by all servers, or one per server", minimum=1)
     evaluate_every: int = setting(1, "rounds between evaluations on the test set (0: only at the end)", minimum=0)
 

@@ -8,6 +8,7 @@ it in `referee.py`.
 import logging
 from collections.abc import Callable, Sequence
 
+from chain.wire.address import Address
 from edge_servers.devices.offloading import pass_on
 from edge_servers.errors import BoardError, LeaderFailedError
 from edge_servers.server import EdgeServer
@@ -97,8 +98,8 @@ def seal(servers: Servers) -> None:
     """Devices mine the leader's block, everyone checks it and goes on with its model (lines 36-40)."""
     for server in servers:
         server.seal_round()
-    failed = found_failing(servers, EdgeServer.read_seal)
-    if failed:
+    failed = find_failed_leader(servers, EdgeServer.read_seal)
+    if failed is not None:
         pass_on_the_lead(servers, "model", failed)
         model(servers)
         seal(servers)
@@ -114,15 +115,16 @@ def lead(servers: Servers, what: str, post: Step, read: Check) -> None:
             post(server)
         except BoardError as error:  # whoever cannot post has failed like one who did not
             _LOG.warning("%s", error)
-    failed = found_failing(servers, read)
-    if failed:
+    failed = find_failed_leader(servers, read)
+    if failed is not None:
         pass_on_the_lead(servers, what, failed)
         lead(servers, what, post, read)
 
 
-def found_failing(servers: Servers, read: Check) -> str:
+def find_failed_leader(servers: Servers, read: Check) -> Address | None:
     """The leader, if its post is missing or wrong; every server looks for itself, but they wait only once."""
-    failed, wait_s = "", float(servers[0].settings.rounds.turn_s)
+    failed: Address | None = None
+    wait_s = float(servers[0].settings.rounds.turn_s)
     for server in servers:
         try:
             read(server, wait_s)
@@ -131,7 +133,7 @@ def found_failing(servers: Servers, read: Check) -> str:
     return failed
 
 
-def pass_on_the_lead(servers: Servers, what: str, failed: str) -> None:
+def pass_on_the_lead(servers: Servers, what: str, failed: Address) -> None:
     """Whoever failed is accused once flags are due, what it posted is dropped, and the next in rank acts."""
     if what == "model":
         for server in in_order(servers):

@@ -2,14 +2,15 @@
 
 import logging
 from collections.abc import Mapping
+from functools import partial
 
 from flwr.app import Message
 
+from chain.wire.address import Address
 from clients.batches import NodeKey
 from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
-from edge_servers.devices.admission import Expected, admitted_reply
-from edge_servers.devices.closing import believed_refusals, close_list
+from edge_servers.devices.admission import Expected, admit_reply, believed_refusals
 from edge_servers.devices.link import DeviceLink
 from edge_servers.devices.offloading import union_of
 from edge_servers.errors import BoardError, GradientRefusedError, LeaderFailedError
@@ -17,18 +18,18 @@ from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess, RankedServer
 from edge_servers.learning.aggregation import (
-    consensus_error,
+    central_update,
     divergence,
     partial_aggregate,
     to_fixed_point,
     total_samples,
 )
 from edge_servers.learning.bounds import check_gradient
+from edge_servers.learning.filters import close_list
 from edge_servers.learning.gossip import next_iterate
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
-from edge_servers.ledger.board import Slot
-from edge_servers.ledger.conduct import WITHHELD
+from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.parameters import Settings
 from edge_servers.planning.drafting import draft_plan
@@ -39,7 +40,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class EdgeServer(RankedServer):
-    """Edge server m. Its station connects it with the other servers, its link with its own devices."""
+    """Edge server m. Its access to the ledger connects it with the other servers, its link with its own devices."""
 
     def __init__(
         self,
@@ -47,17 +48,18 @@ class EdgeServer(RankedServer):
         network: Network,
         settings: Settings,
         task: LearningTask,
-        station: LedgerAccess,
+        access: LedgerAccess,
         link: DeviceLink,
         planner: Planner,
         standing: Standing,
         trainer: Trainer = local_updates,
     ) -> None:
-        super().__init__(index, network, settings, station, standing)
+        super().__init__(index, network, settings, access, standing)
         self.task, self.link, self.planner, self.trainer = task, link, planner, trainer
         self.scheme = SCHEMES[settings.rounds.scheme]
-        self.work: RunningRound | None = None
+        self._running = RunningRound.before(standing)
         self.draft: Draft | None = None
+        """What it planned with, in a round that it leads."""
 
     # --- plan ---------------------------------------------------------------------------------------------------
 
@@ -75,13 +77,13 @@ class EdgeServer(RankedServer):
         self.draft, plan = draft_plan(
             self.standing, self.network, self.settings, self.planner, self.task.like.sample_bytes
         )
-        self._publish(Slot(self.round, "plan"), plan)
+        self._publish("plan", plan)
 
     def read_plan(self, wait_s: float) -> Plan:
         """Take over the leader's plan, if it is one that the network allows."""
         plan: Plan = self._leaders_post("plan", wait_s)
         self.oversight.check_plan(plan, self.leader)
-        self.work = RunningRound(plan, vector_digest(self.standing.model))
+        self._running = RunningRound(plan, vector_digest(self.standing.model))
         return plan
 
     # --- train --------------------------------------------------------------------------------------------------
@@ -116,35 +118,27 @@ class EdgeServer(RankedServer):
         return self.current.plan.assignment[device.index] != LOCAL
 
     def admit_replies(self, devices: list[DeviceRecord], replies: Mapping[int, Message]) -> None:
-        """Post the good gradients, keep the handed-over data, record everyone else with the reason (P4)."""
-        for device in devices:
-            try:
-                self._admit(device, replies.get(device.index))
-            except GradientRefusedError as refused:
-                self.current.refusals.append(Refusal(f"device {device.index}", refused.reason, str(refused)))
-
-    def _admit(self, device: DeviceRecord, message: Message | None) -> None:
-        """One device's reply: its gradient goes to the board, its data to the server that the plan names."""
+        """Keep gradients to post and data for the server that the plan names; everyone else is out, with a reason."""
         work = self.current
-        opener = self.board.opener(work.plan)
-        expected = Expected(work.plan, device, work.model_digest, self.task, self.settings.rounds, opener)
-        admitted = admitted_reply(message, expected)
-        if isinstance(admitted, DataReply):
-            work.outgoing[device.index] = admitted
-        else:
-            work.collected[admitted.sender] = admitted
-
-    def post_gradient(self, sender: str) -> None:
-        """Post what a training node of this cluster made, its own as its conduct has it."""
-        work, slot = self.current, Slot(self.round, "gradient")
-        gradient = work.collected[sender]
-        try:
-            if sender == self.address:
-                self._publish(slot, gradient)
+        for device in devices:
+            expected = Expected(work.plan, device, work.model_digest, self.task, self.settings.rounds)
+            try:
+                admitted = admit_reply(replies.get(device.index), expected, self.board)
+            except GradientRefusedError as refused:
+                work.refusals.append(Refusal(f"device {device.index}", refused.reason, str(refused)))
+                continue
+            if isinstance(admitted, DataReply):
+                work.outgoing[device.index] = admitted
             else:
-                self.board.post(slot, sender, gradient)
+                work.collected[admitted.sender] = admitted
+
+    def post_gradient(self, sender: Address) -> None:
+        """Post what a training node of this cluster made."""
+        gradient = self.current.collected[sender]
+        try:
+            self.board.post(RoundSlot(self.round, "gradient"), sender, gradient)
         except BoardError as error:
-            work.refusals.append(Refusal(gradient.node, "refused-by-ledger", str(error)))
+            self.current.refusals.append(Refusal(gradient.node, "refused-by-ledger", str(error)))
 
     def training_node(self) -> TrainingNode | None:
         """This server as a training node: the union of what was offloaded to it; None without offloaders (L3)."""
@@ -179,7 +173,7 @@ class EdgeServer(RankedServer):
 
     def post_refusals(self) -> None:
         """Tell the leader who of this cluster is out, and why."""
-        self.board.post(Slot(self.round, "refusals"), self.address, tuple(self.current.refusals))
+        self._publish("refusals", tuple(self.current.refusals))
 
     # --- close --------------------------------------------------------------------------------------------------
 
@@ -188,14 +182,16 @@ class EdgeServer(RankedServer):
         if not self.leads:
             return
         # A server tells who is out after its last gradient: only then is everything here that will be.
-        told = self.board.wait_for(Slot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s)
+        told = self.board.wait_for(
+            RoundSlot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s
+        )
         good, unfit = self.oversight.gradients()
         text, index = self.settings.rounds.filter, self.network.server_index
         heard = [each for who, said in told.items() for each in believed_refusals(index(who), said, self.network, text)]
         refused = [*heard, *unfit]
         close = close_list(good, refused, self.standing.model, self.settings, self.task.validation_loss)
         self.current.refusals = list(close.refused)  # the ledger carries reasons without details
-        self._publish(Slot(self.round, "close"), close)
+        self._publish("close", close)
 
     def read_close(self, wait_s: float) -> Close:
         """Take over the closed list, as far as it is right."""
@@ -210,7 +206,7 @@ class EdgeServer(RankedServer):
         """Iterate 0: this cluster's aggregated gradient (eq. 8)."""
         work = self.current
         mine = [gradient for gradient in work.closed if gradient.server == self.index]
-        x = partial_aggregate(mine, total_samples(work.closed), len(self.standing.model))
+        x = partial_aggregate(mine, total_samples(work.weights), len(self.standing.model))
         work.iterates = [to_fixed_point(x, f"server {self.index}")]
         self.post_iterate()
 
@@ -229,7 +225,7 @@ class EdgeServer(RankedServer):
             return
         step = len(self.current.iterates) - 1
         try:
-            self.current.iterates[-1] = self._publish(Slot(self.round, "iterate", step), self.current.iterates[-1])
+            self.current.iterates[-1] = self._publish("iterate", self.current.iterates[-1], step)
         except BoardError as error:  # whoever cannot post is missed like one who did not
             _LOG.warning("%s", error)
 
@@ -252,22 +248,23 @@ class EdgeServer(RankedServer):
             return
         work, eta = self.current, self.settings.training.learning_rate
         closed_round = ClosedRound(
-            self.index, len(self.network.servers), self.standing.model, work.closed, work.iterates[-1], eta
-        )
-        self._publish(Slot(self.round, "model"), self.scheme.model_after(closed_round))
+            self.index, len(self.network.servers), self.standing.model, work.weights, work.iterates[-1], eta,
+            central=partial(central_update, self.standing.model, work.closed, eta),
+        )  # fmt: skip
+        self._publish("model", self.scheme.model_after(closed_round))
 
     def read_model(self, wait_s: float) -> None:
         """The model this server goes on with, if it follows from the round."""
         if not self.scheme.one_model:
-            self.current.model = self.board.read(Slot(self.round, "model"))[self.address]
+            self.current.model = self.board.read(RoundSlot(self.round, "model"))[self.address]
             return
         self.current.model = self._leaders_post("model", wait_s)
         self.oversight.check_model(self.current.model, self.leader)
 
     def seal_round(self) -> None:
         """The leader hands its block to the devices, which mine it."""
-        if self.leads and self.conduct(Slot(self.round, "seal"), None) is not WITHHELD:
-            models = self.board.read(Slot(self.round, "model"))
+        if self.leads:
+            models = self.board.read(RoundSlot(self.round, "model"))
             self.sealer.seal(self.standing.block_hash, self.address, self.current.plan, models)
 
     def read_seal(self, wait_s: float) -> None:
@@ -292,15 +289,11 @@ class EdgeServer(RankedServer):
             excluded=seal.excluded_next,
         )
 
-    def consensus_gap(self) -> float:
-        """How far this round's consensus stayed from the exact mean."""
-        return consensus_error(self.oversight.iterates(0), self.oversight.iterates(self.current.plan.phi))
-
     # --- what the steps share -----------------------------------------------------------------------------------
 
     @property
     def current(self) -> RunningRound:
-        """The round in hand."""
-        if self.work is None:
+        """The round in hand; until the next plan is read, the one that has just ended."""
+        if self._running.plan.round < self.standing.round:
             raise BoardError(f"server {self.index} has read no plan for round {self.round}")
-        return self.work
+        return self._running

@@ -11,9 +11,10 @@ from clients.arrays import one_array
 from clients.data import load_dataset
 from clients.memory import keep_freed_memory
 from clients.models import network_for
-from edge_servers.federation import RoundReport, WallClock, found_federation
+from edge_servers.federation import WallClock, found_federation
 from edge_servers.hosting import OffChain
 from edge_servers.parameters import Settings
+from edge_servers.report import RoundReport
 
 app = ServerApp()
 

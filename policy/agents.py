@@ -42,8 +42,8 @@ UPDATES: dict[str, int] = {"a2c": 1300, "a2c-vanilla": 1300, "actor-critic": 130
 
 
 @dataclass(frozen=True)
-class Description:
-    """What an agent is, in a line of a table."""
+class AgentDescription:
+    """Name and meaning of an agent, and whether it learns: a line of `bfl policy agents`."""
 
     name: str
     text: str
@@ -51,23 +51,23 @@ class Description:
 
 
 DESCRIPTIONS = [
-    Description("a2c", "parameterised A2C with trust region and matching: the policy we ship", True),
-    Description("a2c-best-of", f"a2c, then the best of {TRIES} drawn decisions (search at decision time)", True),
-    Description("a2c-searched", "a2c, then local search from its plan (search at decision time)", True),
-    Description("a2c-untrained", "its network before training: given physics and matching alone", False),
-    Description("a2c-vanilla", "the same networks and credit, plain gradient steps", True),
-    Description("actor-critic", "the same without advantage", True),
-    Description("a2c-paper", "the paper's flat networks, one reward for all devices; N = 30 only", True),
-    Description("ddpg", "stable-baselines3 DDPG, relaxed choice", True),
-    Description("dqn", "stable-baselines3 DQN, discretised", True),
-    Description("a2c-relaxed", "stable-baselines3 A2C, relaxed action space", True),
-    Description("a2c-discretised", "stable-baselines3 A2C, approximated (discretised) action space", True),
-    Description("random", "any action", False),
-    Description("all-local", "everybody trains", False),
-    Description("all-offload", "everybody asks the nearest server", False),
-    Description("greedy-channel", "everybody asks for its best slot", False),
-    Description("threshold", "offload if it seems faster", False),
-    Description(OPTIMUM, "local search and exact continuous part: the yardstick", False),
+    AgentDescription("a2c", "parameterised A2C with trust region and matching: the policy we ship", True),
+    AgentDescription("a2c-best-of", f"a2c, then the best of {TRIES} drawn decisions (search at decision time)", True),
+    AgentDescription("a2c-searched", "a2c, then local search from its plan (search at decision time)", True),
+    AgentDescription("a2c-untrained", "its network before training: given physics and matching alone", False),
+    AgentDescription("a2c-vanilla", "the same networks and credit, plain gradient steps", True),
+    AgentDescription("actor-critic", "the same without advantage", True),
+    AgentDescription("a2c-paper", "the paper's flat networks, one reward for all devices; N = 30 only", True),
+    AgentDescription("ddpg", "stable-baselines3 DDPG, relaxed choice", True),
+    AgentDescription("dqn", "stable-baselines3 DQN, discretised", True),
+    AgentDescription("a2c-relaxed", "stable-baselines3 A2C, relaxed action space", True),
+    AgentDescription("a2c-discretised", "stable-baselines3 A2C, approximated (discretised) action space", True),
+    AgentDescription("random", "any action", False),
+    AgentDescription("all-local", "everybody trains", False),
+    AgentDescription("all-offload", "everybody asks the nearest server", False),
+    AgentDescription("greedy-channel", "everybody asks for its best slot", False),
+    AgentDescription("threshold", "offload if it seems faster", False),
+    AgentDescription(OPTIMUM, "local search and exact continuous part: the yardstick", False),
 ]
 NAMES = [each.name for each in DESCRIPTIONS]
 
@@ -129,5 +129,5 @@ def fixed_agent(name: str) -> Agent | None:
 
 
 def learning_params(name: str, seed: int) -> LearningParams:
-    """How one of our own agents learns."""
+    """The settings with which one of our own agents is trained."""
     return replace(LEARNERS[name], seed=seed)

@@ -20,8 +20,8 @@ from policy.training.train import VALIDATION_SEED, VALIDATION_STATES, Training
 from policy.world.latency import latency_of
 from policy.world.state import new_state
 
-Told = Callable[[float, float], None]
-"""Hears the part that is done, in [0, 1], and T / N while learning"""
+TrainingProgress = Callable[[float, float], None]
+"""Called with the fraction that is done, in [0, 1], and T / N while learning"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,11 @@ class AgentCache:
             raise PolicyError(f"effort: found {self.effort!r}, expected a number above 0")
 
     def agent(
-        self, name: str, seed: int = 0, told: Told | None = None, params: LearningParams | None = None
+        self,
+        name: str,
+        seed: int = 0,
+        on_progress: TrainingProgress | None = None,
+        params: LearningParams | None = None,
     ) -> tuple[Agent, LearningCurve | None]:
         """The agent and its learning curve, trained if it is not there yet. Only learned agents have a curve.
 
@@ -71,12 +75,12 @@ class AgentCache:
             if fixed is None:
                 raise PolicyError(f"{name} cannot be trained")
             return fixed, None
-        own = self._own(name, seed, params)
+        own = self._own_params(name, seed, params)
         path = self.folder / f"{self.key(name, seed, own)}.{'json' if own else 'zip'}"
         curve = read_curve(path.with_suffix(".curve.json"))
         if curve is None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            curve = self._train(name, seed, own, path, told)
+            curve = self._train(name, seed, own, path, on_progress)
             part = path.with_suffix(".part")
             part.write_text(json.dumps(asdict(curve)) + "\n", encoding="utf-8")
             part.replace(path.with_suffix(".curve.json"))  # last: the sign that the agent is whole
@@ -84,61 +88,70 @@ class AgentCache:
 
     def key(self, name: str, seed: int, params: LearningParams | None = None) -> str:
         """A name made of what the agent was trained with: effort, world, settings."""
-        own = self._own(name, seed, params)
+        own = self._own_params(name, seed, params)
         settings = (asdict(own), UPDATES[name], FORMAT) if own else (LIBRARY_AGENTS[name].rounds,)
         known = json.dumps([asdict(self.world), settings], sort_keys=True)
         digest = hashlib.sha256(known.encode()).hexdigest()[:8]
         return f"{name}-seed{seed}-effort{self.effort:g}-{digest}"
 
-    def _own(self, name: str, seed: int, params: LearningParams | None) -> LearningParams | None:
+    def _own_params(self, name: str, seed: int, params: LearningParams | None) -> LearningParams | None:
         """The settings of one of our own; None for the library's."""
         return replace(params or LEARNERS[name], seed=seed) if name in LEARNERS else None
 
-    def _train(self, name: str, seed: int, own: LearningParams | None, path: Path, told: Told | None) -> LearningCurve:
+    def _train(
+        self, name: str, seed: int, own: LearningParams | None, path: Path, on_progress: TrainingProgress | None
+    ) -> LearningCurve:
         if own is None:
-            return self._train_library(name, seed, path, told)
-        scaled = replace(own, settle_at=self._scaled(own.settle_at), settling=self._scaled(own.settling))
-        return train_own(scaled, self.world, self._scaled(UPDATES[name]), path, name, told)
+            return self._train_library(name, seed, path, on_progress)
+        scaled = replace(
+            own, settle_at=self._scale_by_effort(own.settle_at), settling=self._scale_by_effort(own.settling)
+        )
+        return train_own_agent(scaled, self.world, self._scale_by_effort(UPDATES[name]), path, name, on_progress)
 
-    def _scaled(self, amount: int) -> int:
+    def _scale_by_effort(self, amount: int) -> int:
         return max(1, round(amount * self.effort))
 
-    def _train_library(self, name: str, seed: int, path: Path, told: Told | None) -> LearningCurve:
-        rounds = self._scaled(LIBRARY_AGENTS[name].rounds)
+    def _train_library(self, name: str, seed: int, path: Path, on_progress: TrainingProgress | None) -> LearningCurve:
+        rounds = self._scale_by_effort(LIBRARY_AGENTS[name].rounds)
         points: list[tuple[int, float]] = []
 
-        def hear(done: int, per_device_s: float) -> None:
+        def on_rounds(done: int, per_device_s: float) -> None:
             points.append((done, per_device_s))
-            if told:
-                told(min(1.0, done / rounds), per_device_s)
+            if on_progress:
+                on_progress(min(1.0, done / rounds), per_device_s)
 
-        agent = train_agent(name, self.world, rounds, seed, hear)
+        agent = train_agent(name, self.world, rounds, seed, on_rounds)
         agent.save(path)
         played, latencies = zip(*points, strict=True)
-        return LearningCurve(name, seed, list(played), list(latencies), validated_s(agent.decide, self.world))
+        return LearningCurve(name, seed, list(played), list(latencies), validation_latency_s(agent.decide, self.world))
 
 
-def train_own(
-    params: LearningParams, world: LatencyParams, updates: int, path: Path, name: str, told: Told | None
+def train_own_agent(
+    params: LearningParams,
+    world: LatencyParams,
+    updates: int,
+    path: Path,
+    name: str,
+    on_progress: TrainingProgress | None,
 ) -> LearningCurve:
     """Train one of our own agents and write its weights."""
     training = Training(params, world)
     points: list[tuple[int, float]] = []
 
-    def hear(report: Any, _point: Any) -> None:
+    def on_rounds(report: Any, _point: Any) -> None:
         if report.devices == (30 if 30 in params.devices else params.devices[0]):
             points.append((training.rounds, report.per_device_s))
-        if told:
-            told(training.done / updates, report.per_device_s)
+        if on_progress:
+            on_progress(training.done / updates, report.per_device_s)
 
-    training.run(updates, hear)
+    training.run(updates, on_rounds)
     write_weights(path, training.learner.actor, {"agent": name})
     points = points or [(point.rounds, point.validation_s) for point in training.curve]  # too short to meet N = 30
     played, latencies = zip(*points, strict=True)
     return LearningCurve(name, params.seed, list(played), list(latencies), training.curve[-1].validation_s)
 
 
-def validated_s(agent: Agent, world: LatencyParams) -> float:
+def validation_latency_s(agent: Agent, world: LatencyParams) -> float:
     """T / N in the validation states."""
     state = new_state(world, VALIDATION_STATES, np.random.default_rng(VALIDATION_SEED))
     decision = agent(state, world, np.random.default_rng(VALIDATION_SEED))

@@ -22,7 +22,7 @@ Z_95 = 1.959964
 
 @dataclass(frozen=True)
 class Score:
-    """An agent in one world."""
+    """The latencies of an agent in one world, state by state."""
 
     agent: str
     params: LatencyParams
@@ -66,11 +66,11 @@ def fresh_states(params: LatencyParams, states: int, seed: int = EVALUATION_SEED
         raise PolicyError(f"states: found {states}, expected at least 1")
     rng = np.random.default_rng([seed, params.devices, params.servers, params.channels])
     chunks = [new_state(params, CHUNK, rng) for _ in range(0, states, CHUNK)]
-    return [*chunks[:-1], first(chunks[-1], states - CHUNK * (len(chunks) - 1))]
+    return [*chunks[:-1], first_states(chunks[-1], states - CHUNK * (len(chunks) - 1))]
 
 
-def first(state: State, states: int) -> State:
-    """The first of B states."""
+def first_states(state: State, states: int) -> State:
+    """The first `states` of B states."""
     return State(**{name: getattr(state, name)[:states] for name in state.__dataclass_fields__})
 
 
@@ -80,9 +80,9 @@ def evaluate_agent(
     params: LatencyParams,
     states: int,
     seed: int = EVALUATION_SEED,
-    told: Callable[[int], None] | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> Score:
-    """T / N of an agent on `states` fresh states; `told` hears how many are done after each chunk."""
+    """T / N of an agent on `states` fresh states; `on_progress` is called with the size of each chunk."""
     rng = np.random.default_rng([seed, 1])
     found, walls, seconds = [], [], 0.0
     for chunk in fresh_states(params, states, seed):
@@ -92,6 +92,6 @@ def evaluate_agent(
         latency = latency_of(decision, chunk, params)
         found.append(latency.per_device_s)
         walls.append(wall_clock_s(latency, params))
-        if told:
-            told(chunk.shape[0])
+        if on_progress:
+            on_progress(chunk.shape[0])
     return Score(name, params, np.concatenate(found), float(np.concatenate(walls).mean()), 1e3 * seconds / states)

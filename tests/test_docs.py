@@ -32,11 +32,12 @@ def symbol_rows() -> list[list[str]]:
     return [[cell.strip() for cell in row] for row in rows]
 
 
-@pytest.mark.parametrize("row", symbol_rows(), ids=lambda row: row[2])
-def test_every_symbol_is_in_the_file_it_is_said_to_be_in(row: list[str]) -> None:
-    _, _, name, _, file = row
-    text = (REPOSITORY / file).read_text(encoding="utf-8")
-    assert re.search(rf"\b{re.escape(name.strip('`'))}\b", text), f"{name} is not in {file}"
+def test_every_symbol_is_in_the_file_it_is_said_to_be_in() -> None:
+    texts = {file: (REPOSITORY / file).read_text(encoding="utf-8") for *_, file in symbol_rows()}
+    rows = [(name.strip("`"), file) for _, _, name, _, file in symbol_rows()]
+    missing = [f"{name} in {file}" for name, file in rows if not re.search(rf"\b{re.escape(name)}\b", texts[file])]
+    assert len(rows) > 40
+    assert missing == [], "docs/symbols.md names what is not there"
 
 
 def test_links_in_the_documents_lead_somewhere() -> None:

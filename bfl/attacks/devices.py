@@ -1,13 +1,13 @@
 """A device that misbehaves in the rounds its attacks name, and is honest in all others (`--attack`)."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
+from bfl.attacks.kinds import DEVICE_KINDS, Attack
 from clients.batches import NodeKey
 from clients.device import Device
 from clients.models import Vector
@@ -15,18 +15,6 @@ from clients.orders import Order
 from clients.training import LocalUpdate, TrainingNode
 from policy.streams import Purpose, stream
 
-if TYPE_CHECKING:
-    from bfl.attacks.servers import Attack
-
-REQUIRED = ""
-DEVICE_KINDS: Mapping[str, Mapping[str, str]] = {
-    "sign-flip": {"device": REQUIRED, "strength": "1"},
-    "noise": {"device": REQUIRED, "strength": "10"},
-    "label-flip": {"device": REQUIRED},
-    "inflated-samples": {"device": REQUIRED, "strength": "10"},
-    "forged": {"device": REQUIRED},
-}
-"""Each kind of device attack with the options it takes and their defaults."""
 LARGEST_VALUE = 65_504.0
 """What every codec can write: a gradient that cannot be posted poisons nothing."""
 
@@ -69,7 +57,7 @@ UPDATE_ATTACKS: dict[str, Callable[[LocalUpdate, float, np.random.Generator], Lo
 class PoisonedDevice(Device):
     """A device with attacks. What it is ordered to do, it does honestly first."""
 
-    attacks: tuple["Attack", ...] = ()
+    attacks: tuple[Attack, ...] = ()
     classes: int = 0
 
     def training_node(self, order: Order) -> TrainingNode:
@@ -88,7 +76,7 @@ class PoisonedDevice(Device):
                 update = UPDATE_ATTACKS[attack.kind](update, attack.strength, rng)
         return Device.report(self._with_its_key(order), order, update, message)
 
-    def _attacks_of(self, order: Order) -> list["Attack"]:
+    def _attacks_of(self, order: Order) -> list[Attack]:
         return [attack for attack in self.attacks if attack.is_on(order.round)]
 
     def _does(self, kind: str, order: Order) -> bool:
@@ -107,4 +95,14 @@ class PoisonedDevice(Device):
         from chain.client.keys import simulated_account  # an extra
         from clients.wallet import Wallet
 
-        return replace(self, wallet=Wallet(simulated_account(b"forger", str(self.index))))
+        key = simulated_account(b"forger", str(self.index))
+        return replace(self, wallet=Wallet(key, self.wallet.chain, self.wallet.known_hash))
+
+
+def poison_device(device: Device, attacks: Sequence[Attack], classes: int) -> Device:
+    """The device as its attacks have it; itself if there are none."""
+    mine = tuple(each for each in attacks if each.kind in DEVICE_KINDS and device.index in each.devices)
+    if not mine:
+        return device
+    own = {each.name: getattr(device, each.name) for each in fields(Device)}
+    return PoisonedDevice(**own, attacks=mine, classes=classes)

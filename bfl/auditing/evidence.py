@@ -7,6 +7,7 @@ from rich.table import Table
 from bfl.auditing.findings import Audit
 from bfl.auditing.tables import evidence_table, refusals_table
 from bfl.errors import BflError
+from chain.wire.address import Address
 from edge_servers.founding.network import Network
 
 _NUMBERED = re.compile(r"(server|device)[ -]?(\d+)")
@@ -32,7 +33,7 @@ def evidence_against(text: str, audit: Audit) -> tuple[str, list[Table]]:
     return f"{accused} and excluded through round {through}" if through else f"{accused}, never excluded", tables
 
 
-def find_address(text: str, network: Network) -> str:
+def find_address(text: str, network: Network) -> Address:
     """The address of "server 1", "device 3" or of an unambiguous beginning of an address."""
     addresses = [*network.servers, *(device.address for device in network.devices)]
     lowered = text.strip().lower()
@@ -41,7 +42,7 @@ def find_address(text: str, network: Network) -> str:
         found = [address for address in addresses if network.name(address) == wanted]
     else:
         beginning = "0x" + lowered.removeprefix("0x")
-        found = [address for address in addresses if address.startswith(beginning)]
+        found = [address for address in addresses if str(address).startswith(beginning)]
     if len(found) == 1:
         return found[0]
     those = f"{len(found)} participants are meant by {text!r}" if found else f"nobody is called {text!r}"

@@ -1,6 +1,6 @@
 """What a re-derivation tells people: who did what in each round, what was wrong, and what came of every flag."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,54 +10,24 @@ from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
 
 from chain.audit.archive import Archive
-from chain.audit.inspection import Inspection
-from chain.client.posts import slot_of
+from chain.audit.inspection import InspectedBlock, Inspection, inspected
+from chain.client.posts import Flag
 from chain.errors import ChainError, CodecError, NotRegistryCallError
-from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
-from chain.protocol.slots import Slot, step_of
+from chain.protocol.posts import SignedCall, read_signed_call
+from chain.protocol.slots import Slot, kind_of, step_of
+from chain.wire.address import Address
 from chain.wire.codec import decode_iterate
 from chain.wire.headers import Header
 from chain.wire.transactions import TYPE, decode_transaction
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import SCALE_BITS, norm
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.audit import DerivedRound, audit_chain
-from edge_servers.replay.record import Accusation, text
-from edge_servers.replay.replay import Offence
+from edge_servers.replay.audit import Auditor, DerivedRound
+from edge_servers.replay.offences import FALSE_FLAG, WORD, Offence, equivocation
 
-DERIVED, FALSE_FLAG, WORD = "derived again", "false flag", "not on the chain"
-"""What comes of an accusation: it is so; it is not so; the chain cannot tell, it is the accusers' word."""
-_KINDS: dict[int, str] = {Slot.PLAN: "plan", Slot.GRADIENT: "gradient", Slot.CLOSE: "close", Slot.MODEL: "model"}
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something that was wrong in a round, or was said to be."""
-
-    round: int
-    offender: str
-    """Address of the accused."""
-    kind: str
-    """iterate, missing, close, plan, gradient, model, equivocation."""
-    slot: int
-    transaction_hash: bytes
-    found: bytes
-    """Digest of what was posted; empty where nothing is on the chain."""
-    expected: bytes
-    detail: str
-    verdict: str
-    flagged_by: tuple[str, ...] = ()
-    excluded_through: int | None = None
-    """Last round of the exclusion that followed in this block."""
-    off_by: tuple[float, float] | None = None
-    """Of a wrong iterate: the largest |difference| and its norm, in units of the aggregate."""
-
-    @property
-    def step(self) -> int | None:
-        """The consensus step, for an iterate."""
-        return step_of(self.slot)
+_LEADS = (Slot.PLAN, Slot.CLOSE, Slot.MODEL)
 
 
 @dataclass(frozen=True)
@@ -90,7 +60,7 @@ class AuditedRound:
     """Servers whose every iterate was posted and right."""
     virtual: tuple[str, ...]
     """Servers excluded before the round: everybody computes their iterates (P14)."""
-    findings: tuple[Finding, ...]
+    findings: tuple[Offence, ...]
     digests: Mapping[str, bytes]
     """Of plan, closed list and model."""
 
@@ -106,17 +76,33 @@ class Audit:
     rounds: list[AuditedRound] = field(default_factory=list)
 
     @property
-    def findings(self) -> list[Finding]:
+    def findings(self) -> list[Offence]:
         """Of all rounds."""
         return [finding for each in self.rounds for finding in each.findings]
 
 
 def audit_rounds(archive: Archive, progress: Callable[[int, int], Any] | None = None) -> Audit:
-    """Audit a chain; `InspectionError` or `AuditError` names the first place that does not fit."""
-    audit = Audit()
-    audit.found, auditor = audit_chain(archive, lambda derived: audit.rounds.append(audited_round(derived)), progress)
+    """Audit a chain; `InspectionError` or `AuditError` names the first place that does not fit.
+
+    `progress` hears how many blocks of all fit.
+    """
+    auditor, audit = Auditor(archive.genesis), Audit()
+    for derived in auditor.derived(_watched(inspected(archive), audit, archive, progress)):
+        audit.rounds.append(audited_round(derived))
     audit.founding, audit.obstacle = auditor.founding, auditor.obstacle
     return audit
+
+
+def _watched(
+    blocks: Iterable[InspectedBlock], audit: Audit, archive: Archive, progress: Callable[[int, int], Any] | None
+) -> Iterator[InspectedBlock]:
+    """The blocks as they pass by, counted."""
+    total = archive.head().block_number + 1 if progress is not None else 0
+    for block in blocks:
+        audit.found = block.found
+        yield block
+        if progress is not None:
+            progress(block.number + 1, total)
 
 
 def audited_round(derived: DerivedRound) -> AuditedRound:
@@ -125,7 +111,7 @@ def audited_round(derived: DerivedRound) -> AuditedRound:
     accepted = set(record.closed_list.accepted)
     wrong = {offence.offender for offence in replayed.offences if offence.step is not None}
     silent = wrong | set(derived.virtual)
-    posts = {name: record.only(slot) for slot, name in _KINDS.items() if slot != Slot.GRADIENT}
+    posts = {kind_of(slot): record.only(slot) for slot in _LEADS}
     return AuditedRound(
         round=derived.round,
         header=derived.header,
@@ -155,31 +141,26 @@ def audited_round(derived: DerivedRound) -> AuditedRound:
 # --- findings
 
 
-def findings_of(derived: DerivedRound) -> tuple[Finding, ...]:
+def findings_of(derived: DerivedRound) -> tuple[Offence, ...]:
     """The offences that the replay finds, then what was flagged beside them; each with its flags and what followed."""
-    found = {(o.offender, o.slot): _offence(o, derived) for o in derived.replayed.offences}
+    found = {(o.offender, o.slot): replace(o, off_by=_off_by(o, derived)) for o in derived.replayed.offences}
     name = derived.founding.network.name
-    for accusation in derived.record.accusations:
-        key = (accusation.offender, accusation.slot)
-        finding = found.get(key) or _judged(accusation, derived)
-        found[key] = replace(finding, flagged_by=(*finding.flagged_by, name(accusation.server)))
-    return tuple(_concluded(finding, derived) for finding in found.values())
+    for flag in derived.record.flags:
+        key = (flag.offender, flag.slot)
+        offence = found.get(key) or _judged(flag, derived)
+        found[key] = replace(offence, flagged_by=(*offence.flagged_by, name(flag.server)))
+    return tuple(_concluded(offence, derived) for offence in found.values())
 
 
-def _concluded(finding: Finding, derived: DerivedRound) -> Finding:
+def _concluded(offence: Offence, derived: DerivedRound) -> Offence:
     """With what followed; where the chain cannot tell, with how many said so."""
-    said = f": the word of {len(finding.flagged_by)} of {len(derived.founding.network.servers)} servers"
-    detail = finding.detail + (said if finding.verdict == WORD else "")
-    return replace(finding, detail=detail, excluded_through=derived.excluded.get(finding.offender))
-
-
-def _offence(offence: Offence, derived: DerivedRound) -> Finding:
-    posted = derived.record.posts.get(offence.slot, {}).get(offence.offender)
-    return Finding(
-        derived.round, offence.offender, offence.kind, offence.slot, offence.transaction_hash,
-        b"" if posted is None else posted.digest, offence.expected, offence.detail, DERIVED,
-        off_by=_off_by(offence, derived),
-    )  # fmt: skip
+    said = f": the word of {len(offence.flagged_by)} of {len(derived.founding.network.servers)} servers"
+    return replace(
+        offence,
+        round=derived.round,
+        detail=offence.detail + (said if offence.verdict == WORD else ""),
+        excluded_through=derived.excluded.get(offence.offender),
+    )
 
 
 def _off_by(offence: Offence, derived: DerivedRound) -> tuple[float, float] | None:
@@ -197,18 +178,18 @@ def _off_by(offence: Offence, derived: DerivedRound) -> tuple[float, float] | No
     return float(np.abs(difference).max()), norm(difference)
 
 
-def _judged(accusation: Accusation, derived: DerivedRound) -> Finding:
+def _judged(flag: Flag, derived: DerivedRound) -> Offence:
     """What the chain says about a flag where the replay finds no offence."""
-    who, slot = derived.founding.network.name(accusation.offender), accusation.slot
-    posted = derived.record.posts.get(slot, {}).get(accusation.offender)
-    kind = "iterate" if _is_step(slot) else _KINDS.get(slot, "equivocation")
-    sent, verdict = accusation.transaction_hash, FALSE_FLAG
+    slot, sent = flag.slot, flag.transaction_hash
     if slot == Slot.EQUIVOCATION:
-        return _judged_equivocation(accusation, derived)
-    if posted is None and not _is_step(slot):
+        return _judged_equivocation(flag, derived)
+    offender = Address(flag.offender)
+    who, posted = derived.founding.network.name(offender), derived.record.posts.get(slot, {}).get(offender)
+    kind, step, verdict = kind_of(slot), step_of(slot), FALSE_FLAG
+    if posted is None and step is None:
         verdict, detail = WORD, f"no {kind} of {who} is on the chain"
     elif posted is None:
-        detail = f"{who} owed no iterate of step {slot - Slot.ITERATE}"
+        detail = f"{who} owed no iterate of step {step}"
     elif not any(sent):
         verdict, detail = WORD, f"the {kind} of {who} is right; that it came too late is not on the chain"
     elif sent not in (posted.transaction_hash, posted.digest):
@@ -216,42 +197,40 @@ def _judged(accusation: Accusation, derived: DerivedRound) -> Finding:
     else:
         detail = f"the {kind} of {who} is what the replay gives"
     digest = b"" if posted is None else posted.digest
-    return Finding(
-        derived.round, accusation.offender, kind, slot, sent, digest, accusation.expected, detail, verdict
-    )  # fmt: skip
+    return Offence(offender, who, kind, slot, sent, flag.expected, detail, digest, verdict=verdict)
 
 
-def _judged_equivocation(accusation: Accusation, derived: DerivedRound) -> Finding:
+def _judged_equivocation(flag: Flag, derived: DerivedRound) -> Offence:
     """Two signed posts for one slot speak for themselves: both signatures are recovered here."""
-    who = derived.founding.network.name(accusation.offender)
-    finding = Finding(
-        derived.round, accusation.offender, "equivocation", accusation.slot, accusation.transaction_hash,
-        accusation.transaction_hash, accusation.expected, "", DERIVED,
-    )  # fmt: skip
+    offender = Address(flag.offender)
+    told = equivocation(offender, flag.transaction_hash, flag.expected, derived.founding.network)
+    told = replace(told, found=flag.transaction_hash)
     try:
-        call = _evidence(accusation, derived)
+        call = _evidence(flag, derived)
         first, second = (_signed(call, name, derived.genesis) for name in ("first", "second"))
     except (ChainError, RLPException, ValueError, TypeError) as error:
-        return replace(finding, verdict=FALSE_FLAG, detail=f"the evidence against {who} cannot be read: {error}")
-    slots = {(slot_of(post), int(post.call["round"])) for post in (first, second) if post.call is not None}
-    digests = [bytes(post.call["digest"]) for post in (first, second) if post.call is not None]
-    senders = {text(post.sender) for post in (first, second)}
-    if senders != {accusation.offender} or len(slots) != 1 or len(set(digests)) != 2:
-        return replace(finding, verdict=FALSE_FLAG, detail=f"the evidence is not two posts of {who} for one slot")
+        detail = f"the evidence against {told.name} cannot be read: {error}"
+        return replace(told, verdict=FALSE_FLAG, detail=detail)
+    posts = [signed.post for signed in (first, second) if signed.post is not None]
+    slots, digests = {(post.slot, post.round) for post in posts}, [post.digest for post in posts]
+    if {first.sender, second.sender} != {offender} or len(slots) != 1 or len(set(digests)) != 2:
+        detail = f"the evidence is not two posts of {told.name} for one slot"
+        return replace(told, verdict=FALSE_FLAG, detail=detail)
     slot, round_ = slots.pop()
-    place = f"step {slot - Slot.ITERATE}" if slot is not None and _is_step(slot) else _KINDS.get(slot or 0, "?")
-    detail = f"{who} signed two different posts for one slot ({place} of round {round_})"
+    step = step_of(slot)
+    place = f"step {step}" if step is not None else kind_of(slot)
+    detail = f"{told.detail} ({place} of round {round_})"
     return replace(
-        finding, transaction_hash=first.transaction.hash, found=digests[0], expected=digests[1], detail=detail
-    )
+        told, transaction_hash=first.transaction.hash, found=digests[0], expected=digests[1], detail=detail
+    )  # fmt: skip
 
 
-def _evidence(accusation: Accusation, derived: DerivedRound) -> Call:
+def _evidence(flag: Flag, derived: DerivedRound) -> Call:
     """The call that carries both signatures; a reverted one beside it may carry others."""
-    expected = accusation.transaction_hash, accusation.expected
+    expected = flag.transaction_hash, flag.expected
     for post in derived.posts:
         call = post.call
-        if call is None or call.name != "flag_equivocation" or text(post.sender) != accusation.server:
+        if call is None or call.name != "flag_equivocation" or post.sender != flag.server:
             continue
         if (keccak(call["first"]), keccak(call["second"])) == expected:
             return call
@@ -269,7 +248,3 @@ def _signed(call: Call, name: str, genesis: Genesis) -> SignedCall:
     if keccak(transaction.unsigned) != keccak(unsigned):
         raise NotRegistryCallError("the evidence is no transaction in canonical form")
     return read_signed_call(transaction, genesis)
-
-
-def _is_step(slot: int) -> bool:
-    return step_of(slot) is not None

@@ -11,13 +11,13 @@ from eth_hash.auto import keccak
 from rich.table import Table
 
 from bfl.errors import BflError
-from bfl.show.chain_tables import full, pairs_table, printable
+from bfl.show.chain_tables import full_hex, pairs_table, printable
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, checked_block
 from chain.errors import CodecError
-from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import read_signed_call
 from chain.wire.blocks import Block
 from chain.wire.codec import decode_floats, payload_header
 from chain.wire.documents import ClosedList, read_canonical_json
@@ -48,8 +48,8 @@ def export_model(archive: Archive, found: Inspection, round_: int, path: Path) -
     shapes = _shapes(_model(_posts(founding, archive.genesis), 0).call)
     content = {
         "round": round_,
-        "digest": full(bytes(model.call["digest"])),
-        "block": full(block.header.hash),
+        "digest": full_hex(bytes(model.call["digest"])),
+        "block": full_hex(block.header.hash),
         "state_dict": _state_dict(model.payload, shapes, round_),
     }
     _save(content, path)
@@ -133,8 +133,8 @@ def _state_dict(payload: bytes, shapes: Shapes, round_: int) -> dict[str, Any]:
 def _contributors_table(block: Block, posts: list[_Post], model: _Post, content: dict[str, Any]) -> Table:
     rows = {
         "digest": str(content["digest"]),
-        "published by": full(model.sender),
-        "sealed by": full(block.header.winner) if block.header.winner else "the founder",
+        "published by": full_hex(model.sender),
+        "sealed by": full_hex(block.header.winner) if block.header.winner else "the founder",
         "planned by": _senders(posts, "plan"),
         "closed by": _senders(posts, "close"),
         "gradients of": _gradients(posts),
@@ -146,7 +146,7 @@ def _contributors_table(block: Block, posts: list[_Post], model: _Post, content:
 
 
 def _senders(posts: list[_Post], *names: str) -> str:
-    return "\n".join(dict.fromkeys(full(post.sender) for post in posts if post.call.name in names)) or "-"
+    return "\n".join(dict.fromkeys(full_hex(post.sender) for post in posts if post.call.name in names)) or "-"
 
 
 def _gradients(posts: list[_Post]) -> str:
@@ -157,12 +157,12 @@ def _gradients(posts: list[_Post]) -> str:
     for post in posts:
         if post.call.name == "gradient":
             notes = [f"{post.call['samples']} samples"]
-            reason = reasons.pop(full(post.sender), "")
+            reason = reasons.pop(full_hex(post.sender), "")
             if closed is not None and post.transaction_hash not in closed.accepted:
                 notes.append(printable(f"left out: {reason}" if reason else "left out"))
             if not post.is_intact:
                 notes.append("its chunks do not have its digest")
-            said.append(f"{full(post.sender)} ({', '.join(notes)})")
+            said.append(f"{full_hex(post.sender)} ({', '.join(notes)})")
     said += [printable(f"{who} (posted nothing that counts: {why})") for who, why in reasons.items()]
     if said and closed is None:
         said.append("the closed list cannot be read: nobody can say who of them counts")

@@ -211,10 +211,9 @@ def _derived(
     folder: Path, genesis: Genesis, headers: list[Header], receipts: list[tuple[Receipt, ...]]
 ) -> tuple[DerivedRound, Vector]:
     """Follow the headers from the genesis block, and derive the last round from the model before it."""
-    rounds: list[DerivedRound] = []
-    inspector, auditor = LightInspector(genesis), Auditor(genesis, rounds.append)
+    inspector, auditor = LightInspector(genesis), Auditor(genesis)
     inspector.check(Block(headers[0], (), receipts[0], 0))
-    last = len(headers) - 1
+    last, derived = len(headers) - 1, None
     for number in range(1, last + 1):
         if number not in (1, last - 1, last):
             inspector.follow(headers[number], receipts[number])
@@ -224,11 +223,13 @@ def _derived(
             raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
         block = Block(header, transactions, receipts[number], 0)
         checked = inspector.check(block)
-        is_believed = 1 < number < last
-        (auditor.stand_on if is_believed else auditor.take)(block, checked.calls, checked.found)
-    if not rounds or auditor.model is None:
+        if 1 < number < last:
+            auditor.stand_on(checked)  # the model before it is not here: this one is believed
+        else:
+            derived = auditor.take(checked)
+    if derived is None or auditor.model is None:
         raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
-    return rounds[-1], auditor.model
+    return derived, auditor.model
 
 
 def _check_model_file(path: Path, model: Vector, digest: bytes) -> None:

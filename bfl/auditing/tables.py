@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from bfl.auditing.findings import DERIVED, FALSE_FLAG, Audit, AuditedRound, Finding
-from bfl.show.chain_tables import full, moment, pairs_table, printable, size
+from bfl.auditing.findings import Audit, AuditedRound
+from bfl.show.chain_tables import full_hex, pairs_table, printable, size_text, utc_time
 from chain.protocol.genesis import Genesis
 from chain.protocol.slots import Slot
 from edge_servers.founding.network import Network
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, Offence
 
 if TYPE_CHECKING:
     from bfl.auditing.portable_proof import VerifiedProof
@@ -25,12 +26,8 @@ _WHAT = {
     "equivocation": "two posts for one slot",
 }
 _PLACES: dict[int, str] = {
-    Slot.PLAN: "plan",
-    Slot.GRADIENT: "train",
-    Slot.CLOSE: "close",
-    Slot.MODEL: "model",
-    Slot.EQUIVOCATION: "gossip",
-}
+    Slot.PLAN: "plan", Slot.GRADIENT: "train", Slot.CLOSE: "close", Slot.MODEL: "model", Slot.EQUIVOCATION: "gossip",
+}  # fmt: skip
 
 
 def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool) -> Table:
@@ -43,13 +40,13 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
         + (", executed again too" if executed else ""),
         "checked": checked + (", plans, models" if derived else "") + (", state roots" if executed else ""),
         "models": _models(audit),
-        "network": f"chain {genesis.chain_id}, genesis {full(genesis.header.hash)}",
-        "head": full(found.hashes[-1]),
+        "network": f"chain {genesis.chain_id}, genesis {full_hex(genesis.header.hash)}",
+        "head": full_hex(found.hashes[-1]),
         "blocks": f"{found.blocks} ({max(0, len(found.models) - 1)} models after model 0)",
         "transactions": f"{found.transactions} ({kinds})",
         "reverted": str(found.reverted),
         "broken": f"{found.broken} (posts in chunks without their digest: they count as not posted)",
-        "payload": size(found.payload_bytes),
+        "payload": size_text(found.payload_bytes),
         "time": f"{seconds:.2f} s, {found.blocks / max(seconds, 1e-9):.0f} blocks per second",
     }
     return pairs_table("audit", rows)
@@ -63,27 +60,27 @@ def _models(audit: Audit) -> str:
     return told + (f"; offences and flags: {offences}, listed below" if offences else "; nobody misbehaved")
 
 
-def findings_table(findings: Iterable[Finding], network: Network) -> Table:
+def findings_table(findings: Iterable[Offence]) -> Table:
     """Offences and flags of all rounds."""
     table = Table(title="offences and flags", title_justify="left")
     for column in ("round", "step", "who", "what", "verdict", "what came of it"):
         table.add_column(column, overflow="fold")
-    for finding in findings:
-        cells = [str(finding.round), _place(finding), network.name(finding.offender), _WHAT[finding.kind]]
-        table.add_row(*map(Text, [*cells, f"{finding.verdict}: {printable(finding.detail)}", _outcome(finding)]))
+    for offence in findings:
+        cells = [str(offence.round), _place(offence), offence.name, _WHAT.get(offence.kind, "an unknown slot")]
+        table.add_row(*map(Text, [*cells, f"{offence.verdict}: {printable(offence.detail)}", _outcome(offence)]))
     return table
 
 
-def _place(finding: Finding) -> str:
-    return str(finding.step) if finding.step is not None else _PLACES.get(finding.slot, "-")
+def _place(offence: Offence) -> str:
+    return str(offence.step) if offence.step is not None else _PLACES.get(offence.slot, "-")
 
 
-def _outcome(finding: Finding) -> str:
-    said = ["repaired"] if finding.step is not None and finding.verdict == DERIVED else []
-    if finding.flagged_by:
-        said.append(f"flagged by {', '.join(finding.flagged_by)}")
-    if finding.excluded_through is not None:
-        said.append(f"excluded through round {finding.excluded_through}")
+def _outcome(offence: Offence) -> str:
+    said = ["repaired"] if offence.step is not None and offence.verdict == DERIVED else []
+    if offence.flagged_by:
+        said.append(f"flagged by {', '.join(offence.flagged_by)}")
+    if offence.excluded_through is not None:
+        said.append(f"excluded through round {offence.excluded_through}")
     return ", ".join(said) or "nobody flagged it"
 
 
@@ -100,12 +97,12 @@ def round_table(each: AuditedRound) -> Table:
         "clipped": f"{each.clipped} gradients",
         "aggregated": _lines([f"{', '.join(each.aggregated) or 'nobody'} ({each.plan.phi} steps)", *_virtual(each)]),
         "led by": each.led_by,
-        "sealed by": f"{each.sealed_by} at {moment(each.header.timestamp)} UTC, difficulty {each.header.difficulty}",
+        "sealed by": f"{each.sealed_by} at {utc_time(each.header.timestamp)} UTC, difficulty {each.header.difficulty}",
         "latency by the plan": _lines(_latency(each)),
     }
-    rows |= {f"{name} digest": full(digest) for name, digest in each.digests.items()}
+    rows |= {f"{name} digest": full_hex(digest) for name, digest in each.digests.items()}
     rows |= {"state digest": f"0x{printable(each.plan.state_digest)}", "policy": printable(each.plan.policy_digest)}
-    rows["block"] = f"{each.header.block_number}, {full(each.header.hash)}"
+    rows["block"] = f"{each.header.block_number}, {full_hex(each.header.hash)}"
     return pairs_table(f"round {each.round}, derived again", rows)
 
 
@@ -123,45 +120,48 @@ def _lines(said: Iterable[str]) -> str:
     return "\n".join(said) or "-"
 
 
-def evidence_table(finding: Finding, network: Network) -> Table:
+def evidence_table(offence: Offence, network: Network) -> Table:
     """Everything about one accusation; expected digests and distances are our own."""
     servers = len(network.servers)
-    accusers = f"{', '.join(finding.flagged_by)} ({len(finding.flagged_by)} of {servers} servers)"
+    accusers = f"{', '.join(offence.flagged_by)} ({len(offence.flagged_by)} of {servers} servers)"
     rows = {
-        "round": str(finding.round),
-        "step": _place(finding),
-        "what": printable(finding.detail),
-        "verdict": finding.verdict + (" (the accusers are wrong)" if finding.verdict == FALSE_FLAG else ""),
-        "transaction": full(finding.transaction_hash) if any(finding.transaction_hash) else "none",
-        **_digests(finding),
-        "off by": _off_by(finding),
-        "flagged by": accusers if finding.flagged_by else "nobody (flags name the first offence of a round)",
-        "excluded": _excluded(finding),
+        "round": str(offence.round),
+        "step": _place(offence),
+        "what": printable(offence.detail),
+        "verdict": offence.verdict + (" (the accusers are wrong)" if offence.verdict == FALSE_FLAG else ""),
+        "transaction": full_hex(offence.transaction_hash) if any(offence.transaction_hash) else "none",
+        **_digests(offence),
+        "off by": _off_by(offence),
+        "flagged by": accusers if offence.flagged_by else "nobody (flags name the first offence of a round)",
+        "excluded": _excluded(offence),
     }
-    return pairs_table(f"{network.name(finding.offender)}, {finding.offender}", rows)
+    return pairs_table(f"{offence.name}, {offence.offender}", rows)
 
 
-def _digests(finding: Finding) -> dict[str, str]:
-    if finding.kind == "close" and finding.verdict == DERIVED:
-        return {"digest found": full(finding.found), "gradient left out": f"transaction {full(finding.expected)}"}
-    if finding.kind == "equivocation":
-        return {"first digest": full(finding.found), "second digest": full(finding.expected)}
-    expected = full(finding.expected) if any(finding.expected) else "-"
-    told = expected if finding.verdict == DERIVED else f"{expected} by the accusers"
-    return {"digest found": full(finding.found) if finding.found else "nothing", "digest expected": told}
+def _digests(offence: Offence) -> dict[str, str]:
+    if offence.kind == "close" and offence.verdict == DERIVED:
+        return {
+            "digest found": full_hex(offence.found),
+            "gradient left out": f"transaction {full_hex(offence.expected)}",
+        }
+    if offence.kind == "equivocation":
+        return {"first digest": full_hex(offence.found), "second digest": full_hex(offence.expected)}
+    expected = full_hex(offence.expected) if any(offence.expected) else "-"
+    told = expected if offence.verdict == DERIVED else f"{expected} by the accusers"
+    return {"digest found": full_hex(offence.found) if offence.found else "nothing", "digest expected": told}
 
 
-def _off_by(finding: Finding) -> str:
-    if finding.off_by is None:
+def _off_by(offence: Offence) -> str:
+    if offence.off_by is None:
         return "-"
-    largest, distance = finding.off_by
+    largest, distance = offence.off_by
     return f"largest |difference| {largest:.6g}, norm {distance:.6g} (units of the aggregate)"
 
 
-def _excluded(finding: Finding) -> str:
-    if finding.excluded_through is None:
+def _excluded(offence: Offence) -> str:
+    if offence.excluded_through is None:
         return "no"
-    return f"from the flags of round {finding.round} through round {finding.excluded_through}"
+    return f"from the flags of round {offence.round} through round {offence.excluded_through}"
 
 
 def refusals_table(name: str, refusals: list[tuple[int, str]]) -> Table:
@@ -180,10 +180,10 @@ def proven_table(proven: "VerifiedProof", is_known: bool) -> Table:
     rows = {
         "verdict": f"the model of round {proven.round.round} follows from the model before it, bit for bit",
         "checked": "files, seals, links, turns; of its round and the founding: signatures, roles, receipts, digests",
-        "model": full(proven.model_digest),
-        "block": f"{proven.block.block_number}, {full(proven.block.hash)}",
+        "model": full_hex(proven.model_digest),
+        "block": f"{proven.block.block_number}, {full_hex(proven.block.hash)}",
         "network": f"chain {proven.genesis.chain_id}",
-        "genesis": full(proven.genesis.header.hash),
+        "genesis": full_hex(proven.genesis.header.hash),
         "trust": f"rests on the genesis hash: {trust}" + ("" if is_known else " (--genesis)"),
     }
     return pairs_table("proof", rows)

@@ -14,7 +14,7 @@ from rich.text import Text
 from bfl.commands.chain import Rpc, Run, open_archive_of, read_hash
 from bfl.commands.command import Command, this_program
 from bfl.errors import BflError
-from bfl.show.watch import wide_console
+from bfl.show.task_display import wide_console
 
 if TYPE_CHECKING:
     from bfl.auditing.findings import Audit, AuditedRound
@@ -51,7 +51,7 @@ def check(
             _execute(archive, audit.found, console)
         console.print(verdict_table(audit, archive.genesis, time.perf_counter() - started, execute))
         if audit.founding is not None and audit.findings:
-            console.print(findings_table(audit.findings, audit.founding.network))
+            console.print(findings_table(audit.findings))
         if wanted is not None:
             console.print(round_table(_round(audit, wanted)))
 
@@ -173,7 +173,7 @@ def proof(
     console = wide_console()
     with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
         from bfl.auditing.portable_proof import write_proof
-        from bfl.show.chain_tables import full, pairs_table
+        from bfl.show.chain_tables import full_hex, pairs_table
 
         wanted = _wanted_round(round_, archive.head().block_number - 1)
         audit = _audit(archive, console)
@@ -181,7 +181,7 @@ def proof(
             _round(audit, wanted)
         files = write_proof(archive, audit.found, wanted, out)
         console.print(pairs_table(f"proof of the model of round {wanted}", dict(files)))
-        print(f"check it with: {this_program()} audit verify {out} --genesis {full(archive.genesis.header.hash)}")
+        print(f"check it with: {this_program()} audit verify {out} --genesis {full_hex(archive.genesis.header.hash)}")
 
 
 @app.command(cls=Command)
@@ -202,4 +202,4 @@ def verify(
         console.print(proven_table(proven, trusted is not None))
         console.print(round_table(proven.round))
         if proven.round.findings:
-            console.print(findings_table(proven.round.findings, proven.network))
+            console.print(findings_table(proven.round.findings))

@@ -10,7 +10,7 @@ import typer
 from bfl.commands.command import Command
 from bfl.config import TOKEN_VARIABLE
 from bfl.errors import BflError
-from bfl.show.watch import wide_console
+from bfl.show.task_display import wide_console
 
 if TYPE_CHECKING:
     from chain.audit.archive import Archive

@@ -197,7 +197,6 @@ def _opened(database: Path, genesis_file: Path | None) -> Any:
         opened = Node.create(database, given, check_round=checker)
     else:
         opened = Node.open(database, check_round=checker)
-    checker.node = opened
     if given is not None and given != opened.genesis:
         opened.close()
         raise BflError(

@@ -9,7 +9,7 @@ import typer
 
 from bfl.commands.command import Command
 from bfl.errors import BflError
-from bfl.show.watch import wide_console
+from bfl.show.task_display import wide_console
 
 app = typer.Typer(no_args_is_help=True, help="The offloading policy: train, evaluate and compare agents.")
 
@@ -36,10 +36,10 @@ def train(
     """
     if seeds < 1 or seed < 0 or (updates is not None and updates < 1):
         raise BflError("expected --seeds and --updates of at least 1 and --seed of at least 0")
-    from bfl.policies.training import Job, train_agent
+    from bfl.policies.training import TrainingJob, train_agent
 
     for each in range(seed, seed + seeds):
-        train_agent(Job(agent, each, updates, out / f"{agent}-seed{each}", resume), wide_console())
+        train_agent(TrainingJob(agent, each, updates, out / f"{agent}-seed{each}", resume), wide_console())
 
 
 @app.command(cls=Command)
@@ -62,9 +62,9 @@ def evaluate(
 
     Leaves OUT/evaluation.csv, evaluation.md, evaluation.png. Rivals that have to be trained are trained once.
     """
-    from bfl.policies.evaluation import Question, evaluate_agents
+    from bfl.policies.evaluation import EvaluationRequest, evaluate_agents
 
-    question = Question(
+    request = EvaluationRequest(
         weights=tuple(weights or ()),
         devices=numbers(devices, "--devices"),
         servers=servers,
@@ -77,7 +77,7 @@ def evaluate(
         out=out,
         command=shlex.join(["bfl", *sys.argv[1:]]),
     )
-    evaluate_agents(question, wide_console())
+    evaluate_agents(request, wide_console())
 
 
 @app.command(cls=Command)
@@ -98,7 +98,7 @@ def compare(
 
 @app.command("agents", cls=Command)
 def list_agents() -> None:
-    """The agents by name."""
+    """List the agents by name."""
     from rich.table import Table
 
     from policy.agents import DESCRIPTIONS

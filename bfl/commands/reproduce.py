@@ -11,14 +11,14 @@ from rich.console import Console
 
 from bfl.commands.command import this_program
 from bfl.errors import BflError
-from bfl.experiments.bench import QUICK, Bench, Budget
-from bfl.experiments.catalogue import ALL, ENTRIES, find_figure, names_of
-from bfl.show.watch import Watch
+from bfl.experiments.catalogue import ALL, ENTRIES, figure_names, find_figure
+from bfl.experiments.context import QUICK, Budget, ExperimentContext
+from bfl.show.task_display import TaskDisplay
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from bfl.experiments.figure import Result
+    from bfl.experiments.figure import FigureResult
 
 STYLES = {"holds": "green", "does not hold": "red", "cannot be compared": "yellow"}
 MOST_JOBS = 4
@@ -59,35 +59,41 @@ def reproduce(
     Every figure is a picture, a CSV file and a page with the measurements and a verdict on each claim. Trained agents,
     finished runs and measured points are kept in the folder: after Ctrl-C the same command goes on.
     """
-    budget = _budget(quick, seeds, retrain)
     folder = out or Path("runs") / ("reproduce-quick" if quick else "reproduce")
     if folder.exists() and not folder.is_dir():
         raise BflError(f"--out: found the file {folder}, expected a folder")
     console = Console()
+    context = ExperimentContext(folder, _budget(quick, seeds, retrain), TaskDisplay(console), _jobs(jobs))
     command = _command(figure, quick, out, seeds, retrain, dataset, data_dir, jobs)
-    bench = Bench(folder, budget, Watch(console), _jobs(jobs))
-    skipped: dict[str, str] = {}
     try:
-        results = _made(names_of(figure), (dataset, data_dir), bench, command, skipped if figure == ALL else None)
+        results = _reproduce(figure, (dataset, data_dir), context, command)
     except KeyboardInterrupt:
         console.print(f"Interrupted. Go on with: {command}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-    if figure == ALL:
-        from bfl.experiments.pages import write_summary
-
-        write_summary(results, folder, command, budget, skipped)
     console.print(verdicts_table(results))
     console.print(f"pictures, tables, pages: {folder}", markup=False, highlight=False, soft_wrap=True)
 
 
-def verdicts_table(results: "list[Result]") -> "Table":
-    """All claims in one look."""
+def _reproduce(figure: str, images: tuple[str, str], context: ExperimentContext, command: str) -> "list[FigureResult]":
+    """One figure, or all of them and their summary; `all` leaves out figures whose images are missing."""
+    if figure != ALL:
+        return _make_figures(figure_names(figure), images, context, command, None)
+    from bfl.experiments.figure_files import write_summary
+
+    skipped: dict[str, str] = {}
+    results = _make_figures(figure_names(ALL), images, context, command, skipped)
+    write_summary(results, context.folder, command, context.budget, skipped)
+    return results
+
+
+def verdicts_table(results: "list[FigureResult]") -> "Table":
+    """Every claim with its measurement and verdict, figure by figure."""
     from rich.table import Table
     from rich.text import Text
 
     table = Table("figure", "the paper claims", "we measured", "verdict", title="The paper's claims")
     for result in results:
-        for index, finding in enumerate(result.findings):
+        for index, finding in enumerate(result.verdicts):
             name = result.name if index == 0 else ""
             verdict = Text(finding.verdict, style=STYLES[finding.verdict])
             table.add_row(name, Text(finding.claim), Text(finding.measured), verdict)
@@ -125,9 +131,9 @@ def _command(
     return shlex.join([*words, *["--retrain"] * retrain])
 
 
-def _made(
-    names: list[str], images: tuple[str, str], bench: Bench, command: str, skipped: dict[str, str] | None
-) -> "list[Result]":
+def _make_figures(
+    names: list[str], images: tuple[str, str], context: ExperimentContext, command: str, skipped: dict[str, str] | None
+) -> "list[FigureResult]":
     """Measure and write one figure after the other; what is missing is refused before the first training.
 
     Figures whose images are missing go to `skipped`, with the reason, where there is such a list.
@@ -148,17 +154,17 @@ def _made(
                 if skipped is None:
                     raise
                 skipped[name] = str(error)
-                bench.watch.say(f"{name}: left out. {error}")
-        return [_written(found.measured(bench), bench, command) for found in figures]
+                context.display.print_line(f"{name}: left out. {error}")
+        return [_write_result(found.measure(context), context, command) for found in figures]
     except PolicyError as error:
         raise BflError(str(error)) from error
     except ModuleNotFoundError as error:
         raise BflError(f"{error.name} is not installed; get it with: pip install 'bfl[simulation]'") from error
 
 
-def _written(result: "Result", bench: Bench, command: str) -> "Result":
-    from bfl.experiments.pages import write_figure
+def _write_result(result: "FigureResult", context: ExperimentContext, command: str) -> "FigureResult":
+    from bfl.experiments.figure_files import write_figure
 
-    write_figure(result, bench.folder, command, bench.budget)
-    bench.watch.say(f"{result.name}: {bench.folder / result.name}.png, .csv, .md")
+    write_figure(result, context.folder, command, context.budget)
+    context.display.print_line(f"{result.name}: {context.folder / result.name}.png, .csv, .md")
     return result

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from bfl.errors import BflError
-from bfl.experiments.figure import Figure, LearnsFromImages
+from bfl.experiments.figure import FederatedFigure, Figure
 
 ALL = "all"
 
@@ -19,26 +19,32 @@ class CatalogueEntry:
 
 
 ENTRIES = [
-    CatalogueEntry("actor-rate", "learning curves, step sizes of the actor", "races"),
-    CatalogueEntry("critic-rate", "learning curves, learning rates of the critic", "races"),
-    CatalogueEntry("action-spaces", "learning curves, parameterised against relaxed and discretised actions", "races"),
-    CatalogueEntry("schemes", "learning curves, A2C with trust region against its rivals", "races"),
-    CatalogueEntry("devices", "latency against the number of devices", "sweeps"),
-    CatalogueEntry("consensus-rounds", "latency against the rounds of consensus", "sweeps"),
-    CatalogueEntry("power", "latency against the maximum transmit power", "sweeps"),
-    CatalogueEntry("bandwidth", "latency against the bandwidth", "sweeps"),
-    CatalogueEntry("hash", "latency against the hash power", "sweeps"),
-    CatalogueEntry("accuracy", "accuracy and loss of the schemes", "accuracy"),
-    CatalogueEntry("consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "accuracy"),
-    CatalogueEntry("attack", "accuracy under the paper's poisoning attack", "poisoning"),
-    CatalogueEntry("defences", "every other attack, and what catches it", "defences"),
-    CatalogueEntry("convergence", "divergence, consensus error and Corollary 1, measured", "convergence"),
-    CatalogueEntry("accuracy-svhn", "accuracy on SVHN", "accuracy"),
-    CatalogueEntry("attack-svhn", "the poisoning attack on SVHN", "poisoning"),
+    CatalogueEntry("actor-rate", "learning curves, step sizes of the actor", "latency.learning_curves"),
+    CatalogueEntry("critic-rate", "learning curves, learning rates of the critic", "latency.learning_curves"),
+    CatalogueEntry(
+        "action-spaces",
+        "learning curves, parameterised against relaxed and discretised actions",
+        "latency.learning_curves",
+    ),
+    CatalogueEntry("schemes", "learning curves, A2C with trust region against its rivals", "latency.learning_curves"),
+    CatalogueEntry("devices", "latency against the number of devices", "latency.sweeps"),
+    CatalogueEntry("consensus-rounds", "latency against the rounds of consensus", "latency.sweeps"),
+    CatalogueEntry("power", "latency against the maximum transmit power", "latency.sweeps"),
+    CatalogueEntry("bandwidth", "latency against the bandwidth", "latency.sweeps"),
+    CatalogueEntry("hash", "latency against the hash power", "latency.sweeps"),
+    CatalogueEntry("accuracy", "accuracy and loss of the schemes", "learning.accuracy"),
+    CatalogueEntry(
+        "consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "learning.accuracy"
+    ),
+    CatalogueEntry("attack", "accuracy under the paper's poisoning attack", "attacks.poisoning"),
+    CatalogueEntry("defences", "every other attack, and what catches it", "attacks.defences"),
+    CatalogueEntry("convergence", "divergence, consensus error and Corollary 1, measured", "learning.convergence"),
+    CatalogueEntry("accuracy-svhn", "accuracy on SVHN", "learning.accuracy"),
+    CatalogueEntry("attack-svhn", "the poisoning attack on SVHN", "attacks.poisoning"),
 ]
 
 
-def names_of(wanted: str) -> list[str]:
+def figure_names(wanted: str) -> list[str]:
     """The figures a person asks for; `BflError` names those there are."""
     known = [entry.name for entry in ENTRIES]
     if wanted == ALL:
@@ -52,4 +58,4 @@ def find_figure(name: str, dataset: str = "", data_dir: str = "") -> Figure:
     """The figure with this name; one that learns from images perhaps on another data set, or from another folder."""
     entry = next(entry for entry in ENTRIES if entry.name == name)
     figure: Figure = import_module(f"bfl.experiments.{entry.module}").FIGURES[name]
-    return figure.on(dataset, data_dir) if isinstance(figure, LearnsFromImages) else figure
+    return figure.on(dataset, data_dir) if isinstance(figure, FederatedFigure) else figure

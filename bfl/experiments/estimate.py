@@ -41,8 +41,8 @@ class Estimate:
         return f"{self.mean:.3f} ± {self.half_width:.3f}"
 
 
-def estimated(scores: Sequence[Sequence[float]]) -> Estimate:
-    """From the values of every training seed in the same states.
+def estimate_mean(scores: Sequence[Sequence[float]]) -> Estimate:
+    """The mean over the values of every training seed in the same states, with its half width.
 
     The half width is the larger of the 95 % interval over the states and half of the spread between the seeds.
     """
@@ -51,19 +51,19 @@ def estimated(scores: Sequence[Sequence[float]]) -> Estimate:
     return Estimate(mean, width, plain.seeds, plain.states, plain.scores)
 
 
-def combined(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
+def weighted_sum(parts: Sequence[tuple[float, Estimate]]) -> Estimate:
     """A sum of weighted estimates of one agent, state by state and seed by seed where both are known."""
     if all(part.scores for _, part in parts):
         weighted = [part.times(weight).scores for weight, part in parts]
-        return estimated([[sum(values) for values in zip(*rows)] for rows in zip(*weighted)])  # noqa: B905 - first states
+        return estimate_mean([[sum(values) for values in zip(*rows)] for rows in zip(*weighted)])  # noqa: B905 - first states
     width = math.hypot(*(weight * part.half_width for weight, part in parts))
     return Estimate(sum(weight * part.mean for weight, part in parts), width, parts[0][1].seeds, parts[0][1].states)
 
 
 def difference(upper: Estimate, lower: Estimate) -> Estimate:
-    """Of two agents, in the states both have seen: the seeds of one have nothing to do with those of the other."""
+    """Upper minus lower, in the states both agents have seen; the seeds of one have nothing to do with the other's."""
     if not (upper.scores and lower.scores):
-        return combined([(1.0, upper), (-1.0, lower)])
+        return weighted_sum([(1.0, upper), (-1.0, lower)])
     apart = [a - b for a, b in zip(upper.by_state, lower.by_state)]  # noqa: B905 - the first states are the same
     width = max(half_width(np.array(apart)), math.hypot(upper.spread, lower.spread))
     return Estimate(statistics.fmean(apart), width, min(upper.seeds, lower.seeds), len(apart))

@@ -1,18 +1,18 @@
-"""What a figure is, whatever it shows: it measures on a bench and hands over rows, a table, findings and a picture."""
+"""What a figure is, whatever it shows: it measures and hands over rows, a table, verdicts and a picture."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from bfl.experiments.bench import Bench
+from bfl.experiments.context import ExperimentContext
 
 if TYPE_CHECKING:
     from bfl.experiments.estimate import Estimate
 
 
 @dataclass(frozen=True)
-class Row:
+class AgentPoint:
     """A line of the CSV file: one point of one agent."""
 
     agent: str
@@ -31,7 +31,7 @@ class ClaimVerdict:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """The measurements as a person reads them."""
 
     header: list[str]
@@ -39,17 +39,17 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Result:
+class FigureResult:
     """A figure that has been measured."""
 
     name: str
     title: str
-    rows: list[Row]
-    table: Table
-    findings: list[ClaimVerdict]
+    rows: list[AgentPoint]
+    table: TextTable
+    verdicts: list[ClaimVerdict]
     notes: list[str]
     draw: Callable[[Path], None]
-    csv: Table | None = None
+    csv: TextTable | None = None
     """In place of `rows`, for what is not seconds of an agent"""
     spent: str = ""
     """What was run, where it was no training of agents"""
@@ -61,12 +61,12 @@ class Figure(Protocol):
     def check(self) -> None:
         """Raise before anything is trained if something that will be needed is missing."""
 
-    def measured(self, bench: Bench) -> Result:
+    def measure(self, context: ExperimentContext) -> FigureResult:
         """Measure what has not been measured yet."""
 
 
 @runtime_checkable
-class LearnsFromImages(Protocol):
+class FederatedFigure(Protocol):
     """A figure of federated runs."""
 
     def on(self, dataset: str, data_dir: str) -> Figure:

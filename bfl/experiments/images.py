@@ -15,19 +15,19 @@ class MissingDataError(BflError):
 
 
 @dataclass(frozen=True)
-class Images:
+class ImageSource:
     """A data set, and the folder with its files where the user names one."""
 
     dataset: str = "fashion-mnist"
     folder: str = ""
 
-    def on(self, dataset: str, data_dir: str) -> "Images":
+    def on(self, dataset: str, data_dir: str) -> "ImageSource":
         """Another data set, or a folder. Without a data set the folder is SVHN's: Fashion-MNIST is found anyway."""
         if dataset:
-            return Images(dataset, data_dir)
-        return Images(self.dataset, data_dir) if data_dir and self.dataset == "svhn" else self
+            return ImageSource(dataset, data_dir)
+        return ImageSource(self.dataset, data_dir) if data_dir and self.dataset == "svhn" else self
 
-    def found(self) -> "Images":
+    def locate(self) -> "ImageSource":
         """The same with its folder; `MissingDataError` says in one line what is missing.
 
         SVHN is never downloaded here: it is 250 MB, and nobody asked for it who typed `all`.
@@ -44,7 +44,7 @@ class Images:
                     f"SVHN: {' and '.join(missing)} not found in {folder}; get them from {SVHN_HOME} "
                     "and name their folder with --data-dir"
                 )
-            place = Images(self.dataset, str(folder))
+            place = ImageSource(self.dataset, str(folder))
         try:
             load_dataset(place.dataset, place.folder, 0)
         except DataError as error:
@@ -52,16 +52,16 @@ class Images:
         return place
 
 
-class OnImages:
+class ImageFigure:
     """A figure that is measured by federated runs: a dataclass with a field `images`."""
 
-    images: Images
+    images: ImageSource
 
     def on(self, dataset: str, data_dir: str) -> Self:
-        """The same on other images."""
+        """The same figure on other images."""
         other: Any = self
         return cast(Self, replace(other, images=self.images.on(dataset, data_dir)))
 
     def check(self) -> None:
-        """The images are there."""
-        self.images.found()
+        """Raise `MissingDataError` unless the images are there."""
+        self.images.locate()

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from bfl.errors import BflError
 from bfl.show.plots import can_plot, plot_lines
-from bfl.show.watch import Watch
+from bfl.show.task_display import TaskDisplay
 from policy.agents import LEARNERS, Agent
 from policy.cache import AgentCache, LearningCurve
 from policy.parameters import LatencyParams
@@ -18,8 +18,8 @@ from policy.rivals.library import LIBRARY_AGENTS
 
 def cached_agent(cache: AgentCache, name: str, seed: int, console: Console) -> tuple[Agent, LearningCurve | None]:
     """An agent from the cache; if it has to be trained, its progress is shown."""
-    with Watch(console).part(f"train {name}, seed {seed}") as told:
-        return cache.agent(name, seed, lambda part, s: told(part, f"T/N {s:.4f} s while learning"))
+    with TaskDisplay(console).task(f"train {name}, seed {seed}") as show_progress:
+        return cache.agent(name, seed, lambda part, s: show_progress(part, f"T/N {s:.4f} s while learning"))
 
 
 def compare_agents(

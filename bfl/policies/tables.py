@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from bfl.experiments.pages import markdown
+from bfl.experiments.figure_files import markdown_table
 from bfl.show.plots import can_plot, plot_lines
 from policy.agents import OPTIMUM
 from policy.evaluation import Ratio, Score, ratio
@@ -33,30 +33,30 @@ class AgentRow:
         """Milliseconds of a decision, states taken in chunks, the mean over numbers of devices."""
         return float(np.mean([score.decide_ms for found in self.scores.values() for score in found]))
 
-    def told(self, devices: int) -> str:
+    def latency_text(self, devices: int) -> str:
         """T / N, the mean over seeds, and how far off it may be."""
         found = self.scores.get(devices)
         if not found:
             return "-"
-        return _told([score.mean_s for score in found], found[0].half_width_s)
+        return _mean_text([score.mean_s for score in found], found[0].half_width_s)
 
     def ratios(self, devices: int, yardstick: "AgentRow") -> list[Ratio]:
         """Over the yardstick on the same states, for each seed."""
         best = yardstick.scores[devices][0].per_state_s
         return [ratio(score.per_state_s, best) for score in self.scores.get(devices, [])]
 
-    def told_ratio(self, devices: int, yardstick: "AgentRow") -> str:
-        """The same as text."""
+    def ratio_text(self, devices: int, yardstick: "AgentRow") -> str:
+        """The ratios as text: mean and how far off it may be."""
         found = self.ratios(devices, yardstick)
-        return _told([each.value for each in found], found[0].half_width) if found else "-"
+        return _mean_text([each.value for each in found], found[0].half_width) if found else "-"
 
-    def told_wall(self, devices: int) -> str:
-        """Mean T_wall."""
+    def wall_text(self, devices: int) -> str:
+        """Mean T_wall as text, - if there is none."""
         found = self.scores.get(devices)
         return f"{np.mean([score.wall_s for score in found]):.2f}" if found else "-"
 
 
-def _told(values: list[float], half_width: float) -> str:
+def _mean_text(values: list[float], half_width: float) -> str:
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else half_width
     return f"{np.mean(values):.3f} ± {spread:.3f}"
 
@@ -65,7 +65,7 @@ def latency_table(rows: Sequence[AgentRow], devices: Sequence[int], title: str) 
     """T / N by agent and number of devices."""
     table = Table("agent", *_columns(devices), "ms per state", title=f"T/N in s; {title}", title_justify="left")
     for row in rows:
-        table.add_row(row.agent, *(row.told(n) for n in devices), f"{row.decide_ms:.1f}")
+        table.add_row(row.agent, *(row.latency_text(n) for n in devices), f"{row.decide_ms:.1f}")
     return table
 
 
@@ -73,7 +73,7 @@ def ratio_table(rows: Sequence[AgentRow], yardstick: AgentRow, devices: Sequence
     """Every agent over the near-optimum on the same states."""
     table = Table("agent", *_columns(devices), title=f"over the {OPTIMUM}", title_justify="left")
     for row in rows:
-        table.add_row(row.agent, *(row.told_ratio(n, yardstick) for n in devices))
+        table.add_row(row.agent, *(row.ratio_text(n, yardstick) for n in devices))
     return table
 
 
@@ -86,16 +86,16 @@ def write_page(
 ) -> None:
     """The tables in Markdown."""
     columns = _columns(devices)
-    lines = [[row.agent, str(row.seeds), *map(row.told, devices), f"{row.decide_ms:.1f}"] for row in rows]
+    lines = [[row.agent, str(row.seeds), *map(row.latency_text, devices), f"{row.decide_ms:.1f}"] for row in rows]
     parts = [
         f"T/N in s; {title}. {PLUS_MINUS} Made with `{command}`.",
-        markdown(["agent", "seeds", *columns, "ms per state"], lines),
+        markdown_table(["agent", "seeds", *columns, "ms per state"], lines),
     ]
     if yardstick:
-        over = [[row.agent, *(row.told_ratio(n, yardstick) for n in devices)] for row in rows]
-        parts += [f"T/N over that of the {OPTIMUM} on the same states:", markdown(["agent", *columns], over)]
-    walls = [[row.agent, *map(row.told_wall, devices)] for row in rows]
-    parts += ["T_wall in s, which none of them minimises:", markdown(["agent", *columns], walls)]
+        over = [[row.agent, *(row.ratio_text(n, yardstick) for n in devices)] for row in rows]
+        parts += [f"T/N over that of the {OPTIMUM} on the same states:", markdown_table(["agent", *columns], over)]
+    walls = [[row.agent, *map(row.wall_text, devices)] for row in rows]
+    parts += ["T_wall in s, which none of them minimises:", markdown_table(["agent", *columns], walls)]
     path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 

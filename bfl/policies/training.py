@@ -13,12 +13,12 @@ from rich.console import Console
 
 from bfl.errors import BflError
 from bfl.show.plots import can_plot, plot_lines
-from bfl.show.watch import Watch
+from bfl.show.task_display import TaskDisplay
 from policy.actor.weights import write_weights
 from policy.agents import LEARNERS, UPDATES, learning_params, policy_agent
 from policy.evaluation import evaluate_agent
 from policy.parameters import LatencyParams
-from policy.training.train import Point, Training
+from policy.training.train import CurvePoint, Training
 
 CHECKPOINT = "checkpoint.pt"
 CHECKPOINT_EVERY = 20
@@ -28,8 +28,8 @@ RECORD_STATES = 1000
 
 
 @dataclass(frozen=True)
-class Job:
-    """One training."""
+class TrainingJob:
+    """What `bfl policy train` was asked for one seed."""
 
     agent: str
     seed: int
@@ -38,14 +38,14 @@ class Job:
     resume: bool
 
 
-def train_agent(job: Job, console: Console) -> None:
+def train_agent(job: TrainingJob, console: Console) -> None:
     """Train an agent of our own into its folder."""
     if job.agent not in LEARNERS:
         raise BflError(
             f"--agent: found {job.agent!r}, expected one of {', '.join(LEARNERS)}; "
             "agents of stable-baselines3 are trained by evaluate and compare when they are needed"
         )
-    training, updates = _begun(job), job.updates or UPDATES[job.agent]
+    training, updates = _start_or_resume(job), job.updates or UPDATES[job.agent]
     if training.done > updates:
         raise BflError(f"--updates: found {updates}, expected at least the {training.done} that are done")
     job.folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def train_agent(job: Job, console: Console) -> None:
     print(f"weights: {path}   curve: {job.folder / 'curve.csv'}, curve.png")
 
 
-def _begun(job: Job) -> Training:
+def _start_or_resume(job: TrainingJob) -> Training:
     """A new training, or where its checkpoint left it."""
     training, checkpoint = Training(learning_params(job.agent, job.seed), LatencyParams()), job.folder / CHECKPOINT
     if checkpoint.exists():
@@ -70,28 +70,28 @@ def _begun(job: Job) -> Training:
     return training
 
 
-def _run(job: Job, training: Training, updates: int, console: Console) -> None:
+def _run(job: TrainingJob, training: Training, updates: int, console: Console) -> None:
     kept = training.done
-    with Watch(console).part(f"train {job.agent}, seed {job.seed}") as told:
+    with TaskDisplay(console).task(f"train {job.agent}, seed {job.seed}") as show_progress:
 
-        def hear(*_: Any) -> None:
+        def on_progress(*_: Any) -> None:
             nonlocal kept
             text = f"update {training.done}/{updates}"
             if training.curve:
                 text += f"  T/N {training.curve[-1].validation_s:.4f} s in validation states"
-            told(training.done / updates, text)
+            show_progress(training.done / updates, text)
             if training.done % CHECKPOINT_EVERY == 0 or training.done == updates:
                 training.save(job.folder / CHECKPOINT)
                 kept = training.done
 
         try:
-            training.run(updates, hear)
+            training.run(updates, on_progress)
         except KeyboardInterrupt as error:
             print(f"Interrupted; {kept} updates are kept. Go on with the same command and --resume")
             raise typer.Exit(130) from error
 
 
-def _record(job: Job, training: Training) -> dict[str, Any]:
+def _record(job: TrainingJob, training: Training) -> dict[str, Any]:
     import torch
 
     return {
@@ -116,10 +116,10 @@ def _figures(weights: Path) -> dict[str, Any]:
     return found | {"states": RECORD_STATES}
 
 
-def write_curve(folder: Path, curve: Sequence[Point], title: str) -> None:
+def write_curve(folder: Path, curve: Sequence[CurvePoint], title: str) -> None:
     """curve.csv and curve.png."""
     with (folder / "curve.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(Point.__dataclass_fields__))
+        writer = csv.DictWriter(file, list(CurvePoint.__dataclass_fields__))
         writer.writeheader()
         writer.writerows(asdict(point) for point in curve)
     if can_plot():

@@ -10,9 +10,9 @@ from rich.text import Text
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection
 from chain.errors import ChainError, CodecError
-from chain.protocol.consensus import SignedCall, read_signed_call
 from chain.protocol.contract import decode_log
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from chain.wire.codec import payload_header
@@ -21,17 +21,17 @@ from chain.wire.transactions import Transaction
 SHOWN_BLOCKS = 20
 
 
-def short(value: bytes) -> str:
+def short_hex(value: bytes) -> str:
     """The first bytes of a hash or an address."""
     return f"0x{value[:4].hex()}…" if len(value) > 6 else f"0x{value.hex()}"
 
 
-def full(value: bytes) -> str:
-    """All of it."""
+def full_hex(value: bytes) -> str:
+    """A hash or an address in full."""
     return f"0x{value.hex()}"
 
 
-def moment(timestamp: int) -> str:
+def utc_time(timestamp: int) -> str:
     """A block's time, UTC."""
     try:
         return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}"
@@ -39,12 +39,12 @@ def moment(timestamp: int) -> str:
         return str(timestamp)
 
 
-def size(count: int) -> str:
-    """Bytes for people."""
+def size_text(count: int) -> str:
+    """A number of bytes with its unit."""
     return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} KB" if count >= 1e3 else f"{count} B"
 
 
-def kinds(block: Block, genesis: Genesis) -> Counter[str]:
+def count_kinds(block: Block, genesis: Genesis) -> Counter[str]:
     """How many transactions of each kind a block has."""
     found: Counter[str] = Counter()
     for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
@@ -67,26 +67,26 @@ def _name(post: SignedCall | None) -> str:
 
 
 def chain_table(archive: Archive, last: int = SHOWN_BLOCKS) -> Table:
-    """The last blocks."""
+    """One row for each of the last blocks."""
     head = archive.head()
     first = max(0, head.block_number - last + 1)
-    title = f"chain {archive.genesis.chain_id}, {head.block_number + 1} blocks, head {full(head.hash)}"
+    title = f"chain {archive.genesis.chain_id}, {head.block_number + 1} blocks, head {full_hex(head.hash)}"
     table = Table(title=title, title_justify="left")
     for column in ("block", "round", "hash", "time (UTC)", "leader", "winner", "transactions", "size", "difficulty"):
         table.add_column(column, justify="right" if column in ("block", "round", "size", "difficulty") else "left")
     for number in range(first, head.block_number + 1):
         block = archive.block(number)
         header = block.header
-        listed = ", ".join(f"{count} {kind}" for kind, count in kinds(block, archive.genesis).items())
+        listed = ", ".join(f"{count} {kind}" for kind, count in count_kinds(block, archive.genesis).items())
         table.add_row(
             str(number),
             str(number - 1) if number > 1 else "-",
-            short(header.hash),
-            moment(header.timestamp),
-            short(header.coinbase) if number else "-",
-            short(header.winner) if header.winner else "-",
+            short_hex(header.hash),
+            utc_time(header.timestamp),
+            short_hex(header.coinbase) if number else "-",
+            short_hex(header.winner) if header.winner else "-",
             listed or ("genesis" if number == 0 else "none"),
-            size(sum(len(transaction.raw) for transaction in block.transactions)),
+            size_text(sum(len(transaction.raw) for transaction in block.transactions)),
             str(header.difficulty),
         )
     return table
@@ -96,17 +96,17 @@ def block_tables(block: Block, genesis: Genesis) -> list[Table]:
     """One block: its header, and its transactions."""
     header = block.header
     rows = {
-        "hash": full(header.hash),
-        "parent": full(header.parent_hash),
-        "time (UTC)": moment(header.timestamp),
-        "leader": full(header.coinbase),
-        "winner": full(header.winner) if header.winner else "-",
+        "hash": full_hex(header.hash),
+        "parent": full_hex(header.parent_hash),
+        "time (UTC)": utc_time(header.timestamp),
+        "leader": full_hex(header.coinbase),
+        "winner": full_hex(header.winner) if header.winner else "-",
         "difficulty": str(header.difficulty),
-        "nonce": full(header.nonce),
+        "nonce": full_hex(header.nonce),
         "gas": f"{header.gas_used:,} of {header.gas_limit:,}",
-        "state root": full(header.state_root),
-        "transactions root": full(header.transaction_root),
-        "receipts root": full(header.receipt_root),
+        "state root": full_hex(header.state_root),
+        "transactions root": full_hex(header.transaction_root),
+        "receipts root": full_hex(header.receipt_root),
     }
     table = Table(title=f"block {header.block_number}", title_justify="left")
     for column in ("#", "phase", "what", "sender", "says", "size", "status", "transaction"):
@@ -117,11 +117,11 @@ def block_tables(block: Block, genesis: Genesis) -> list[Table]:
             str(index),
             post.phase if post else "-",
             _name(post),
-            short(transaction.sender),
-            _says(post),
-            size(len(transaction.raw)),
+            short_hex(transaction.sender),
+            _describe_post(post),
+            size_text(len(transaction.raw)),
             "ok" if receipt.status == 1 else "reverted",
-            short(transaction.hash),
+            short_hex(transaction.hash),
         )
     return [pairs_table("", rows), table]
 
@@ -139,7 +139,7 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
-def _says(post: SignedCall | None) -> str:
+def _describe_post(post: SignedCall | None) -> str:
     """What a post says, in a few words."""
     if post is None or post.call is None:
         return ""
@@ -176,16 +176,16 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
     transaction, receipt = block.transactions[index], block.receipts[index]
     post = _post(transaction, genesis)
     rows = {
-        "hash": full(transaction.hash),
+        "hash": full_hex(transaction.hash),
         "block": f"{block.header.block_number} (position {index})",
-        "sender": full(transaction.sender),
+        "sender": full_hex(transaction.sender),
         "what": _name(post),
         "nonce": str(transaction.nonce),
         "status": "accepted" if receipt.status == 1 else "reverted",
-        "size": size(len(transaction.raw)),
+        "size": size_text(len(transaction.raw)),
     }
     if post is not None and post.call is not None:
-        rows |= {name: _shown(name, value) for name, value in post.call.arguments.items()}
+        rows |= {name: _format_value(name, value) for name, value in post.call.arguments.items()}
         if "parameters" in post.call:
             rows["parameters"] = printable(bytes(post.call["parameters"]).decode("utf-8", "replace"))
     events = Table(title="events", title_justify="left")
@@ -194,16 +194,16 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
     for log in receipt.logs:
         event = decode_log(log.topics, log.data)
         if event is not None:
-            fields = ", ".join(f"{name} {_shown(name, value)}" for name, value in event.arguments.items())
+            fields = ", ".join(f"{name} {_format_value(name, value)}" for name, value in event.arguments.items())
             events.add_row(event.name, fields)
     return [pairs_table("", rows), events]
 
 
-def _shown(name: str, value: Any) -> str:
+def _format_value(name: str, value: Any) -> str:
     if name == "payload" and isinstance(value, bytes):
         return _payload(value)
     if isinstance(value, bytes):
-        return full(value) if len(value) <= 65 else f"{len(value)} bytes"
+        return full_hex(value) if len(value) <= 65 else f"{len(value)} bytes"
     if isinstance(value, list | tuple):
         return f"{len(value)} entries"
     return str(value)
@@ -219,9 +219,9 @@ def participants_table(found: Inspection) -> Table:
         is_server = who == home
         through = found.excluded_through.get(who, 0)
         table.add_row(
-            full(who),
+            full_hex(who),
             "edge server" if is_server else "device",
-            "-" if is_server else short(home),
+            "-" if is_server else short_hex(home),
             str(found.led[who]) if is_server else "-",
             "-" if is_server else str(found.sealed[who]),
             f"excluded through round {through}" if through >= running else "ok",

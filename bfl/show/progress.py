@@ -8,7 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from edge_servers.federation import RoundReport
+from edge_servers.report import RoundReport
 
 
 class RunDisplay:
@@ -50,20 +50,20 @@ class RunDisplay:
         else:
             told = self._told if report.scores else "not evaluated"
             print(f"round {report.round}/{self._rounds}  {told}  {seconds:.2f} s", flush=True)
-        for told in _trouble(report):
+        for told in _incident_lines(report):
             self._console.print(Text(f"round {report.round}: {told}", style="yellow"), soft_wrap=True)
         for refusal in report.refused:
             told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
 
 
-def _trouble(report: RoundReport) -> list[str]:
+def _incident_lines(report: RoundReport) -> list[str]:
     """Who lied or failed, and what became of it."""
     said = [f"server {m} failed as leader, the next in rank went on" for m in report.failed_leaders]
     for who in dict.fromkeys(offence.offender for offence in report.offences):
         first = next(offence for offence in report.offences if offence.offender == who)
         said.append(f"{first.detail} ({first.kind})")
-    offenders = {offence.offender for offence in report.offences}
+    offenders = {offence.name for offence in report.offences}
     said += [f"server {m} is excluded by a majority" for m in report.excluded if f"server {m}" in offenders]
     return said
 

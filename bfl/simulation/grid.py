@@ -4,7 +4,9 @@ All orders that are waiting are answered in one go, so that a round's devices ar
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import count
+from typing import TYPE_CHECKING
 
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
@@ -15,6 +17,9 @@ from torch import nn
 from clients.device import Device, answer_orders
 from clients.orders import FAILED, INTRODUCE, OFFLOAD, TRAIN
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
+
+if TYPE_CHECKING:
+    from clients.wallet import Wallet
 
 _RUN_ID, _SERVER_NODE_ID, _FIRST_NODE_ID = 1, 1, 1_000
 
@@ -55,6 +60,16 @@ class InProcessGrid(Grid):
         self._run = Run.create_empty(_RUN_ID)
         self._waiting: list[Message] = []
         self._replies: dict[str, Message] = {}
+
+    def equip(self, wallets: "Sequence[Wallet]") -> None:
+        """Devices 0..N-1 join a chain: from now on each signs with its wallet's key, and checks what it is told."""
+        for node, wallet in zip(sorted(self._devices), wallets, strict=True):
+            self._devices[node] = replace(self._devices[node], wallet=wallet)
+
+    @property
+    def devices(self) -> list[Device]:
+        """As they are now, by number."""
+        return [self._devices[node] for node in sorted(self._devices)]
 
     def set_run(self, run: Run) -> None:
         """Flower's hook; this grid has one run."""

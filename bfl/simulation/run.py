@@ -13,7 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from bfl.attacks.servers import read_attacks
+from bfl.attacks.text import read_attacks
+from bfl.config import RunSettings
 from bfl.errors import RunFolderError
 from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
 from bfl.simulation.assembly import assemble
@@ -23,15 +24,15 @@ from clients.data import Dataset, load_dataset
 from clients.memory import keep_freed_memory
 from clients.models import network_for, with_parameters
 from clients.partition import Share, partition
-from edge_servers.federation import Federation, RoundReport
+from edge_servers.federation import Federation
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.filters import deterministic_filter
 from edge_servers.learning.graph import make_graph
-from edge_servers.parameters import Settings
 from edge_servers.planning.proposal import make_planner
+from edge_servers.report import RoundReport
 
 if TYPE_CHECKING:
-    from edge_servers.chain_hosting import ChainHosting
+    from edge_servers.chain_hosting import HostedChain
 
 LAST_EVALUATIONS = 5
 
@@ -40,36 +41,32 @@ LAST_EVALUATIONS = 5
 class Simulation:
     """A run that is ready to go: the federation, where it is recorded, and the time it has taken so far."""
 
+    settings: RunSettings
     federation: Federation
     folder: RunFolder
     shares: list[Share]
     network: nn.Module
     environment: dict[str, Any]
     wall_s: float = 0.0
-    hosting: "ChainHosting | None" = None
-    """The chain's nodes, where there is one."""
+    chain: "HostedChain | None" = None
+    """Where there is one."""
 
     @property
     def dataset(self) -> Dataset:
         """What is learned."""
         return self.federation.dataset
 
-    @property
-    def settings(self) -> Settings:
-        """How it is learned."""
-        return self.federation.settings
 
-
-def check_settings(settings: Settings) -> None:
+def check_settings(settings: RunSettings) -> None:
     """Refuse what cannot work before any data is loaded."""
     make_graph(settings.rounds.graph, settings.rounds.edges)
     deterministic_filter(settings.rounds.filter)
-    read_attacks(settings.rounds.attack, settings.rounds.edges, settings.data.devices)
+    read_attacks(settings.attacks.attack, settings.rounds.edges, settings.data.devices)
     make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     _ = settings.training.hidden_sizes
 
 
-def start(settings: Settings, out: Path) -> Simulation:
+def start(settings: RunSettings, out: Path) -> Simulation:
     """A new run in an empty folder."""
     check_settings(settings)
     dataset, shares, network = _prepare(settings)
@@ -80,8 +77,8 @@ def start(settings: Settings, out: Path) -> Simulation:
         title = f"{dataset.name}, {settings.data.partition}: who holds what"
         labels = dataset.train.labels.numpy()
         plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
-    federation, hosting = assemble(settings, dataset, shares, network, path)
-    return Simulation(federation, folder, shares, network, environment, hosting=hosting)
+    federation, chain = assemble(settings, settings.attacks.attack, dataset, shares, network, path)
+    return Simulation(settings, federation, folder, shares, network, environment, chain=chain)
 
 
 def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Simulation:
@@ -103,15 +100,16 @@ def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Sim
     if checkpoint:
         _check_rounds_left(folder, checkpoint.round, settings.rounds.rounds)
     folder.write_settings(settings)  # so that the next --resume knows how many rounds were asked for
-    federation, _ = assemble(settings, dataset, shares, network, path)
+    federation, _ = assemble(settings, settings.attacks.attack, dataset, shares, network, path)
     if checkpoint:
         restore(federation, checkpoint)
-    return Simulation(federation, folder, shares, network, environment, checkpoint.wall_s if checkpoint else 0.0)
+    wall_s = checkpoint.wall_s if checkpoint else 0.0
+    return Simulation(settings, federation, folder, shares, network, environment, wall_s)
 
 
 def _resumed_on_chain(
     folder: RunFolder,
-    settings: Settings,
+    settings: RunSettings,
     dataset: Dataset,
     shares: list[Share],
     network: nn.Module,
@@ -124,20 +122,20 @@ def _resumed_on_chain(
     database = folder.path / DATABASE
     if not database.exists() or not database.stat().st_size:
         folder.check_not_lost(DATABASE, at_most=0)
-    federation, hosting = assemble(settings, dataset, shares, network, folder.path)
-    if hosting is None:
+    federation, chain = assemble(settings, settings.attacks.attack, dataset, shares, network, folder.path)
+    if chain is None:
         raise RunFolderError(f"{folder.path} has no chain")
     with ExitStack() as undo:
-        undo.callback(hosting.close)
+        undo.callback(chain.close)
         if not federation.round:
             folder.check_not_lost(DATABASE, at_most=0)
         _check_rounds_left(folder, federation.round, settings.rounds.rounds)
         folder.write_settings(settings)
         for round_ in range(folder.cut_metrics(federation.round) + 1, federation.round + 1):
-            folder.append_metrics(recovered_report(federation, hosting.nodes[0], hosting.checkers[0], round_))
+            folder.append_metrics(recovered_report(federation, chain, round_))
         undo.pop_all()
     wall_s = sum(sum(line["seconds"].values()) for line in folder.metrics())
-    return Simulation(federation, folder, shares, network, environment, wall_s, hosting)
+    return Simulation(settings, federation, folder, shares, network, environment, wall_s, chain)
 
 
 def _check_rounds_left(folder: RunFolder, done: int, wanted: int) -> None:
@@ -166,7 +164,7 @@ def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict
         for report in federation.rounds():
             with _undisturbed():
                 recorded = recorded_standings(federation)
-                if simulation.hosting is None:
+                if simulation.chain is None:
                     folder.append_round(report, time.perf_counter() - began, recorded)
                 else:
                     folder.append_metrics(report)
@@ -176,8 +174,7 @@ def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict
     try:
         return finish(simulation, recorded, status, time.perf_counter() - began)
     finally:
-        if simulation.hosting is not None:
-            simulation.hosting.close()
+        federation.hosted.close()
         folder.release()
 
 
@@ -269,7 +266,7 @@ def _mean_latency(metrics: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     }
 
 
-def _prepare(settings: Settings) -> tuple[Dataset, list[Share], nn.Module]:
+def _prepare(settings: RunSettings) -> tuple[Dataset, list[Share], nn.Module]:
     keep_freed_memory()
     use_threads(settings)
     data = settings.data

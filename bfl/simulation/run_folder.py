@@ -16,11 +16,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from bfl.config import read_settings, write_toml
+from bfl.config import RunSettings, read_settings, write_toml
 from bfl.errors import RunFolderError
-from edge_servers.federation import RoundReport
+from chain.wire.address import Address
 from edge_servers.founding.standing import Standing, Tenure
-from edge_servers.parameters import Settings
+from edge_servers.report import RoundReport
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RunFolder:
             self._lock = None
 
     @classmethod
-    def create(cls, path: Path, settings: Settings, environment: dict[str, Any]) -> "RunFolder":
+    def create(cls, path: Path, settings: RunSettings, environment: dict[str, Any]) -> "RunFolder":
         """A new, empty run; a folder that already holds something is never touched."""
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise RunFolderError(f"{path} exists and is not empty; choose another --out, or go on with --resume {path}")
@@ -89,11 +89,11 @@ class RunFolder:
         folder._lock_for_writing()
         return folder
 
-    def settings(self, rounds: int | None = None) -> Settings:
+    def settings(self, rounds: int | None = None) -> RunSettings:
         """What the run was started with, `rounds` of it where that is given."""
         return read_settings(self.path / "config.toml", flags={} if rounds is None else {"rounds": rounds})
 
-    def write_settings(self, settings: Settings) -> None:
+    def write_settings(self, settings: RunSettings) -> None:
         """Replace config.toml in one step."""
         partial = self.path / "config.partial"
         write_toml(settings, partial)
@@ -222,7 +222,10 @@ def metrics_of(report: RoundReport) -> dict[str, Any]:
         "refused": [asdict(refusal) for refusal in report.refused],
         "offloaded": report.offloaded,
         "latency": {kind: dict(terms) for kind, terms in report.latency.items()},
-        "offences": [asdict(offence) for offence in report.offences],
+        "offences": [
+            {"offender": offence.name, "kind": offence.kind, "step": offence.step, "detail": offence.detail}
+            for offence in report.offences
+        ],
         "excluded": list(report.excluded),
         "failed-leaders": list(report.failed_leaders),
         "block": report.block,
@@ -236,7 +239,7 @@ def _standing_to_json(standing: Standing) -> dict[str, Any]:
         "round": standing.round,
         "block-hash": standing.block_hash.hex(),
         "winner": standing.winner,
-        "leader": standing.tenure.leader,
+        "leader": str(standing.tenure.leader or ""),
         "terms": standing.tenure.terms,
         "divergence": standing.divergence,
     }
@@ -248,6 +251,6 @@ def _standing_from_json(stored: dict[str, Any], model: Any) -> Standing:
         model=np.array(model, dtype=np.float32),
         block_hash=bytes.fromhex(stored["block-hash"]),
         winner=stored["winner"],
-        tenure=Tenure(stored["leader"], stored["terms"]),
+        tenure=Tenure(Address(stored["leader"]) if stored["leader"] else None, stored["terms"]),
         divergence=stored["divergence"],
     )

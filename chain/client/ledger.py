@@ -17,11 +17,12 @@ from chain.client.access import ChainAccess
 from chain.client.connection import Connection, web3_over_http
 from chain.client.keys import address_of
 from chain.client.network_reader import NetworkReader
-from chain.client.posts import POSTED_KINDS, Flag, Post
+from chain.client.posts import Flag
 from chain.client.waiting import POLL_S, wait_until
 from chain.errors import DeadlineError, LedgerError
 from chain.protocol import contract
 from chain.protocol.contract import call_gas, encode_call, events, functions
+from chain.protocol.posts import KINDS, Post
 from chain.protocol.proof import ModelProof
 from chain.protocol.slots import Slot, kind_of, step_of
 from chain.protocol.turns import FOUNDING_BLOCK
@@ -85,7 +86,7 @@ class Ledger(NetworkReader):
 
         `head` is what the call says besides: nothing, but for a gradient (`submit_gradient`).
         """
-        if kind_of(slot) not in POSTED_KINDS:
+        if kind_of(slot) not in KINDS:
             raise LedgerError(f"slot {slot} is of no post: expected a plan, gradient, close, iterate or model")
         chunks: Sequence[bytes] = () if len(payload) <= self._whole_bytes() else contract.split_payload(payload)
         for index, chunk in enumerate(chunks):
@@ -120,10 +121,6 @@ class Ledger(NetworkReader):
     def submit_vote(self, participant: bytes, home: bytes) -> bytes:
         """Vote for a new participant; its home is itself for a server."""
         return self._send("vote", participant, home)
-
-    def submit_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
-        """Post what somebody else has signed: an edge server passes on its devices' gradients."""
-        return self._access.send_raw(raw, opened)
 
     def conflicts(self) -> list[tuple[Transaction, Transaction]]:
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""

@@ -1,8 +1,9 @@
 """What a network says of itself: its round, its leaders, who takes part, who is excluded. Read from any chain."""
 
-from chain.client.posts import Post, PostReader
+from chain.client.posts import PostReader
 from chain.errors import LedgerError
 from chain.protocol.contract import events
+from chain.protocol.posts import Post
 from chain.protocol.slots import MAX_STEP, Slot
 from chain.protocol.turns import Membership
 from chain.wire.address import Address

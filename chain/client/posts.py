@@ -1,15 +1,15 @@
 """What was posted in a round, read back from any chain: plans, gradients, closed lists, iterates, models, flags."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from eth_hash.auto import keccak
 
 from chain.client.access import ChainAccess, FoundLog, SentCall
 from chain.errors import LedgerError, NotRegistryCallError
-from chain.protocol.consensus import SignedCall
 from chain.protocol.contract import Call, decode_call, decode_log, events
-from chain.protocol.slots import Slot, iterate_slot, kind_of, slot_of_kind, step_of
+from chain.protocol.posts import Post
+from chain.protocol.slots import Slot, iterate_slot, kind_of, step_of
 from chain.wire.address import Address
 
 _EVENTS = {
@@ -20,23 +20,6 @@ _EVENTS = {
     "model": "ModelPublished",
 }
 """What the registry tells of each kind of post."""
-POSTED_KINDS = frozenset(_EVENTS)
-
-
-@dataclass(frozen=True)
-class Post:
-    """Something posted in a round, as read from the ledger."""
-
-    round: int
-    slot: int
-    sender: Address
-    digest: bytes
-    payload: bytes
-    transaction_hash: bytes
-    arguments: Call = field(repr=False)
-    """The whole call: samples, iterations, base model and plan of a gradient, say."""
-    is_intact: bool
-    """Whether the payload has the digest; one in chunks need not (C8), and then it counts as not posted."""
 
 
 @dataclass(frozen=True)
@@ -161,22 +144,3 @@ class PostReader:
 def word(number: int) -> bytes:
     """A number as the topic of a log."""
     return number.to_bytes(32, "big")
-
-
-def slot_of(post: SignedCall) -> int | None:
-    """The slot of a post of a round; None for whatever has none (flags, chunks, votes)."""
-    if post.call is None or post.call.name not in _EVENTS:
-        return None
-    return slot_of_kind(post.call.name, int(post.call["step"]) if "step" in post.call else 0)
-
-
-def read_whole(post: SignedCall, payload: bytes | None = None) -> Post:
-    """A node's post as the ledger shows it; `payload` where it came in chunks."""
-    slot, call = slot_of(post), post.call
-    if slot is None or call is None:
-        raise LedgerError("found a transaction that is no post of a round")
-    whole = bytes(call["payload"]) if payload is None else payload
-    intact = payload is None or keccak(whole) == bytes(call["digest"])
-    return Post(
-        int(call["round"]), slot, post.sender, bytes(call["digest"]), whole, post.transaction.hash, call, intact
-    )

@@ -10,11 +10,12 @@ from chain.errors import (
     UnregisteredSenderError,
     WinnerError,
 )
-from chain.node.pool import Body
+from chain.node.body import Body
 from chain.node.vm import Execution, StateView, call_registry
-from chain.protocol.consensus import SignedCall, check_order, read_signed_call
+from chain.protocol.consensus import check_order
 from chain.protocol.contract import registry_settings
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.address import ADDRESS_BYTES
 from chain.wire.headers import Header

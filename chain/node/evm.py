@@ -11,12 +11,10 @@ from eth.db.atomic import AtomicDBWriteBatch
 from eth.db.backends.base import BaseAtomicDB
 from eth.vm.forks.london.computation import LondonComputation
 from eth.vm.forks.london.state import LondonState, LondonTransactionExecutor
-from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedTransaction
 from eth.vm.message import Message
 
 from chain import limit_recursion
 from chain.store.store import Store
-from chain.wire.transactions import Transaction
 
 limit_recursion()
 # Its errors print whole batches: megabytes of payload.
@@ -114,32 +112,3 @@ class ChainState(LondonState):  # type: ignore[misc]
         """No money, no touching: EIP-161 would delete the empty account again."""
         if delta:
             super().delta_balance(address, delta)
-
-
-class _Signed(DynamicFeeTransaction):  # type: ignore[misc]
-    """A transaction whose sender is recovered already."""
-
-    known_sender: bytes = b""
-
-    def get_sender(self) -> bytes:
-        return self.known_sender
-
-
-def signed_for_evm(transaction: Transaction, sender: bytes) -> LondonTypedTransaction:
-    """Our transaction as py-evm's."""
-    inner = _Signed(
-        transaction.chain_id,
-        transaction.nonce,
-        transaction.max_priority_fee,
-        transaction.max_fee,
-        transaction.gas,
-        transaction.to,
-        transaction.value,
-        transaction.data,
-        (),
-        transaction.parity,
-        transaction.r,
-        transaction.s,
-    )
-    inner.known_sender = sender
-    return LondonTypedTransaction(2, inner)

@@ -3,10 +3,9 @@
 from eth_account.signers.local import LocalAccount
 
 from chain.client.ledger import Ledger
-from chain.client.posts import Post, read_whole, slot_of
 from chain.node.access import NodeAccess
 from chain.node.node import Node
-from chain.protocol.consensus import SignedCall
+from chain.protocol.posts import Post
 
 
 class LocalLedger(Ledger):
@@ -26,25 +25,28 @@ class LocalLedger(Ledger):
 
     def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
         """What is visible in a slot of a round, by sender in ascending order of address."""
-        pending = self._pending(round_)
-        if pending is None:
+        if round_ != self.round():
             return super().posts(round_, slot)
-        found = [read_whole(post) for post in pending if slot_of(post) == slot]
+        found = [post for post in self._pending() if post.slot == slot]
         return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
 
     def round_posts(self, round_: int) -> list[Post]:
         """Everything that was posted in a round, slot by slot."""
-        pending = self._pending(round_)
-        if pending is None:
-            return super().round_posts(round_)
-        return sorted((read_whole(post) for post in pending), key=lambda post: (post.slot, post.sender))
-
-    def _pending(self, round_: int) -> list[SignedCall] | None:
-        """The posts of the running round; None for another round, and where a payload is in chunks."""
         if round_ != self.round():
-            return None
-        posts = [entry.post for entry in self.node.pending() if slot_of(entry.post) is not None]
-        return None if any(post.call is not None and post.call["chunks"] for post in posts) else posts
+            return super().round_posts(round_)
+        return sorted(self._pending(), key=lambda post: (post.slot, post.sender))
+
+    def _pending(self) -> list[Post]:
+        """The posts of the running round, chunks put together (C8)."""
+        chunks: dict[bytes, list[bytes]] = {}
+        found = []
+        for entry in self.node.pending():
+            call, post = entry.post.call, entry.post.joined(chunks.get(entry.post.sender, ()))
+            if post is not None:
+                found.append(post)
+            elif call is not None and call.name == "chunk":
+                chunks.setdefault(entry.post.sender, []).append(bytes(call["data"]))
+        return found
 
     def _exclusions(self, round_: int) -> list[bytes]:
         """The transactions that excluded a server; looked for only where a server has ever been excluded."""

@@ -8,10 +8,11 @@ from typing import Any
 
 from chain.errors import InvalidBlockError, UnknownParentError, WorkError
 from chain.node.admission import check_finality, check_founding, check_leader, executed_body
-from chain.node.candidates import Candidates, candidate_header
-from chain.node.pool import MAX_POOL_BYTES, Body, Pool
+from chain.node.body import Body
+from chain.node.candidates import Candidate, Candidates
+from chain.node.pool import MAX_POOL_BYTES, Pool
 from chain.node.reading import NodeReader, under_lock
-from chain.protocol.consensus import check_header, check_time, is_better
+from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
 from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import CheckRound, RoundBody
 from chain.store.database import IN_MEMORY
@@ -64,15 +65,16 @@ class Node(NodeReader):
 
     # --- transactions
 
-    @under_lock
     def submit(self, signed: bytes | Transaction) -> bytes:
         """Admit a signed transaction to the pool; returns its hash. It is durable once sealed, not before (P5).
 
         Bytes from anywhere; a `Transaction` from this process, which has read or signed it already.
         """
-        transaction = self._pool.admit(signed)
-        self._tell("transaction", transaction.raw)
-        return transaction.hash
+        with self._exclusive():
+            transaction = self._pool.admit(signed)
+            for tell in self.listeners:
+                tell("transaction", transaction.raw)
+            return transaction.hash
 
     @under_lock
     def drop(self, transaction_hash: bytes) -> bool:
@@ -88,12 +90,17 @@ class Node(NodeReader):
         parent, coinbase = self._pool.head, Address(leader)
         timestamp = max(parent.timestamp, int(self._now())) if timestamp is None else timestamp
         body = self._pool.body(coinbase, timestamp)
-        header = candidate_header(self.genesis, body, coinbase, timestamp)
+        header = body.header(
+            coinbase, timestamp, next_difficulty(self.genesis, parent, timestamp), self.genesis.gas_limit
+        )
         check_time(header, parent, self.genesis, max(parent.timestamp, self._now()))
         check_founding(header, body.execution, self.genesis)
         check_leader(header, body.execution, self.genesis)
         self._check_body(header, parent, body)
-        return self._candidates.add(replace(header, state_root=body.execution.state_root()), body)
+        header = replace(header, state_root=body.execution.state_root())
+        self._candidates.pop(coinbase, None)  # the last one proposed stands last
+        self._candidates[coinbase] = Candidate(header, body)
+        return header
 
     @under_lock
     def work(self, device: bytes, leader: bytes | None = None) -> Header:
@@ -136,7 +143,7 @@ class Node(NodeReader):
     def _check_body(self, header: Header, parent: Header, body: Body) -> None:
         if self._check_round is not None and header.block_number > 1:
             statuses = tuple(receipt.status for receipt in body.receipts)
-            self._check_round(RoundBody(header, parent, body.posts, statuses))
+            self._check_round(RoundBody(header, parent, body.posts, statuses), self)
 
     def _accept(self, header: Header, body: Body) -> Header:
         """Persist a checked block in one database transaction, and follow it if it is the best."""
@@ -159,9 +166,7 @@ class Node(NodeReader):
                 self._candidates.clear()
                 self._pool.follow(self._store.head(), undone)
         self._last = block
-        self._tell("block", encode_block(header, transactions) if self.listeners else b"")
+        raw = encode_block(header, transactions) if self.listeners else b""
+        for tell in self.listeners:
+            tell("block", raw)
         return header
-
-    def _tell(self, kind: str, raw: bytes) -> None:
-        for listener in self.listeners:
-            listener(kind, raw)

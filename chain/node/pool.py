@@ -13,10 +13,11 @@ from chain.errors import (
     TransactionRefusedError,
     UnregisteredSenderError,
 )
+from chain.node.body import Body
 from chain.node.vm import Execution, Outcome, call_registry
-from chain.protocol.consensus import SignedCall, next_difficulty, read_signed_call
+from chain.protocol.consensus import next_difficulty
 from chain.protocol.contract import call_gas, registry_settings
-from chain.protocol.equivocation import is_conflict
+from chain.protocol.posts import PHASES, Place, SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.headers import Header
@@ -28,6 +29,8 @@ MAX_POOL_TRANSACTIONS = 4096
 _ENVELOPE_BYTES = 8192
 _FOUNDING_BYTES = 8 << 20
 _KEPT_CONFLICTS = 64
+_CHEAPEST_BYTE = 4
+"""Gas of a zero in calldata"""
 
 
 @dataclass(frozen=True)
@@ -36,20 +39,6 @@ class PendingCall:
 
     post: SignedCall
     outcome: Outcome
-
-
-@dataclass(frozen=True)
-class Body:
-    """Executed posts in the order of a block."""
-
-    posts: tuple[SignedCall, ...]
-    receipts: tuple[Receipt, ...]
-    execution: Execution
-
-    @property
-    def gas_used(self) -> int:
-        """Gas of the whole body."""
-        return self.receipts[-1].gas_used if self.receipts else 0
 
 
 class Pool:
@@ -89,7 +78,7 @@ class Pool:
         So is what was sealed in blocks that are `undone` by it, newest first: a vote counts on any branch.
         """
         posts = [*self._posts_of(undone), *(entry.post for entry in self._entries.values())]
-        left = [post for post in posts if not _is_over(post, head)]
+        left = [post for post in posts if post.may_follow(head.block_number)]
         self._entries, self._bytes, self._gas = {}, 0, 0
         self.conflicts = []
         if head.parent_hash != self.head.hash:
@@ -114,15 +103,16 @@ class Pool:
     def admit(self, signed: bytes | Transaction) -> Transaction:
         """Take a signed transaction, or raise what is wrong with it."""
         raw = signed.raw if isinstance(signed, Transaction) else signed
-        self._check_size(raw)
+        self._check_size(len(raw))
         transaction = signed if isinstance(signed, Transaction) else decode_transaction(raw)
-        self._check_unknown(transaction)
+        self._check_unknown(transaction.hash)
         post = read_signed_call(transaction, self._store.genesis)
-        self._check_payload(post)
-        self._check_registered(post)
+        if post.call is not None and "payload" in post.call:
+            self._check_payload(len(post.call["payload"]))
+        self._check_registered(post.sender, None if post.call is None else post.call.name)
         self._check_room(len(raw))
         self._note_conflict(post)
-        self._check_share(post)
+        self._check_share(post.sender, _CHEAPEST_BYTE * len(transaction.data))
         self._execute(post)
         return transaction
 
@@ -131,8 +121,9 @@ class Pool:
             self._rebuild()
         self.execution.advance(self._timestamp())
         gas_left = self._store.genesis.gas_limit - self._gas
+        sender, place = post.sender, post.place
         outcome = self.execution.try_apply(
-            post.transaction, post.sender, gas_left, then=lambda: self._check_phase(post)
+            post.transaction, sender, gas_left, then=lambda: self._check_phase(sender, place)
         )
         self._entries[post.transaction.hash] = PendingCall(post, outcome)
         self._gas += outcome.gas
@@ -147,30 +138,29 @@ class Pool:
         for post in posts:
             self._admit_again(post)
 
-    def _check_size(self, raw: bytes) -> None:
+    def _check_size(self, size: int) -> None:
         limit = 2 * self._payload_bytes + _ENVELOPE_BYTES  # evidence carries two payloads
-        if len(raw) > limit:
-            raise OversizedPayloadError(f"found a transaction of {len(raw)} bytes, expected at most {limit}")
+        if size > limit:
+            raise OversizedPayloadError(f"found a transaction of {size} bytes, expected at most {limit}")
 
-    def _check_payload(self, post: SignedCall) -> None:
-        if post.call is not None and "payload" in post.call and len(post.call["payload"]) > self._payload_bytes:
+    def _check_payload(self, size: int) -> None:
+        if size > self._payload_bytes:
             raise OversizedPayloadError(
-                f"found a payload of {len(post.call['payload'])} bytes, this registry takes {self._payload_bytes}: "
+                f"found a payload of {size} bytes, this registry takes {self._payload_bytes}: "
                 "found the network with a larger size class, or send chunks"
             )
 
-    def _check_unknown(self, transaction: Transaction) -> None:
-        if transaction.hash in self._entries:
-            raise NonceError(f"transaction 0x{transaction.hash.hex()} is in the pool already")
-        place = self._store.place(transaction.hash)
+    def _check_unknown(self, transaction_hash: bytes) -> None:
+        if transaction_hash in self._entries:
+            raise NonceError(f"transaction 0x{transaction_hash.hex()} is in the pool already")
+        place = self._store.place(transaction_hash)
         if place is not None:
-            raise NonceError(f"transaction 0x{transaction.hash.hex()} is sealed in block {place[0]} already")
+            raise NonceError(f"transaction 0x{transaction_hash.hex()} is sealed in block {place[0]} already")
 
-    def _check_registered(self, post: SignedCall) -> None:
+    def _check_registered(self, sender: Address, called: str | None) -> None:
         genesis = self._store.genesis
-        sender = post.sender
-        if post.call is not None and not self.execution.code(genesis.registry):
-            raise NotRegistryCallError(f"found a call of {post.call.name}, but the registry is not created yet")
+        if called is not None and not self.execution.code(genesis.registry):
+            raise NotRegistryCallError(f"found a call of {called}, but the registry is not created yet")
         if sender in self._homes or sender == genesis.founder_address:
             return
         if self.head.block_number == 0:
@@ -187,30 +177,31 @@ class Pool:
                 f"{MAX_POOL_TRANSACTIONS} and {self._max_bytes} bytes: wait for the next block"
             )
 
-    def _check_phase(self, post: SignedCall) -> None:
+    def _check_phase(self, sender: Address, place: Place) -> None:
         """A sender's posts follow the phases (P5): sorted into a block, their nonces must stay in order."""
-        later = [e.post for e in self._entries.values() if e.post.sender == post.sender and e.post.place > post.place]
+        later = [e.post for e in self._entries.values() if e.post.sender == sender and e.post.place > place]
         if later:
             raise PhaseOrderError(
-                f"found a post of phase {post.phase} (step {post.place[1]}) of {post.sender}, which has posted "
+                f"found a post of phase {PHASES[place[0]]} (step {place[1]}) of {sender}, which has posted "
                 f"phase {later[0].phase} (step {later[0].place[1]}) already; post it earlier, or in the next round"
             )
 
-    def _check_share(self, post: SignedCall) -> None:
+    def _check_share(self, sender: Address, least_gas: int) -> None:
         """No sender takes the block's room from others: a device has two posts of full size, a server half of it."""
-        if post.sender == self._store.genesis.founder_address:
+        if sender == self._store.genesis.founder_address:
             return
-        mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == post.sender)
+        mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == sender)
         full_post = call_gas(self._payload_bytes, self._payload_bytes)
-        is_server = self._homes.get(post.sender) == post.sender
+        is_server = self._homes.get(sender) == sender
         share = self._store.genesis.gas_limit // 2 if is_server else 2 * full_post
-        if mine + _least_gas(post) > share:
-            raise PoolFullError(f"{post.sender} has used {mine} gas of its share of {share} in this block")
+        if mine + least_gas > share:
+            raise PoolFullError(f"{sender} has used {mine} gas of its share of {share} in this block")
 
     def _note_conflict(self, post: SignedCall) -> None:
+        """Keep two posts of one sender for one slot that say different things (P15); one pair per slot."""
         noted = {first.hash for first, _ in self.conflicts}
         for entry in self._entries.values():
-            if entry.post.transaction.hash not in noted and is_conflict(entry.post, post):
+            if entry.post.transaction.hash not in noted and entry.post.contradicts(post):
                 self.conflicts = [*self.conflicts, (entry.post.transaction, post.transaction)][-_KEPT_CONFLICTS:]
 
     def drop(self, transaction_hash: bytes) -> bool:
@@ -251,7 +242,8 @@ class Pool:
         if reusable:
             self._frozen = True
             self.execution.coinbase, self.execution.timestamp = coinbase, timestamp
-            return _body([e.post for e in ordered], [e.outcome for e in ordered], self.execution)
+            posts = tuple(entry.post for entry in ordered)
+            return Body(posts, _receipts([entry.outcome for entry in ordered]), self.execution)
         return self._executed_body([entry.post for entry in ordered], coinbase, timestamp)
 
     def _executed_body(self, posts: list[SignedCall], coinbase: bytes, timestamp: int) -> Body:
@@ -268,23 +260,12 @@ class Pool:
             kept.append(post)
             outcomes.append(outcome)
             gas_left -= outcome.gas
-        return _body(kept, outcomes, execution)
+        return Body(tuple(kept), _receipts(outcomes), execution)
 
 
-def _least_gas(post: SignedCall) -> int:
-    """What the calldata costs at least."""
-    return 4 * len(post.transaction.data)
-
-
-def _body(posts: list[SignedCall], outcomes: list[Outcome], execution: Execution) -> Body:
+def _receipts(outcomes: Sequence[Outcome]) -> tuple[Receipt, ...]:
+    """Receipts count the gas of a block, not of each transaction."""
     receipts: list[Receipt] = []
     for outcome in outcomes:
         receipts.append(outcome.receipt(receipts[-1].gas_used if receipts else 0))
-    return Body(tuple(posts), tuple(receipts), execution)
-
-
-def _is_over(post: SignedCall, head: Header) -> bool:
-    """Whether a post belongs to the round of block `head` or an earlier one; round k is block k + 1 (P1)."""
-    if post.call is None or post.call.name in ("register", "found"):
-        return True
-    return "round" in post.call and int(post.call["round"]) < head.block_number
+    return tuple(receipts)

@@ -2,7 +2,8 @@
 
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from chain.errors import StoreError
@@ -48,6 +49,13 @@ class NodeReader:
             if self._is_open:
                 self._is_open = False
                 self._store.close()
+
+    @contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        """One thread at a time, and only while the node is open."""
+        with self._lock:
+            self._check_open()
+            yield
 
     def _check_open(self) -> None:
         if not self._is_open:

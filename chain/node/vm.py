@@ -10,11 +10,12 @@ from typing import Any
 
 from eth.abc import ComputationAPI
 from eth.vm.execution_context import ExecutionContext
+from eth.vm.forks.london.transactions import DynamicFeeTransaction, LondonTypedTransaction
 from eth.vm.message import Message
 from eth_utils import ValidationError
 
 from chain.errors import GasError, NonceError, RevertedError, StateRootError
-from chain.node.evm import ChainState, NodeDatabase, signed_for_evm
+from chain.node.evm import ChainState, NodeDatabase
 from chain.protocol import contract
 from chain.protocol.contract import revert_reason
 from chain.protocol.genesis import Genesis
@@ -125,7 +126,7 @@ class Execution(_Readable):
             computation = self._state.apply_transaction(signed_for_evm(transaction, sender))
         except ValidationError as error:  # nonce, value and fees are right: what is left is the gas
             raise GasError(f"found a gas allowance of {transaction.gas}, which does not even pay its bytes") from error
-        return _outcome(transaction, computation)
+        return _outcome(transaction.gas, computation)
 
     def try_apply(
         self, transaction: Transaction, sender: Address, gas_left: int, then: Callable[[], None] = lambda: None
@@ -191,14 +192,14 @@ def _previous_hashes(store: Store, parent: Header) -> Iterator[bytes]:
         header = store.find_header(header.parent_hash)
 
 
-def _outcome(transaction: Transaction, computation: ComputationAPI) -> Outcome:
-    refund = min(computation.get_gas_refund(), (transaction.gas - computation.get_gas_remaining()) // 5)
+def _outcome(allowance: int, computation: ComputationAPI) -> Outcome:
+    refund = min(computation.get_gas_refund(), (allowance - computation.get_gas_remaining()) // 5)
     logs = tuple(
         Log(address, tuple(topic.to_bytes(32, "big") for topic in topics), data)
         for address, topics, data in computation.get_log_entries()
     )
     return Outcome(
-        gas=transaction.gas - computation.get_gas_remaining() - refund,
+        gas=allowance - computation.get_gas_remaining() - refund,
         status=0 if computation.is_error else 1,
         logs=logs,
         reason=revert_reason(computation.output) if computation.is_error else "",
@@ -218,3 +219,32 @@ def call_registry(view: "Execution | StateView", genesis: Genesis, name: str, *a
     if not output:
         raise RevertedError(f"there is no registry at {genesis.registry}: the network is not founded yet")
     return contract.decode_result(name, output)
+
+
+class _Signed(DynamicFeeTransaction):  # type: ignore[misc]
+    """A transaction whose sender is recovered already."""
+
+    known_sender: bytes = b""
+
+    def get_sender(self) -> bytes:
+        return self.known_sender
+
+
+def signed_for_evm(transaction: Transaction, sender: bytes) -> LondonTypedTransaction:
+    """Our transaction as py-evm's."""
+    inner = _Signed(
+        transaction.chain_id,
+        transaction.nonce,
+        transaction.max_priority_fee,
+        transaction.max_fee,
+        transaction.gas,
+        transaction.to,
+        transaction.value,
+        transaction.data,
+        (),
+        transaction.parity,
+        transaction.r,
+        transaction.s,
+    )
+    inner.known_sender = sender
+    return LondonTypedTransaction(2, inner)

@@ -2,102 +2,22 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from chain.errors import (
-    ChainIdError,
     DifficultyError,
-    GasError,
     GasLimitError,
-    NotRegistryCallError,
     TimestampError,
     TransactionOrderError,
     UnknownParentError,
 )
-from chain.protocol.contract import Call, decode_call
 from chain.protocol.genesis import RETARGET, Genesis
-from chain.protocol.slots import Slot, kind_of
-from chain.wire.address import Address
+from chain.protocol.posts import SignedCall
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.seal import check_seal
-from chain.wire.transactions import Transaction
 
 # Most a retarget changes the difficulty by: 1 / 8 per block.
 _RETARGET_DAMPING = 8
-# (phase, step) of each call; `None` where the step is an argument (C3). Names are the protocol's phases.
-PHASES = ("founding", "plan", "train", "close", "gossip", "verify", "model")
-_PLACES = {
-    "register": ("founding", 1),
-    "found": ("founding", 2),
-    "plan": ("plan", 0),
-    "endorse": ("plan", 0),
-    "vote": ("plan", 0),
-    "gradient": ("train", 0),
-    "close": ("close", 0),
-    "flag": ("verify", 0),
-    "flag_equivocation": ("verify", 0),
-    "model": ("model", 0),
-}
-
-
-@dataclass(frozen=True)
-class SignedCall:
-    """A transaction with its sender and, unless it creates the registry, what it calls."""
-
-    transaction: Transaction
-    sender: Address
-    call: Call | None
-
-    @property
-    def phase(self) -> str:
-        """The phase of the round it belongs to."""
-        return PHASES[self.place[0]]
-
-    @property
-    def place(self) -> tuple[int, int, Address, int]:
-        """Where it stands in its block: (phase, step, sender, nonce)."""
-        phase, step = _place(self.call)
-        return PHASES.index(phase), step, self.sender, self.transaction.nonce
-
-
-def _place(call: Call | None) -> tuple[str, int]:
-    if call is None:
-        return "founding", 0
-    if call.name == "iterate":
-        return "gossip", int(call["step"])
-    if call.name == "chunk":
-        return _chunk_place(int(call["slot"]), int(call["round"]))
-    return _PLACES[call.name]
-
-
-def _chunk_place(slot: int, round_: int) -> tuple[str, int]:
-    """A chunk stands where the post it belongs to stands; that one has a later nonce."""
-    if slot >= Slot.ITERATE:
-        return "gossip", slot - Slot.ITERATE
-    if slot == Slot.MODEL:
-        return _PLACES["found" if round_ == 0 else "model"]
-    return _PLACES.get(kind_of(slot), _PLACES["plan"])
-
-
-def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:
-    """A transaction as a post of this network, or the reason it is none."""
-    if transaction.chain_id != genesis.chain_id:
-        raise ChainIdError(f"found chain id {transaction.chain_id}, expected {genesis.chain_id}")
-    if transaction.value or transaction.max_fee or transaction.max_priority_fee:
-        raise GasError("found a value or a fee above 0; there is no money on this chain, send 0")
-    if not transaction.to:
-        if transaction.sender != genesis.founder_address or transaction.nonce != 0:
-            raise NotRegistryCallError("found a contract creation; only the founder creates, once, the registry")
-        return SignedCall(transaction, transaction.sender, None)
-    if transaction.to != genesis.registry:
-        raise NotRegistryCallError(
-            f"found a call to {Address(transaction.to)}, expected the registry {genesis.registry}"
-        )
-    call = decode_call(transaction.data)
-    if call.name not in _PLACES and call.name not in ("iterate", "chunk"):
-        raise NotRegistryCallError(f"found a call of {call.name}, expected a post of the protocol")
-    return SignedCall(transaction, transaction.sender, call)
 
 
 def check_order(posts: Sequence[SignedCall]) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 from eth_hash.auto import keccak
 
 from chain.errors import ChainError, ProofError
-from chain.protocol.consensus import check_header, read_signed_call
+from chain.protocol.consensus import check_header
 from chain.protocol.contract import Call, decode_log
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
 from chain.wire.address import Address
 from chain.wire.blocks import Block

@@ -66,19 +66,23 @@ class Database:
         finally:
             self._is_writing = False
 
-    def write(self, statement: str, *values: Value) -> None:
-        """Execute a statement that has no answer."""
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """The connection to execute statements on that have no answer; what fails leaves as `StoreError`."""
         try:
-            self._connection.execute(statement, values)
+            yield self._connection
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} cannot be written: {error}") from error
 
+    def write(self, statement: str, *values: Value) -> None:
+        """Execute one statement that has no answer."""
+        with self.writing() as connection:
+            connection.execute(statement, values)
+
     def write_all(self, statement: str, rows: Sequence[Sequence[Value]]) -> None:
         """Execute a statement once per row."""
-        try:
-            self._connection.executemany(statement, rows)
-        except sqlite3.Error as error:
-            raise StoreError(f"{self._path} cannot be written: {error}") from error
+        with self.writing() as connection:
+            connection.executemany(statement, rows)
 
     def rows(self, query: str, *values: Value) -> list[tuple[Any, ...]]:
         """What a query finds."""

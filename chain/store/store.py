@@ -130,16 +130,14 @@ class Store:
         """Remember a block; which chain is canonical is decided by `make_canonical`."""
         body = rlp.encode([transaction.raw for transaction in block.transactions], infer_serializer=False)
         receipts = zlib.compress(rlp.encode([r.encoded for r in block.receipts], infer_serializer=False))
-        self._db.write(
-            "INSERT INTO block (hash, number, total_difficulty, canonical, header, receipts, body) "
-            "VALUES (?, ?, ?, 0, ?, ?, ?)",
-            block.header.hash,
-            block.header.block_number,
-            str(block.total_difficulty),
-            block.header.to_bytes(),
-            receipts,
-            body,
-        )
+        header = block.header
+        row = (header.hash, header.block_number, str(block.total_difficulty), header.to_bytes(), receipts, body)
+        with self._db.writing() as connection:
+            connection.execute(
+                "INSERT INTO block (hash, number, total_difficulty, canonical, header, receipts, body) "
+                "VALUES (?, ?, ?, 0, ?, ?, ?)",
+                row,
+            )
 
     def make_canonical(self, head: Header, hashes: Sequence[bytes] | None = None) -> list[Header]:
         """Make `head` the head; `hashes` are those of its transactions, where the caller has them.

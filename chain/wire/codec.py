@@ -60,7 +60,8 @@ def decode_floats(data: bytes, sizes: Sequence[int] | None = None) -> NDArray[np
     header, scales, stored = _open(data, sizes, tuple(GradientCodec))
     if header.dtype == "int8":
         return _dequantise(stored, np.frombuffer(scales, "<f4"), header.sizes)
-    _check_none(~np.isfinite(stored) | _negative_zeros(stored), stored, "a finite number other than -0.0")
+    if (bad := ~np.isfinite(stored) | _negative_zeros(stored)).any():
+        _refuse_first(bad, stored, "a finite number other than -0.0")
     return stored.astype(np.float64)
 
 
@@ -80,8 +81,13 @@ def decode_iterate(data: bytes, sizes: Sequence[int] | None = None) -> NDArray[n
 
 
 def payload_header(data: bytes) -> PayloadHeader:
-    """The header alone, for people who only look. All lengths are compared as integers before any array is made."""
-    if len(raw := _checked_bytes(data)) < _PREFIX.size:
+    """The header alone, for people who only look."""
+    return _read_header(_checked_bytes(data))
+
+
+def _read_header(raw: bytes) -> PayloadHeader:
+    """All lengths are compared as integers before any array is made."""
+    if len(raw) < _PREFIX.size:
         raise CodecError(f"found {len(raw)} bytes, expected at least {_PREFIX.size}")
     magic, version, code, tensors = _PREFIX.unpack_from(raw)
     if (magic, version) != (MAGIC, VERSION):
@@ -141,8 +147,12 @@ def _checked_bytes(data: Any) -> bytes:
 
 def _check_none(bad: NDArray[np.bool_], values: NDArray[Any], expected: str, where: str = "at index") -> None:
     if bad.any():
-        first = int(bad.argmax())
-        raise CodecError(f"found {values[first]} {where} {first}, expected {expected}")
+        _refuse_first(bad, values, expected, where)
+
+
+def _refuse_first(bad: NDArray[np.bool_], values: NDArray[Any], expected: str, where: str = "at index") -> None:
+    first = int(bad.argmax())
+    raise CodecError(f"found {values[first]} {where} {first}, expected {expected}")
 
 
 def _negative_zeros(values: NDArray[Any]) -> NDArray[np.bool_]:
@@ -152,7 +162,7 @@ def _negative_zeros(values: NDArray[Any]) -> NDArray[np.bool_]:
 
 def _open(data: Any, sizes: Any, names: tuple[str, ...]) -> tuple[PayloadHeader, bytes, NDArray[Any]]:
     """Header, scales (none but for int8) and values as they are stored, yet unchecked."""
-    header = payload_header(raw := _checked_bytes(data))
+    header = _read_header(raw := _checked_bytes(data))
     if header.dtype not in names:
         raise CodecError(f"found a payload of {header.dtype}, expected {' or '.join(names)}")
     if sizes is not None and (wanted := _checked_sizes(sizes)) != header.sizes:
@@ -166,7 +176,8 @@ def _rounded_values(flat: NDArray[Any], name: str) -> bytes:
     """fp32 or fp16 values. What overflows becomes infinite, and is refused with what already was."""
     with np.errstate(all="ignore"):
         stored = flat.astype(_DTYPES[name])
-    _check_none(~np.isfinite(stored), flat, f"a number within +-{np.finfo(stored.dtype).max}, the largest of {name}")
+    if (bad := ~np.isfinite(stored)).any():
+        _refuse_first(bad, flat, f"a number within +-{np.finfo(stored.dtype).max}, the largest of {name}")
     stored[_negative_zeros(stored)] = 0
     return stored.tobytes()
 

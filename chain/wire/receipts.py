@@ -115,7 +115,9 @@ def _node(leaves: list[tuple[tuple[int, ...], bytes]], depth: int) -> list[Any]:
 @functools.lru_cache(maxsize=512)
 def _leaf_reference(path: tuple[int, ...], item: bytes) -> Any:
     """As `_reference`; whoever builds a block proves its model next, and leaves are what costs time to hash."""
-    return _reference([_compact(path, is_leaf=True), item])
+    leaf = [_compact(path, is_leaf=True), item]
+    encoded = rlp.encode(leaf, infer_serializer=False)
+    return keccak(encoded) if len(encoded) >= _NAMED_BY_HASH else leaf
 
 
 def _reference(node: list[Any]) -> Any:

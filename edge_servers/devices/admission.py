@@ -1,6 +1,6 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,9 +9,11 @@ from flwr.app import Message
 from clients.errors import ReplyError
 from clients.orders import DataReply, GradientReply, SignedReply, read_reply
 from edge_servers.errors import GradientRefusedError
-from edge_servers.founding.network import DeviceRecord, LearningTask
+from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.bounds import check_gradient
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.filters import VERDICTS, deterministic_filter
+from edge_servers.learning.gradients import Gradient, Refusal
+from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL
@@ -26,8 +28,6 @@ class Expected:
     model_digest: str
     task: LearningTask
     bounds: RoundParams
-    open_signed: Callable[[bytes, str], Gradient] | None = None
-    """On a chain: reads the transaction that carries a gradient of this sender, and checks it as P6 says"""
 
     @property
     def samples(self) -> int:
@@ -40,8 +40,11 @@ class Expected:
         return self.plan.iterations[self.device.index]
 
 
-def admitted_reply(message: Message | None, expected: Expected) -> Gradient | DataReply:
-    """A device's reply as a gradient or as data, or a `GradientRefusedError` with the reason it is not in the list."""
+def admit_reply(message: Message | None, expected: Expected, board: Board) -> Gradient | DataReply:
+    """A device's reply as a gradient or as data, or a `GradientRefusedError` with the reason it is not in the list.
+
+    On a chain the gradient is in a transaction that the device has signed, and the board reads it.
+    """
     device, plan = expected.device, expected.plan
     if message is None:
         raise GradientRefusedError("late", f"no answer within {plan.deadline_s:g} s")
@@ -58,24 +61,18 @@ def admitted_reply(message: Message | None, expected: Expected) -> Gradient | Da
             f"expected device {device.index}, round {plan.round}",
         )
     if isinstance(reply, SignedReply):
-        return _admitted_signed(reply, expected)
+        return board.read_signed(reply.transaction, device.address, plan)
     if isinstance(reply, GradientReply):
-        return _admitted_gradient(reply, expected)
+        if board.is_signed:
+            raise GradientRefusedError("unsigned", "found a gradient without a signature; this network has a chain")
+        return _unsigned_gradient(reply, expected)
     if plan.assignment[device.index] == LOCAL:
         raise GradientRefusedError("malformed", "found data, expected a gradient: the plan says train")
     check_data(reply, expected.task, expected.samples)
     return reply
 
 
-def _admitted_signed(reply: SignedReply, expected: Expected) -> Gradient:
-    if expected.open_signed is None:
-        raise GradientRefusedError("malformed", "found a transaction, but this network has no chain")
-    return expected.open_signed(reply.transaction, expected.device.address)
-
-
-def _admitted_gradient(reply: GradientReply, expected: Expected) -> Gradient:
-    if expected.open_signed is not None:
-        raise GradientRefusedError("unsigned", "found a gradient without a signature; this network has a chain")
+def _unsigned_gradient(reply: GradientReply, expected: Expected) -> Gradient:
     check_origin(reply, expected)
     device = expected.device
     gradient = Gradient(
@@ -126,3 +123,10 @@ def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
         )
     if images.dtype.kind == "f" and not np.isfinite(images).all():
         raise GradientRefusedError("not-finite", "found NaN or infinity in the images, expected finite numbers")
+
+
+def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
+    """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's."""
+    cluster = {f"server {server}", *(f"device {device.index}" for device in network.cluster(server))}
+    reserved = {*VERDICTS, deterministic_filter(filter_text).reason}
+    return [refusal for refusal in refusals if refusal.node in cluster and refusal.reason not in reserved]

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from torch import nn
 
+from chain.wire.address import ADDRESS_BYTES, Address
 from clients.consent import Consent
 from clients.data import Samples
 from clients.evaluation import evaluate_model
@@ -36,7 +37,7 @@ class DeviceRecord:
     """A registered device: fixed home server, committed number of samples, consent to offload (P25)."""
 
     index: int
-    address: str
+    address: Address
     home: int
     samples: int
     consent: Consent
@@ -46,44 +47,44 @@ class DeviceRecord:
 class Network:
     """Everything that is fixed at founding."""
 
-    servers: tuple[str, ...]
+    servers: tuple[Address, ...]
     """Addresses by server number."""
     devices: tuple[DeviceRecord, ...]
     graph: Graph
     weight: int
     """The integer a of P9."""
 
-    def server_index(self, address: str) -> int:
+    def server_index(self, address: bytes) -> int:
         """The number m of a server's address."""
         try:
             return self.servers.index(address)
         except ValueError:
-            raise FederationError(f"found {address}, expected a server of the founding") from None
+            raise FederationError(f"found 0x{address.hex()}, expected a server of the founding") from None
 
-    def find_device(self, address: str) -> DeviceRecord | None:
+    def find_device(self, address: bytes | None) -> DeviceRecord | None:
         """The device with this address."""
-        return self._by_address.get(address)
+        return None if address is None else self._by_address.get(address)
 
     @cached_property
-    def _by_address(self) -> dict[str, DeviceRecord]:
+    def _by_address(self) -> dict[bytes, DeviceRecord]:
         return {device.address: device for device in self.devices}
 
-    def name(self, address: str) -> str:
+    def name(self, address: bytes) -> str:
         """Whose address it is, for people: "server 1", "device 7"."""
         if address in self.servers:
             return f"server {self.server_index(address)}"
         device = self.find_device(address)
-        return address if device is None else f"device {device.index}"
+        return f"0x{address.hex()}" if device is None else f"device {device.index}"
 
     def cluster(self, server: int) -> list[DeviceRecord]:
         """The devices whose home is `server`."""
         return [device for device in self.devices if device.home == server]
 
 
-def simulated_address(seed: int, role: str, index: int) -> str:
+def simulated_address(seed: int, role: str, index: int) -> Address:
     """The address of a participant in a simulation without keys: it follows from the seed (P3)."""
     digest = hashlib.sha256(f"bfl participant {seed} {role} {index}".encode()).digest()
-    return "0x" + digest[:20].hex()
+    return Address(digest[:ADDRESS_BYTES])
 
 
 def home_server(device: int, servers: int) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 from torch import nn
 
 from chain.errors import CodecError
+from chain.protocol.contract import RegistryTerms
+from chain.wire.address import Address
 from chain.wire.documents import canonical_json, read_canonical_json
 from clients.consent import Consent
 from clients.errors import ClientError
@@ -16,10 +18,10 @@ from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.learning.gossip import WEIGHT_BITS
 from edge_servers.learning.graph import Graph, components
-from edge_servers.parameters import Settings
+from edge_servers.parameters import RoundParams, Settings
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
-_NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "attack")
+_NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes")
 _KEYS = ("settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
 Tensors = tuple[tuple[str, tuple[int, ...]], ...]
@@ -46,8 +48,8 @@ class FoundingParameters:
         return canonical_json(
             {
                 "settings": founding_settings(self.settings),
-                "servers": list(network.servers),
-                "devices": [[d.address, d.home, d.samples, d.consent.text] for d in network.devices],
+                "servers": [str(server) for server in network.servers],
+                "devices": [[str(d.address), d.home, d.samples, d.consent.text] for d in network.devices],
                 "graph": sorted([i, j] for i, j in network.graph.edges),
                 "sample-bytes": self.sample_bytes,
                 "weight": network.weight,
@@ -58,7 +60,18 @@ class FoundingParameters:
 
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
-    return {key: value for key, value in settings.flat().items() if key not in _NOT_WRITTEN}
+    flat = Settings(settings.rounds, settings.data, settings.training).flat()
+    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN}
+
+
+def registry_terms(rounds: RoundParams) -> RegistryTerms:
+    """What the registry of a network with these settings is deployed with."""
+    return RegistryTerms(
+        term_cap=rounds.term_cap,
+        turn_s=rounds.turn_s,
+        flag_window=rounds.flag_window,
+        exclusion_rounds=rounds.exclusion_rounds,
+    )
 
 
 def tensors_of(architecture: nn.Module) -> Tensors:
@@ -75,11 +88,11 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
             raise ValueError(f"found no {', '.join(missing)}")
         servers: Sequence[str] = content["servers"]
         devices = tuple(
-            DeviceRecord(n, str(address), int(home), int(samples), Consent(consent))
+            DeviceRecord(n, _address(address), int(home), int(samples), Consent(consent))
             for n, (address, home, samples, consent) in enumerate(content["devices"])
         )
         graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
-        network = Network(tuple(map(str, servers)), devices, graph, int(content["weight"]))
+        network = Network(tuple(map(_address, servers)), devices, graph, int(content["weight"]))
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
         founding = FoundingParameters(
             Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"])
@@ -92,13 +105,18 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
 
 
+def _address(found: object) -> Address:
+    if not isinstance(found, str) or not _ADDRESS.fullmatch(found):
+        raise ValueError("found impossible addresses")
+    return Address(found)
+
+
 def _check_network(network: Network) -> None:
     """Raise `FederationError` for participants that cannot be."""
     addresses = [*network.servers, *(device.address for device in network.devices)]
     servers = len(network.servers)
     checks = {
-        "addresses": all(_ADDRESS.fullmatch(address) for address in addresses)
-        and len(set(addresses)) == len(addresses),
+        "addresses": len(set(addresses)) == len(addresses),
         "homes": all(0 <= device.home < servers for device in network.devices),
         "samples": all(device.samples > 0 for device in network.devices),
         "graph": all(0 <= i < j < servers for i, j in network.graph.edges) and len(components(network.graph)) == 1,

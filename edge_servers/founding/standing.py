@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from chain.wire.address import Address
 from clients.models import Vector
 
 
@@ -9,10 +10,10 @@ from clients.models import Vector
 class Tenure:
     """Who led last, and for how many rounds in a row."""
 
-    leader: str = ""
+    leader: Address | None = None
     terms: int = 0
 
-    def after(self, leader: str) -> "Tenure":
+    def after(self, leader: Address) -> "Tenure":
         """The reign once `leader` has led one more round."""
         return Tenure(leader, self.terms + 1 if leader == self.leader else 1)
 
@@ -28,5 +29,5 @@ class Standing:
     """Device that sealed the last block."""
     tenure: Tenure = Tenure()
     divergence: float = 0.0
-    excluded: tuple[str, ...] = ()
+    excluded: tuple[Address, ...] = ()
     """Servers that may not post in the next round (P14)."""

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from clients.models import Vector
 from edge_servers.errors import OverflowRefusedError
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.gradients import Gradient, Weight
 
 Exact = NDArray[np.float64]
 FixedPoint = NDArray[np.int32]
@@ -22,9 +22,9 @@ def norm(x: NDArray[np.floating]) -> float:
     return float(np.sqrt(np.square(x, dtype=np.float64).sum()))
 
 
-def total_samples(closed: Iterable[Gradient]) -> int:
+def total_samples(closed: Iterable[Gradient | Weight]) -> int:
     """D, the samples of all training nodes in the closed list (L3, P4)."""
-    return sum(gradient.samples for gradient in closed)
+    return sum(each.samples for each in closed)
 
 
 def partial_aggregate(received: Iterable[Gradient], total: int, size: int) -> Exact:
@@ -47,9 +47,9 @@ def to_fixed_point(x: Exact, sender: str) -> FixedPoint:
     return scaled.astype(np.int32)
 
 
-def boost(closed: Sequence[Gradient]) -> float:
+def boost(closed: Sequence[Weight]) -> float:
     """The boosting coefficient. Eq. 11 (L12):  b = sum_y D_y e_y / D,  over all training nodes."""
-    return sum(g.samples * g.iterations for g in closed) / total_samples(closed)
+    return sum(each.samples * each.iterations for each in closed) / total_samples(closed)
 
 
 def global_update(model: Vector, x: FixedPoint, servers: int, b: float, learning_rate: float) -> Vector:

@@ -7,17 +7,21 @@ sums are therefore folded (`folded_sum`), short ones exact (`math.fsum`). No res
 
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 
+from chain.wire.address import Address
 from clients.errors import ParameterError
-from clients.parameters import nearest
+from clients.models import Vector
+from clients.parameters import did_you_mean
 from edge_servers.learning.aggregation import Exact
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.learning.validation import loss_verdicts
+from edge_servers.parameters import Settings
 
 FEWEST = 3
 """Fewer gradients pass untouched: of two that differ, nothing says which one is wrong."""
@@ -34,7 +38,7 @@ class Filtered:
 
     kept: tuple[Gradient, ...]
     """In the given order; the same object where unchanged, else with new float64 values. D_y and e_y never change."""
-    removed: Mapping[str, str] = field(default_factory=dict)
+    removed: Mapping[Address, str] = field(default_factory=dict)
     """Sender -> found and expected, of those taken out."""
     touched: int = 0
     """How many of the kept had values changed."""
@@ -170,11 +174,12 @@ def krum_scores(closed: Sequence[Gradient], neighbours: int) -> list[float]:
 
 def _with_values(closed: Sequence[Gradient], values: Sequence[Exact | None]) -> Filtered:
     """The gradients with their new values; the same object where there are none or they are equal."""
+    changed = [new is not None and not np.array_equal(new, g.values) for g, new in zip(closed, values, strict=True)]
     kept = tuple(
-        g if new is None or np.array_equal(new, g.values) else replace(g, values=new)
-        for g, new in zip(closed, values, strict=True)
+        replace(g, values=new) if is_new and new is not None else g
+        for g, new, is_new in zip(closed, values, changed, strict=True)
     )
-    return Filtered(kept, touched=_touched(closed, kept))
+    return Filtered(kept, touched=sum(changed))
 
 
 def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
@@ -184,7 +189,7 @@ def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
 
 def _in_turn(stages: Sequence[Filter], closed: Sequence[Gradient]) -> Filtered:
     """One filter after the other, each over what the one before kept."""
-    kept, removed = tuple(closed), dict[str, str]()
+    kept, removed = tuple(closed), dict[Address, str]()
     for stage in stages:
         result = stage(kept)
         kept, removed = result.kept, removed | dict(result.removed)
@@ -208,7 +213,7 @@ def _make_stage(part: str, text: str) -> Filter:
         return _Named(part, "", _PLAIN[name])
     if name not in _WITH_NUMBER:
         known = [*_PLAIN, *_WITH_NUMBER, "loss"]  # the last is the leader's: edge_servers/learning/validation.py
-        expected = f"{', '.join(known)}, or some joined by +{nearest(name, known)}"
+        expected = f"{', '.join(known)}, or some joined by +{did_you_mean(name, known)}"
         raise ParameterError(f'filter: found "{text}", expected {expected}')
     make = _WITH_NUMBER[name]
     return _Named(part, "krum" if name == "krum" else "", make(option, text) if colon else make(None, text))
@@ -256,3 +261,28 @@ def verdicts_of(text: str) -> list[str]:
 def deterministic_filter(text: str) -> Filter:
     """The filters that anybody can recompute, of those a run names."""
     return make_filter("+".join(part for part in text.split("+") if part not in VERDICTS) or "none")
+
+
+def close_list(
+    good: Mapping[Address, Gradient],
+    refused: Iterable[Refusal],
+    model: Vector,
+    settings: Settings,
+    validation_loss: Callable[[Vector], float],
+) -> Close:
+    """The list of an honest leader: the good gradients but those that the filters take out; everyone else by name.
+
+    First the leader's own verdicts, which need data, then what anybody can recompute.
+    """
+    text, removed = settings.rounds.filter, []
+    if any(part in VERDICTS for part in text.split("+")):
+        verdicts = loss_verdicts(list(good.values()), model, settings.training.learning_rate, validation_loss)
+        removed = [Refusal(good[sender].node, "loss", detail) for sender, detail in verdicts.items()]
+    judged = {refusal.node for refusal in removed}
+    filters = deterministic_filter(text)
+    result = filters([gradient for gradient in good.values() if gradient.node not in judged])
+    removed += [Refusal(good[who].node, filters.reason, detail) for who, detail in result.removed.items()]
+    out = {refusal.node for refusal in removed}
+    accepted = tuple(sender for sender in sorted(good) if good[sender].node not in out)
+    named = {refusal.node: refusal for refusal in [*refused, *removed]}  # what the filters say stands
+    return Close(accepted, tuple(named[node] for node in sorted(named)))

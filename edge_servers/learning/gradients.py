@@ -5,12 +5,23 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from chain.wire.address import Address
+
+
+@dataclass(frozen=True)
+class Weight:
+    """What a gradient counts for: D_y samples, e_y iterations, in the cluster Y_m of a server."""
+
+    server: int
+    samples: int
+    iterations: int
+
 
 @dataclass(frozen=True)
 class Gradient:
     """A training node's cumulative gradient C_y; the weight D_y, e_y never leaves it."""
 
-    sender: str
+    sender: Address
     """Address of the training node."""
     node: str
     """Its name for people: "device 3" or "server 0"."""
@@ -26,6 +37,11 @@ class Gradient:
     transaction_hash: bytes = b""
     """Its name on the ledger."""
 
+    @property
+    def weight(self) -> Weight:
+        """All that eqs. 2 and 11 need of it."""
+        return Weight(self.server, self.samples, self.iterations)
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -40,5 +56,5 @@ class Refusal:
 class Close:
     """The leader's closed list: whose gradients count, in order, and whose do not (P4)."""
 
-    accepted: tuple[str, ...]
+    accepted: tuple[Address, ...]
     refused: tuple[Refusal, ...]

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.parameters import nearest
+from clients.parameters import did_you_mean
 from edge_servers.errors import GraphError
 from edge_servers.learning.gossip import WEIGHT_BITS
 
@@ -64,7 +64,7 @@ def _edge(part: str, servers: int) -> tuple[int, int]:
     ends = part.strip().split("-")
     if len(ends) != 2 or not all(end.isdecimal() for end in ends):
         raise GraphError(
-            f'graph: found "{part}", expected {", ".join(NAMES)} or edges such as 0-1,1-2{nearest(part, NAMES)}'
+            f'graph: found "{part}", expected {", ".join(NAMES)} or edges such as 0-1,1-2{did_you_mean(part, NAMES)}'
         )
     i, j = sorted(map(int, ends))
     if i == j or j >= servers:

@@ -6,16 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from clients.models import Vector
+from edge_servers.errors import ReplayError
 from edge_servers.learning.aggregation import (
     SCALE_BITS,
     FixedPoint,
     boost,
-    central_update,
     cluster_update,
     global_update,
     total_samples,
 )
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.gradients import Weight
+
+
+def _no_centre() -> Vector:
+    raise ReplayError("found a scheme with one centre, expected one whose servers agree")
 
 
 @dataclass(frozen=True)
@@ -25,15 +29,18 @@ class ClosedRound:
     server: int
     servers: int
     model: Vector
-    closed: Sequence[Gradient]
+    closed: Sequence[Weight]
+    """What the closed list counts; the values are in x."""
     x: FixedPoint
     """Its iterate after the last consensus step; x(0) where nobody gossips."""
     learning_rate: float
+    central: Callable[[], Vector] = _no_centre
+    """FedAvg's model, from the gradients themselves: for who has them all in one place."""
 
     @property
-    def cluster(self) -> list[Gradient]:
-        """The gradients of its own training nodes, Y_m."""
-        return [gradient for gradient in self.closed if gradient.server == self.server]
+    def cluster(self) -> list[Weight]:
+        """Of its own training nodes, Y_m."""
+        return [weight for weight in self.closed if weight.server == self.server]
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ def _cluster_model(round_: ClosedRound, b: float) -> Vector:
 
 def central_model(round_: ClosedRound) -> Vector:
     """FedAvg over all training nodes."""
-    return central_update(round_.model, round_.closed, round_.learning_rate)
+    return round_.central()
 
 
 SCHEMES = {

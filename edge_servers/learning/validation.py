@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 
+from chain.wire.address import Address
 from clients.models import Vector
 from edge_servers.learning.aggregation import central_update
 from edge_servers.learning.gradients import Gradient
@@ -14,7 +15,7 @@ def loss_verdicts(
     learning_rate: float,
     loss_of: Callable[[Vector], float],
     tolerance: float = 0.02,
-) -> dict[str, str]:
+) -> dict[Address, str]:
     """Gradients without which the next model is better by more than `tolerance`, relative: sender -> detail.
 
     The one whose absence lowers the loss most goes first (ties by address), then the rest are measured again; at most
@@ -29,7 +30,7 @@ def loss_verdicts(
     most = (len(closed) - 1) // 2
     if most < 1:
         return {}
-    left, verdicts = list(closed), dict[str, str]()
+    left, verdicts = list(closed), dict[Address, str]()
     found = loss(left)
     while len(verdicts) < most:
         without, sender = min((loss([g for g in left if g.sender != y.sender]), y.sender) for y in left)

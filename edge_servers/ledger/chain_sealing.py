@@ -4,8 +4,11 @@ import logging
 from collections.abc import Mapping
 from math import ceil
 
+from chain.client.waiting import wait_until
 from chain.errors import ChainError
 from chain.node.node import Node
+from chain.protocol.turns import FOUNDING_BLOCK
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from clients.models import Vector
 from edge_servers.errors import ReplayError
@@ -16,8 +19,7 @@ from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.board import Clock
 from edge_servers.ledger.sealing import Seal
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.block_record import FOUNDING_BLOCK, model_in
-from edge_servers.replay.record import text
+from edge_servers.replay.block_record import model_in
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.5
@@ -33,29 +35,26 @@ class ChainSealer:
         self._node, self._founding, self._clock = node, founding, clock
         self._last: Seal | None = None
 
-    def seal(self, parent: bytes, leader: str, plan: Plan, models: Mapping[str, Vector]) -> None:
+    def seal(self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector]) -> None:
         """Propose what is pending as `leader`'s block, and have it mined."""
         head = self._node.head
         now = self._clock.now()
         due = max(head.timestamp + max(1, ceil(plan.latency_s.get("T_wall", 1.0))), ceil(now))
         self._clock.sleep(due - now)  # to a whole second: whoever resumes starts from the block's time
         try:
-            self._node.propose(bytes.fromhex(leader[2:]))
+            self._node.propose(leader)
         except ChainError as error:  # without a block the leader has failed, and the next in rank tries
             _LOG.warning("%s cannot propose a block: %s", self._founding.network.name(leader), error)
             return
-        shares = {
-            bytes.fromhex(device.address[2:]): rate
-            for device, rate in zip(self._founding.network.devices, plan.hash_rate, strict=True)
+        devices = self._founding.network.devices
+        shares: dict[bytes, float] = {
+            device.address: rate for device, rate in zip(devices, plan.hash_rate, strict=True)
         }
         self._node.seal_by_draw(shares, head.hash)
 
     def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
         """The block of a round, waited for at most so long."""
-        end = self._clock.now() + deadline_s
-        while (seal := self.find(round_)) is None and self._clock.now() < end:
-            self._clock.sleep(_POLL_S)
-        return seal
+        return wait_until(lambda: self.find(round_), deadline_s, _POLL_S, self._clock.now, self._clock.sleep)
 
     def find(self, round_: int) -> Seal | None:
         """The block of a round, if it is sealed."""
@@ -70,26 +69,25 @@ class ChainSealer:
 def seal_of(node: Node, header: Header, founding: FoundingParameters) -> Seal:
     """A block as the end of its round."""
     network = founding.network
-    winner = network.find_device(text(header.winner or b""))
+    winner = network.find_device(header.winner)
     if winner is None:
         raise ReplayError(f"block {header.block_number} is sealed by nobody of the founding")
     then = None if header.hash == node.head.hash else header  # the state of now is at hand
-    asked = {server: node.ask("excluded_through", bytes.fromhex(server[2:]), header=then) for server in network.servers}
-    excluded = {server: int(last) for server, last in asked.items() if last}
+    asked = {server: node.ask("excluded_through", server, header=then) for server in network.servers}
     return Seal(
         round=header.block_number - FOUNDING_BLOCK,
         block_hash=header.hash,
-        leader=text(header.coinbase),
+        leader=Address(header.coinbase),
         winner=winner.index,
         time_s=header.timestamp,
-        excluded=excluded,
+        excluded={server: int(last) for server, last in asked.items() if last},
         block_bytes=node.block_bytes(header.hash),
     )
 
 
-def standing_of(node: Node, founding: FoundingParameters, checker: RoundChecker) -> Standing:
+def standing_of(node: Node, checker: RoundChecker) -> Standing:
     """Where a chain stands after its head: what a server that starts or starts again goes on from."""
-    head = node.head
+    head, founding = node.head, checker.founding
     block = node.block(head.hash)
     if block is None:
         raise ReplayError(f"the node has no block {head.block_number}")
@@ -97,7 +95,7 @@ def standing_of(node: Node, founding: FoundingParameters, checker: RoundChecker)
     if head.block_number == FOUNDING_BLOCK:
         return Standing(0, model, head.hash)
     seal = seal_of(node, head, founding)
-    measured = divergence(checker.replayed(body_of(block, node)).iterates[0])
+    measured = divergence(checker.replayed(body_of(block, node), node).iterates[0])
     return Standing(seal.round, model, head.hash, seal.winner, tenure_at(node, head), measured, seal.excluded_next)
 
 
@@ -110,4 +108,4 @@ def tenure_at(node: Node, head: Header) -> Tenure:
         if parent is None:
             break
         header = parent
-    return Tenure(text(head.coinbase), terms) if terms else Tenure()
+    return Tenure(Address(head.coinbase), terms) if terms else Tenure()

@@ -1,9 +1,9 @@
 """Who checks what servers and devices post: nobody (`Trusting`, the schemes without a chain), or a referee."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from chain.wire.address import Address
 from clients.models import Vector
 from edge_servers.errors import BoardError
 from edge_servers.founding.network import Network
@@ -11,18 +11,9 @@ from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.filters import VERDICTS, deterministic_filter
 from edge_servers.learning.gradients import Close, Gradient, Refusal
-from edge_servers.ledger.board import Board, Slot
+from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.planning.plan import Plan
-
-
-@dataclass(frozen=True)
-class Accused:
-    """An offence as metrics and people see it."""
-
-    offender: str
-    kind: str
-    step: int | None
-    detail: str
+from edge_servers.replay.offences import Offence
 
 
 class Oversight(Protocol):
@@ -31,13 +22,13 @@ class Oversight(Protocol):
     def begin(self, standing: Standing) -> None:
         """A new round starts from where everybody stands; the excluded post nothing (P14)."""
 
-    def check_plan(self, plan: Plan, leader: str) -> None:
+    def check_plan(self, plan: Plan, leader: Address) -> None:
         """Raise `LeaderFailedError` for a plan the network does not allow."""
 
-    def gradients(self) -> tuple[dict[str, Gradient], list[Refusal]]:
+    def gradients(self) -> tuple[dict[Address, Gradient], list[Refusal]]:
         """The gradients that may count, by sender, and those that may not."""
 
-    def counted(self, close: Close, leader: str) -> list[Gradient]:
+    def counted(self, close: Close, leader: Address) -> list[Gradient]:
         """What the closed list makes count, filtered; `LeaderFailedError` for a list no honest leader posts."""
 
     def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
@@ -49,27 +40,27 @@ class Oversight(Protocol):
     def check_all_iterates(self, deadline_s: float) -> None:
         """Look at every iterate of everybody, also those no neighbour asked for."""
 
-    def check_model(self, model: Vector, leader: str) -> None:
+    def check_model(self, model: Vector, leader: Address) -> None:
         """Raise `LeaderFailedError` for a model that does not follow."""
 
-    def note_missing(self, leader: str, kind: str) -> None:
+    def note_missing(self, leader: Address, kind: str) -> None:
         """A leader posted nothing in its time."""
 
-    def accuse(self, server: str) -> None:
+    def accuse(self, server: Address) -> None:
         """Post `server`'s flags for whatever has been found (P15)."""
 
-    def excluded(self) -> set[str]:
+    def excluded(self) -> set[Address]:
         """Servers that may not post any more in this round."""
 
     @property
-    def offences(self) -> Sequence[Accused]:
+    def offences(self) -> Sequence[Offence]:
         """What was found in this round."""
 
 
 class Trusting:
     """Believes whatever is on the board; a server that posts no iterate stops the round."""
 
-    offences: Sequence[Accused] = ()
+    offences: Sequence[Offence] = ()
 
     def __init__(self, board: Board, network: Network, filter_text: str) -> None:
         self._board, self._network = board, network
@@ -80,23 +71,23 @@ class Trusting:
         """A new round starts."""
         self._round = standing.round + 1
 
-    def check_plan(self, plan: Plan, leader: str) -> None:
+    def check_plan(self, plan: Plan, leader: Address) -> None:
         """Any plan is believed."""
 
-    def gradients(self) -> tuple[dict[str, Gradient], list[Refusal]]:
+    def gradients(self) -> tuple[dict[Address, Gradient], list[Refusal]]:
         """Everything on the board; it was checked on admission."""
-        return self._board.read(Slot(self._round, "gradient")), []
+        return self._board.read(RoundSlot(self._round, "gradient")), []
 
-    def counted(self, close: Close, leader: str) -> list[Gradient]:
+    def counted(self, close: Close, leader: Address) -> list[Gradient]:
         """The accepted gradients, filtered: over the list that the leader filtered, so that Krum runs once (P7)."""
         judged = {refusal.node for refusal in close.refused if refusal.reason in VERDICTS}
-        gradients = self._board.read(Slot(self._round, "gradient")).values()
+        gradients = self._board.read(RoundSlot(self._round, "gradient")).values()
         kept = self._filter([gradient for gradient in gradients if gradient.node not in judged]).kept
         return [gradient for gradient in kept if gradient.sender in close.accepted]
 
     def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
         """What the server posted."""
-        slot, sender = Slot(self._round, "iterate", step), self._network.servers[server]
+        slot, sender = RoundSlot(self._round, "iterate", step), self._network.servers[server]
         posts = self._board.wait_for(slot, [sender], deadline_s)
         if sender not in posts:
             raise BoardError(f"server {server} did not post {slot} within {deadline_s:g} s")
@@ -105,20 +96,20 @@ class Trusting:
 
     def iterates(self, step: int) -> list[FixedPoint]:
         """What all servers posted."""
-        return list(self._board.read(Slot(self._round, "iterate", step)).values())
+        return list(self._board.read(RoundSlot(self._round, "iterate", step)).values())
 
     def check_all_iterates(self, deadline_s: float) -> None:
         """Nobody looks."""
 
-    def check_model(self, model: Vector, leader: str) -> None:
+    def check_model(self, model: Vector, leader: Address) -> None:
         """Any model is believed."""
 
-    def note_missing(self, leader: str, kind: str) -> None:
+    def note_missing(self, leader: Address, kind: str) -> None:
         """Nobody keeps books."""
 
-    def accuse(self, server: str) -> None:
+    def accuse(self, server: Address) -> None:
         """Nobody accuses."""
 
-    def excluded(self) -> set[str]:
+    def excluded(self) -> set[Address]:
         """Nobody is excluded."""
         return set()

@@ -4,11 +4,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from chain.wire.address import Address
 from clients.models import Vector
 from clients.orders import DataReply
+from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
-from edge_servers.learning.gradients import Gradient, Refusal
-from edge_servers.planning.plan import Plan
+from edge_servers.learning.gradients import Gradient, Refusal, Weight
+from edge_servers.planning.plan import NO_PLAN, Plan
 
 
 @dataclass
@@ -23,11 +25,23 @@ class RunningRound:
     """Offloaded to this server, by device."""
     outgoing: dict[int, DataReply] = field(default_factory=dict)
     """Collected from its own devices, by device, for the server that the plan names."""
-    collected: dict[str, Gradient] = field(default_factory=dict)
+    collected: dict[Address, Gradient] = field(default_factory=dict)
     """Gradients of this server's cluster, its own among them, by sender, before they are posted."""
     refusals: list[Refusal] = field(default_factory=list)
     """Of this server's own cluster."""
     refused: tuple[Refusal, ...] = ()
     """Of all clusters, as the leader closed the list."""
     closed: list[Gradient] = field(default_factory=list)
+    """What counts of the closed list, after the filters."""
     iterates: list[FixedPoint] = field(default_factory=list)
+    """Its own, from x(0) on."""
+
+    @property
+    def weights(self) -> list[Weight]:
+        """What the closed list counts."""
+        return [gradient.weight for gradient in self.closed]
+
+    @classmethod
+    def before(cls, standing: Standing) -> "RunningRound":
+        """What a server holds before it has read its first plan: nothing but the model it stands on."""
+        return cls(NO_PLAN, "", standing.model)

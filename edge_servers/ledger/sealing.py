@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from chain.wire.address import Address
 from clients.models import Vector
 from clients.orders import vector_digest
 from edge_servers.founding.network import Network
@@ -22,16 +23,16 @@ class Seal:
 
     round: int
     block_hash: bytes
-    leader: str
+    leader: Address
     winner: int
     """Device that sealed it."""
     time_s: int = 0
-    excluded: Mapping[str, int] | None = None
+    excluded: Mapping[Address, int] | None = None
     """Servers that may not post, and their last round of it."""
     block_bytes: int = 0
 
     @property
-    def excluded_next(self) -> tuple[str, ...]:
+    def excluded_next(self) -> tuple[Address, ...]:
         """Servers that may not post in the next round, by address."""
         return tuple(sorted(who for who, last in (self.excluded or {}).items() if last > self.round))
 
@@ -39,7 +40,7 @@ class Seal:
 class Sealer(Protocol):
     """Ends rounds."""
 
-    def seal(self, parent: bytes, leader: str, plan: Plan, models: Mapping[str, Vector]) -> None:
+    def seal(self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector]) -> None:
         """Seal the round as its leader."""
 
     def find(self, round_: int) -> Seal | None:
@@ -56,7 +57,7 @@ class DrawnSealer:
         self._seed, self._network = seed, network
         self._last: Seal | None = None
 
-    def seal(self, parent: bytes, leader: str, plan: Plan, models: Mapping[str, Vector]) -> None:
+    def seal(self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector]) -> None:
         """Draw the winner and bind it to the models."""
         winner = drawn_winner(self._seed, plan.round, len(self._network.devices))
         block = round_hash(parent, models, self._network.devices[winner].address)
@@ -81,9 +82,9 @@ def founding_hash(seed: int) -> bytes:
     return hashlib.sha256(f"bfl founding {seed}".encode()).digest()
 
 
-def round_hash(parent: bytes, models: Mapping[str, Vector], winner: str) -> bytes:
+def round_hash(parent: bytes, models: Mapping[Address, Vector], winner: Address) -> bytes:
     """sha256 over the parent, the published models and the winner: what a block hash is on the chain (L14)."""
     content = parent
     for sender, model in sorted(models.items()):
-        content += bytes.fromhex(sender.removeprefix("0x")) + bytes.fromhex(vector_digest(model))
-    return hashlib.sha256(content + bytes.fromhex(winner.removeprefix("0x"))).digest()
+        content += sender + bytes.fromhex(vector_digest(model))
+    return hashlib.sha256(content + winner).digest()

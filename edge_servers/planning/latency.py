@@ -14,7 +14,7 @@ from edge_servers.learning.graph import Graph
 from edge_servers.planning.proposal import Proposal
 from edge_servers.planning.state import RoundState, widen_channels
 from policy.parameters import LatencyParams
-from policy.world.latency import Latency, allocated_latency, wall_clock_s
+from policy.world.latency import Latency, latency_of_allocation, wall_clock_s
 from policy.world.state import Array, State, path_gain, server_positions_m
 
 BYTES_PER_MB = 1e6
@@ -40,7 +40,7 @@ def real_terms(
     """The same allocation with the actual model, block, data, mini-batches, graph and steps."""
     world, params = widen_channels(state, proposal.channels)
     params = replace(params, model_bits=8.0 * payload_bytes, block_mb=block_bytes / BYTES_PER_MB, phi=phi, passes=1.0)
-    latency = allocated_latency(
+    latency = latency_of_allocation(
         proposal.allocation, _real_world(world, proposal, state, batch, iterations, sample_bytes), params
     )
     return _terms(replace(latency, consensus_s=graph_consensus_s(graph, params)), params)

@@ -54,6 +54,10 @@ class Plan:
         return hashlib.sha256(self.payload).hexdigest()
 
 
+NO_PLAN = Plan(-1, "", (), (), (), (), 0, 0.0, 0.0, "")
+"""Of a server that has not read one yet"""
+
+
 def read_plan(payload: bytes) -> Plan:
     """The plan in a post; `PlanError` says what is wrong with it."""
     try:

@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from clients.parameters import nearest
+from clients.parameters import did_you_mean
 from edge_servers.errors import PlanError
 from edge_servers.planning.state import LOCAL, RoundState
-from policy.rivals.heuristics import Heuristic, asking_for_everything
+from policy.rivals.heuristics import Heuristic, request_everything
 from policy.streams import Purpose, stream
 from policy.world.projection import Decision
 
@@ -156,7 +156,7 @@ def list_request(servers: Sequence[int], state: RoundState) -> Request:
         if m != LOCAL:
             choice[0, n] = 1 + m * channels + following[m] % channels
             following[m] += 1
-    return Request(asking_for_everything(choice), channels, insists=True)
+    return Request(request_everything(choice), channels, insists=True)
 
 
 def make_planner(text: str, seed: int, devices: int) -> Planner:
@@ -173,7 +173,7 @@ def make_planner(text: str, seed: int, devices: int) -> Planner:
         raise PlanError(f'planner: found "{text}": {error}') from None
     if name in AGENTS:
         return AgentPlanner(name, seed)
-    raise PlanError(f'planner: found "{text}", expected one of {", ".join(NAMES)}{nearest(name, NAMES)}')
+    raise PlanError(f'planner: found "{text}", expected one of {", ".join(NAMES)}{did_you_mean(name, NAMES)}')
 
 
 def _listed_devices(argument: str, devices: int) -> frozenset[int] | None:

@@ -14,7 +14,7 @@ from edge_servers.founding.network import Network
 from edge_servers.planning.plan import canonical_digest
 from policy.parameters import LatencyParams
 from policy.world.round_data import data_bits, data_samples
-from policy.world.rounds import round_world
+from policy.world.rounds import simulated_state
 from policy.world.state import Array, State
 
 LOCAL = -1
@@ -79,7 +79,7 @@ def round_state(
     if any(not 0 <= server < len(network.servers) for server in barred):
         raise PlanError(f"excluded servers: found {barred}, expected servers of 0 to {len(network.servers) - 1}")
     params = LatencyParams(devices=len(network.devices), servers=len(network.servers), phi=phi)
-    world = round_world(params, data.seed, round_)
+    world = simulated_state(params, data.seed, round_)
     bits = np.array([device.samples for device in network.devices]) * (8.0 * sample_bytes)
     if data.data_per_round == "state":
         bits = np.minimum(bits, world.data_bits[0])

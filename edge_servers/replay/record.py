@@ -7,10 +7,14 @@ from math import inf, isclose
 from typing import Any
 
 import numpy as np
+from eth_hash.auto import keccak
 
-from chain.client.posts import Post
+from chain.client.posts import Flag
 from chain.errors import CodecError
+from chain.protocol.contract import Call
+from chain.protocol.posts import Post, SignedCall
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
+from chain.wire.address import Address
 from chain.wire.codec import decode_floats
 from chain.wire.documents import ClosedList
 from clients.models import Vector
@@ -19,7 +23,7 @@ from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
 from edge_servers.learning.schemes import SCHEMES
-from edge_servers.planning.plan import Plan, read_plan
+from edge_servers.planning.plan import NO_PLAN, Plan, read_plan
 from edge_servers.planning.state import LOCAL, round_samples
 
 _LONGEST_S = 1_000_000
@@ -29,31 +33,38 @@ _DIVERGENCE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
-class Accusation:
-    """A server's flag: the offender, what it posted and what was expected."""
-
-    server: str
-    offender: str
-    slot: int
-    transaction_hash: bytes
-    expected: bytes
-
-
-@dataclass(frozen=True)
 class RoundRecord:
     """The posts of one round by slot and sender; whatever the registry accepted, also what nobody can read."""
 
     round: int
-    posts: dict[int, dict[str, Post]] = field(default_factory=dict)
-    accusations: tuple[Accusation, ...] = ()
+    posts: dict[int, dict[Address, Post]] = field(default_factory=dict)
+    flags: tuple[Flag, ...] = ()
 
     @classmethod
-    def of(cls, round_: int, posts: Iterable[Post], accusations: Iterable[Accusation] = ()) -> "RoundRecord":
+    def of(cls, round_: int, posts: Iterable[Post], flags: Iterable[Flag] = ()) -> "RoundRecord":
         """From the posts in any order."""
-        by_slot: dict[int, dict[str, Post]] = {}
+        by_slot: dict[int, dict[Address, Post]] = {}
         for post in sorted(posts, key=lambda post: post.sender):
-            by_slot.setdefault(post.slot, {})[text(post.sender)] = post
-        return cls(round_, by_slot, tuple(accusations))
+            by_slot.setdefault(post.slot, {})[Address(post.sender)] = post
+        return cls(round_, by_slot, tuple(flags))
+
+    @classmethod
+    def of_block(cls, round_: int, posts: Iterable[tuple[SignedCall, int]]) -> "RoundRecord":
+        """From a block's transactions with their receipts' statuses; what was reverted says nothing."""
+        by_slot: dict[int, dict[Address, Post]] = {}
+        flags: list[Flag] = []
+        chunks: dict[bytes, list[bytes]] = {}
+        for signed, status in posts:
+            if status != 1 or signed.call is None:
+                continue
+            post, sender = signed.joined(chunks.get(signed.sender, ())), Address(signed.sender)
+            if post is not None:
+                by_slot.setdefault(post.slot, {})[sender] = post
+            elif signed.call.name == "chunk":
+                chunks.setdefault(sender, []).append(bytes(signed.call["data"]))
+            elif signed.call.name in ("flag", "flag_equivocation"):
+                flags.append(_flag(signed.call, sender, round_))
+        return cls(round_, by_slot, tuple(flags))
 
     def only(self, slot: int) -> Post | None:
         """The one post of a slot that a leader fills."""
@@ -75,26 +86,70 @@ class RoundRecord:
             raise CodecError(f"round {self.round} is not closed")
         return ClosedList.decode(post.payload)
 
-    def iterate(self, server: str, step: int) -> Post | None:
+    def iterate(self, server: Address, step: int) -> Post | None:
         """What a server posted as its iterate of a step."""
         post = self.posts.get(iterate_slot(step), {}).get(server)
         return post if post is not None and post.is_intact else None
 
-    def gradient_posts(self) -> dict[str, Post]:
+    @property
+    def closing(self) -> tuple[bytes, ...]:
+        """Names what a closed round follows from: its plan, its closed list and its gradients."""
+        posts = [self.only(Slot.PLAN), self.only(Slot.CLOSE), *self.gradient_posts().values()]
+        return tuple(b"" if post is None else post.transaction_hash for post in posts)
+
+    def gradient_posts(self) -> dict[Address, Post]:
         """All gradients that were posted, by sender."""
         return self.posts.get(Slot.GRADIENT, {})
 
 
-def text(address: bytes) -> str:
-    """An address as networks and metrics write it."""
-    return "0x" + address.hex()
+def _flag(call: Call, server: Address, round_: int) -> Flag:
+    offender = Address(str(call["offender"]))
+    if call.name == "flag_equivocation":
+        first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
+        return Flag(round_, offender, server, Slot.EQUIVOCATION, first, second)
+    sent, expected = bytes(call["transaction_hash"]), bytes(call["expected"])
+    return Flag(round_, offender, server, int(call["slot"]), sent, expected)
+
+
+class GradientReader:
+    """Reads the gradients of a round's posts. Each is decoded and held against its bounds once (P6), when it is first
+    read: a transaction's hash has one content, and a plan says what it may weigh.
+    """
+
+    _KEPT = 8
+
+    def __init__(self, founding: FoundingParameters) -> None:
+        self.founding = founding
+        self.rounds: dict[tuple[bytes, ...], Any] = {}
+        """What was worked out of closed rounds, by `RoundRecord.closing`."""
+        self._plan = NO_PLAN
+        self._known: dict[bytes, Gradient | GradientRefusedError] = {}
+
+    def make_room(self) -> None:
+        """Forget the oldest of what was worked out of closed rounds."""
+        while len(self.rounds) >= self._KEPT:
+            del self.rounds[next(iter(self.rounds))]
+
+    def read(self, post: Post, plan: Plan) -> Gradient:
+        """A posted gradient; `GradientRefusedError` with the reason it cannot count."""
+        if plan != self._plan:
+            self._plan, self._known = plan, {}
+        if post.transaction_hash not in self._known:
+            try:
+                self._known[post.transaction_hash] = read_gradient(post, plan, self.founding)
+            except GradientRefusedError as error:
+                self._known[post.transaction_hash] = error
+        found = self._known[post.transaction_hash]
+        if isinstance(found, GradientRefusedError):
+            raise found
+        return found
 
 
 def read_gradient(post: Post, plan: Plan, founding: FoundingParameters) -> Gradient:
     """A posted gradient, checked as P6 says; `GradientRefusedError` with the reason it cannot count."""
     if not post.is_intact:
         raise GradientRefusedError("malformed", "its chunks do not have the digest it names")
-    sender = text(post.sender)
+    sender = Address(post.sender)
     name, server, samples, iterations = _weight(sender, plan, founding)
     call = post.arguments
     found = int(call["samples"]), int(call["iterations"])
@@ -104,9 +159,13 @@ def read_gradient(post: Post, plan: Plan, founding: FoundingParameters) -> Gradi
             "wrong-weight",
             f"found {found[0]} samples and {found[1]} iterations, expected {samples} and {iterations}",
         )
+    try:
+        values = decode_floats(post.payload, founding.sizes)
+    except CodecError as error:
+        raise GradientRefusedError("malformed", str(error)) from error
     gradient = Gradient(
-        sender, name, server, *found, bytes(call["base_model"]).hex(), bytes(call["plan_digest"]).hex(),
-        _values(post, founding), transaction_hash=post.transaction_hash,
+        sender, name, server, *found, bytes(call["base_model"]).hex(), bytes(call["plan_digest"]).hex(), values,
+        transaction_hash=post.transaction_hash,
     )  # fmt: skip
     check_gradient(gradient, sum(founding.sizes), founding.settings.rounds, np.dtype(np.float64))
     return gradient
@@ -117,7 +176,7 @@ def _is_part(found: tuple[int, int], samples: int, iterations: int) -> bool:
     return 0 < found[0] <= samples and found[1] == iterations
 
 
-def _weight(sender: str, plan: Plan, founding: FoundingParameters) -> tuple[str, int, int, int]:
+def _weight(sender: Address, plan: Plan, founding: FoundingParameters) -> tuple[str, int, int, int]:
     """Name, cluster, D_y and e_y of a training node by the plan."""
     network = founding.network
     if sender in network.servers:
@@ -129,13 +188,6 @@ def _weight(sender: str, plan: Plan, founding: FoundingParameters) -> tuple[str,
         raise GradientRefusedError("malformed", f"{sender} is no participant of the founding")
     n = device.index
     return f"device {n}", device.home, plan.samples[n], plan.iterations[n]
-
-
-def _values(post: Post, founding: FoundingParameters) -> Any:
-    try:
-        return decode_floats(post.payload, founding.sizes)
-    except CodecError as error:
-        raise GradientRefusedError("malformed", str(error)) from error
 
 
 def model_of(payload: bytes, founding: FoundingParameters) -> Vector:
@@ -150,7 +202,7 @@ def check_divergence(plan: Plan, expected: float) -> None:
 
 
 def check_plan(plan: Plan, founding: FoundingParameters, round_: int, excluded: Iterable[int] = ()) -> None:
-    """Raise `PlanError` for a plan that the founding parameters do not allow (P3, P25)."""
+    """Raise `PlanError` for a plan that the founding parameters do not allow (P2, P22, P25)."""
     network, settings = founding.network, founding.settings
     n, m = len(network.devices), len(network.servers)
     if plan.round != round_ or len(plan.assignment) != n or len(plan.samples) != n:

@@ -5,13 +5,14 @@ call them while the round runs, nodes before they take a block, auditors years l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eth_hash.auto import keccak
 
-from chain.client.posts import Post
 from chain.errors import CodecError
-from chain.protocol.slots import Slot, iterate_slot, step_of
+from chain.protocol.posts import Post
+from chain.protocol.slots import Slot
+from chain.wire.address import Address
 from chain.wire.codec import encode_floats, encode_iterate
 from chain.wire.documents import ClosedList
 from clients.models import Vector
@@ -20,21 +21,22 @@ from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gossip import next_iterate
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.gradients import Gradient, Weight
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.record import RoundRecord, check_divergence, check_phi, check_plan, read_gradient
+from edge_servers.replay.offences import Offence, missing_iterate, omitted_gradients, wrong_iterate
+from edge_servers.replay.record import GradientReader, RoundRecord, check_divergence, check_phi, check_plan
 
 
 @dataclass(frozen=True)
 class Admitted:
     """The gradients of a round, sorted out by rule."""
 
-    good: Mapping[str, Gradient]
+    good: Mapping[Address, Gradient]
     """By sender: what an honest leader accepts."""
-    refused: Mapping[str, GradientRefusedError]
+    refused: Mapping[Address, GradientRefusedError]
     """By sender: what it must not accept."""
-    twice: Mapping[str, Gradient] = field(default_factory=dict)
+    twice: Mapping[Address, Gradient] = field(default_factory=dict)
     """By sender, refused as well: good but for data that a server counts. A list without that server's may have them,
     or a server whose gradient comes late could make an honest list a wrong one."""
 
@@ -49,25 +51,48 @@ class ClosedGradients:
     """Good ones that the leader left out without a word: evidence against it (P4)."""
     touched: int
     """How many of them a filter changed."""
+    iterates: list[list[FixedPoint]] = field(default_factory=list)
+    """Eqs. 8 and 9 from them, for all servers: x_m(l) as [step][server]."""
+
+    @property
+    def weights(self) -> list[Weight]:
+        """All that eqs. 2 and 11 need of them."""
+        return [gradient.weight for gradient in self.counted]
 
 
-def admitted_gradients(record: RoundRecord, founding: FoundingParameters) -> Admitted:
+def closed_round(record: RoundRecord, reader: GradientReader) -> ClosedGradients:
+    """What the posts of a round make count, and the iterates that follow; worked out once per reader.
+
+    `ReplayError` for a closed list that no honest leader posts, `OverflowRefusedError` for sums beyond P8's range.
+    """
+    key = record.closing
+    if key not in reader.rounds:
+        closed = closed_gradients(record, reader.founding, admitted_gradients(record, reader))
+        size, phi = sum(reader.founding.sizes), record.plan.phi
+        iterates = replayed_iterates(closed.counted, size, phi, reader.founding)
+        reader.make_room()
+        reader.rounds[key] = replace(closed, iterates=iterates)
+    found: ClosedGradients = reader.rounds[key]
+    return found
+
+
+def admitted_gradients(record: RoundRecord, reader: GradientReader) -> Admitted:
     """Every posted gradient through P6 (bounds, weight, form)."""
-    good: dict[str, Gradient] = {}
-    refused: dict[str, GradientRefusedError] = {}
+    good: dict[Address, Gradient] = {}
+    refused: dict[Address, GradientRefusedError] = {}
     for sender, post in record.gradient_posts().items():
         try:
-            good[sender] = read_gradient(post, record.plan, founding)
+            good[sender] = reader.read(post, record.plan)
         except GradientRefusedError as error:
             refused[sender] = error
-    twice = {sender: good.pop(sender) for sender in _counted_twice(good, record.plan, founding)}
+    twice = {sender: good.pop(sender) for sender in _counted_twice(good, record.plan, reader.founding)}
     for sender in twice:
         detail = "found data that count at the server they were planned for already"
         refused[sender] = GradientRefusedError("wrong-weight", detail)
     return Admitted(good, refused, twice)
 
 
-def _counted_twice(good: Mapping[str, Gradient], plan: Plan, founding: FoundingParameters) -> list[str]:
+def _counted_twice(good: Mapping[Address, Gradient], plan: Plan, founding: FoundingParameters) -> list[Address]:
     """Devices that were to offload and posted a gradient, though their server counts all that the plan gives it."""
     network, found = founding.network, []
     for m, server in enumerate(network.servers):
@@ -91,15 +116,7 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
     except CodecError as error:
         raise ReplayError(f"round {record.round}: {error}") from error
     listed = {**admitted.good, **admitted.twice}
-    by_hash = {gradient.transaction_hash: gradient for gradient in listed.values()}
-    unknown = [accepted for accepted in closed.accepted if accepted not in by_hash]
-    if unknown:
-        raise ReplayError(
-            f"round {record.round}: the closed list accepts 0x{unknown[0].hex()}, which is no gradient that may count"
-        )
-    accepted = [by_hash[each] for each in closed.accepted]
-    if [g.sender for g in accepted] != sorted(g.sender for g in accepted):
-        raise ReplayError(f"round {record.round}: the closed list is not in ascending order of address")
+    accepted = _accepted(closed, listed, record.round)
     filters = deterministic_filter(founding.settings.rounds.filter)
     taken_out = _named(closed, listed, [filters.reason] if filters.reason else [])
     judged = _named(closed, listed, verdicts_of(founding.settings.rounds.filter))
@@ -124,7 +141,21 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
     return ClosedGradients(result.kept, omitted, result.touched)
 
 
-def _named(closed: ClosedList, listed: Mapping[str, Gradient], reasons: Sequence[str]) -> list[Gradient]:
+def _accepted(closed: ClosedList, listed: Mapping[Address, Gradient], round_: int) -> list[Gradient]:
+    """The gradients that the closed list accepts: ones that may count, in ascending order of address."""
+    by_hash = {gradient.transaction_hash: gradient for gradient in listed.values()}
+    unknown = [accepted for accepted in closed.accepted if accepted not in by_hash]
+    if unknown:
+        raise ReplayError(
+            f"round {round_}: the closed list accepts 0x{unknown[0].hex()}, which is no gradient that may count"
+        )
+    accepted = [by_hash[each] for each in closed.accepted]
+    if [g.sender for g in accepted] != sorted(g.sender for g in accepted):
+        raise ReplayError(f"round {round_}: the closed list is not in ascending order of address")
+    return accepted
+
+
+def _named(closed: ClosedList, listed: Mapping[Address, Gradient], reasons: Sequence[str]) -> list[Gradient]:
     """The gradients that the closed list refuses for one of these reasons."""
     who = {node for node, reason in closed.refused if reason in reasons}
     hashes = set(closed.accepted)
@@ -136,7 +167,7 @@ def replayed_iterates(
 ) -> list[list[FixedPoint]]:
     """Eqs. 8 and 9 for all servers: x_m(l) as [step][server]."""
     network = founding.network
-    total = total_samples(counted)
+    total = total_samples(gradient.weight for gradient in counted)
     steps = [
         [
             to_fixed_point(partial_aggregate([g for g in counted if g.server == m], total, size), f"server {m}")
@@ -150,7 +181,7 @@ def replayed_iterates(
 
 
 def replayed_model(
-    counted: Sequence[Gradient], x: FixedPoint, leader: int, model: Vector, founding: FoundingParameters
+    counted: Sequence[Weight], x: FixedPoint, leader: int, model: Vector, founding: FoundingParameters
 ) -> Vector:
     """Eqs. 10-12: the model that a leader must publish."""
     eta, servers = founding.settings.training.learning_rate, len(founding.network.servers)
@@ -168,22 +199,31 @@ def model_payload(model: Vector, founding: FoundingParameters) -> bytes:
     return encode_floats(model, founding.sizes, "fp32")
 
 
+def iterate_offence(
+    posted: Post | None, expected: FixedPoint, server: Address, step: int, founding: FoundingParameters
+) -> Offence | None:
+    """Whether a server's iterate is wrong or missing; None if it is right."""
+    payload = iterate_payload(expected, founding)
+    if posted is None:
+        return missing_iterate(server, step, payload, founding.network)
+    return None if posted.payload == payload else wrong_iterate(posted, step, payload, founding.network)
+
+
+def close_offence(record: RoundRecord, omitted: Sequence[Gradient], founding: FoundingParameters) -> Offence | None:
+    """Whether the leader left out gradients that were there (P4)."""
+    post = record.only(Slot.CLOSE)
+    return omitted_gradients(post, omitted, founding.network) if omitted and post is not None else None
+
+
 @dataclass(frozen=True)
-class Offence:
-    """What somebody did wrong, with the evidence that a flag carries (P15)."""
+class Before:
+    """What a round starts from."""
 
-    offender: str
-    kind: str
-    """iterate, missing, close, plan, model, equivocation."""
-    slot: int
-    transaction_hash: bytes
-    expected: bytes
-    detail: str
-
-    @property
-    def step(self) -> int | None:
-        """The consensus step, for an iterate."""
-        return step_of(self.slot)
+    model: Vector
+    divergence: float | None = None
+    """Of the round before; None where nobody can say."""
+    excluded: tuple[Address, ...] = ()
+    """Servers that may not post (P14)."""
 
 
 @dataclass(frozen=True)
@@ -199,84 +239,57 @@ class Replayed:
     touched: int
 
 
-def iterate_offence(
-    posted: Post | None, expected: FixedPoint, server: str, step: int, founding: FoundingParameters
-) -> Offence | None:
-    """Whether a server's iterate is wrong or missing; None if it is right."""
-    payload = iterate_payload(expected, founding)
-    if posted is not None and posted.payload == payload:
-        return None
-    name = founding.network.name(server)
-    slot, digest = iterate_slot(step), bytes(keccak(payload))
-    if posted is None:
-        return Offence(server, "missing", slot, bytes(32), digest, f"{name} posted no iterate of step {step}")
-    detail = f"{name}: iterate of step {step} is not what eq. {9 if step else 8} gives"
-    return Offence(server, "iterate", slot, posted.transaction_hash, digest, detail)
+def aggregates(record: RoundRecord, reader: GradientReader) -> list[FixedPoint]:
+    """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on.
 
-
-def close_offence(record: RoundRecord, omitted: Sequence[Gradient], founding: FoundingParameters) -> Offence | None:
-    """Whether the leader left out gradients that were there (P4)."""
-    post = record.only(Slot.CLOSE)
-    if not omitted or post is None:
-        return None
-    leader = "0x" + post.sender.hex()
-    names = ", ".join(gradient.node for gradient in omitted)
-    detail = f"{founding.network.name(leader)} left {names} out of the closed list without a reason"
-    return Offence(leader, "close", Slot.CLOSE, post.transaction_hash, omitted[0].transaction_hash, detail)
-
-
-@dataclass(frozen=True)
-class Before:
-    """What a round starts from."""
-
-    model: Vector
-    divergence: float | None = None
-    """Of the round before; None where nobody can say."""
-    excluded: tuple[str, ...] = ()
-    """Servers that may not post (P14)."""
-
-
-def aggregates(record: RoundRecord, founding: FoundingParameters) -> list[FixedPoint]:
-    """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on."""
-    closed = closed_gradients(record, founding, admitted_gradients(record, founding))
+    No consensus step is computed: the plan of a block that is only believed may ask for any number of them.
+    """
+    founding = reader.founding
+    closed = closed_gradients(record, founding, admitted_gradients(record, reader))
     return replayed_iterates(closed.counted, sum(founding.sizes), 0, founding)[0]
 
 
-def replay_round(record: RoundRecord, before: Before, founding: FoundingParameters) -> Replayed:
+def replay_round(record: RoundRecord, before: Before, reader: GradientReader) -> Replayed:
     """A sealed round from what was before it; `EdgeError` where its plan may not be or its posts make another model.
 
     Nobody misses the iterates of excluded servers. A plan is checked before it is followed: a block may come from
     anybody.
     """
+    founding, model = reader.founding, before.model
     check_plan(record.plan, founding, record.round, map(founding.network.server_index, before.excluded))
     check_phi(record.plan, founding)
     if before.divergence is not None:
         check_divergence(record.plan, before.divergence)
-    model = before.model
-    admitted = admitted_gradients(record, founding)
-    closed = closed_gradients(record, founding, admitted)
-    iterates = replayed_iterates(closed.counted, len(model), record.plan.phi, founding)
-    offences = [close_offence(record, closed.omitted, founding)]
-    silent = set(before.excluded)
-    for step, expected in enumerate(iterates):
-        for m, server in enumerate(founding.network.servers):
-            posted = record.iterate(server, step)
-            if posted is not None or server not in silent:
-                offences.append(iterate_offence(posted, expected[m], server, step, founding))
+    closed = closed_round(record, reader)
+    offences = _iterate_offences(record, closed.iterates, before, founding)
+    if closed.omitted:
+        offences.insert(0, close_offence(record, closed.omitted, founding))
     published = record.only(Slot.MODEL)
     if published is None:
         raise ReplayError(f"round {record.round} was sealed without a model")
-    leader = founding.network.server_index("0x" + published.sender.hex())
-    derived = replayed_model(closed.counted, iterates[-1][leader], leader, model, founding)
-    _check_published(published, derived, record, founding)
+    leader = founding.network.server_index(published.sender)
+    derived = replayed_model(closed.weights, closed.iterates[-1][leader], leader, model, founding)
+    _check_published(published, derived, record.round, founding)
     found = tuple(offence for offence in offences if offence is not None)
-    return Replayed(closed.counted, iterates, derived, found, record.closed_list.refused, closed.touched)
+    return Replayed(closed.counted, closed.iterates, derived, found, record.closed_list.refused, closed.touched)
 
 
-def _check_published(published: Post, derived: Vector, record: RoundRecord, founding: FoundingParameters) -> None:
+def _iterate_offences(
+    record: RoundRecord, iterates: list[list[FixedPoint]], before: Before, founding: FoundingParameters
+) -> list[Offence | None]:
+    found = []
+    for step, expected in enumerate(iterates):
+        for m, server in enumerate(founding.network.servers):
+            posted = record.iterate(server, step)
+            if posted is not None or server not in before.excluded:
+                found.append(iterate_offence(posted, expected[m], server, step, founding))
+    return found
+
+
+def _check_published(published: Post, derived: Vector, round_: int, founding: FoundingParameters) -> None:
     expected = model_payload(derived, founding)
     if published.payload != expected:
         raise ReplayError(
-            f"round {record.round}: the model of {founding.network.name('0x' + published.sender.hex())} has digest "
+            f"round {round_}: the model of {founding.network.name(published.sender)} has digest "
             f"0x{published.digest.hex()}, its own gradients and closed list give 0x{keccak(expected).hex()}"
         )

@@ -67,5 +67,5 @@ class FlatCritic(nn.Module):
         self.value = perceptron(observation_size(params), 200, 100, 1, last_gain=1.0)
 
     def forward(self, seen: Tensor) -> Tensor:
-        """# (B,)"""
+        """V(s) of B observations.  # (B,)"""
         return torch.as_tensor(self.value(seen)[:, 0])

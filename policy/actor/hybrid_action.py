@@ -21,20 +21,20 @@ class Heads:
     means: Tensor  # (R, B, N, 4), in (-1, 1): power, bandwidth, CPU, hash
     log_std: Tensor  # (4,)
 
-    def detached(self) -> "Heads":
-        """The same as numbers, to compare later policies with."""
+    def detach(self) -> "Heads":
+        """The same without gradients: the old policy that later ones are compared with."""
         return Heads(self.logits.detach(), self.means.detach(), self.log_std.detach().clone())
 
 
 class Outputs(Protocol):
-    """What an actor says of B states: the continuous part waits for the choice."""
+    """What an actor says of B states: logits at once, means of the continuous parameters once the choice is known."""
 
     @property
     def logits(self) -> Tensor:
         """(B, N, 1 + S)"""
 
     def at(self, choice: Tensor) -> Heads:
-        """The heads at choices (R, B, N)."""
+        """Logits, and means of the continuous parameters given the choices (R, B, N)."""
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,18 @@ def shares(raw: Tensor) -> Tensor:
     return (raw.clamp(-1.0, 1.0) + 1) / 2
 
 
-def drawn(outputs: Outputs, samples: int, generator: torch.Generator) -> Sample:
+def draw_sample(outputs: Outputs, samples: int, generator: torch.Generator) -> Sample:
     """R actions: the choices first, then the parameters that go with them."""
     probabilities = torch.softmax(outputs.logits.detach(), dim=2)
     flat = probabilities.reshape(-1, probabilities.shape[2])
     picked = torch.multinomial(flat, samples, replacement=True, generator=generator)
     choice = picked.T.reshape(samples, *probabilities.shape[:2])
-    heads = outputs.at(choice).detached()
+    heads = outputs.at(choice).detach()
     noise = torch.randn(heads.means.shape, generator=generator)
     return Sample(choice, heads.means + heads.log_std.exp() * noise)
 
 
-def used(choice: Tensor) -> Tensor:
+def parameter_mask(choice: Tensor) -> Tensor:
     """Which of the four parameters count: {p, b, psi} if offloading, {f, psi} if local.  # (..., N, 4)"""
     offloads = (choice != LOCAL).float()
     parts: list[Tensor] = [torch.ones_like(offloads)] * 4
@@ -88,7 +88,7 @@ def choice_log_prob(heads: Heads, sample: Sample) -> Tensor:
 def share_log_prob(heads: Heads, sample: Sample) -> Tensor:
     """log pi^c(c | s, a) up to a constant; 0 for parameters the choice does not use.  # (R, B, N, 4)"""
     deviation = (sample.raw - heads.means) / heads.log_std.exp()
-    return used(sample.choice) * (-0.5 * deviation**2 - heads.log_std)
+    return parameter_mask(sample.choice) * (-0.5 * deviation**2 - heads.log_std)
 
 
 def entropy(heads: Heads) -> Tensor:
@@ -112,4 +112,4 @@ def divergence(old: Heads, new: Heads, sample: Sample) -> Tensor:
     old_logs, new_logs = (torch.log_softmax(heads.logits, dim=2) for heads in (old, new))
     by_choice = (old_logs.exp() * (old_logs - new_logs)).sum(dim=2).mean()
     by_share = gaussian_divergence(old.means, old.log_std, new.means, new.log_std)
-    return by_choice + (used(sample.choice) * by_share).sum(dim=3).mean()
+    return by_choice + (parameter_mask(sample.choice) * by_share).sum(dim=3).mean()

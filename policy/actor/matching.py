@@ -7,7 +7,7 @@ from policy.world.projection import LOCAL, Choices
 from policy.world.state import Array
 
 
-def matched_choices(scores: Array) -> Choices:
+def solve_matching(scores: Array) -> Choices:
     """Choices with the largest sum of scores, one device per slot; a slot that scores no more than training locally
     (0) stays empty. Hungarian method, 0.1 ms for 30 devices.  # (B, N, S) -> (B, N)"""
     batch, devices, _ = scores.shape

@@ -37,7 +37,7 @@ class SharedOutputs:
     slot_share: nn.Module  # from features to power and bandwidth
 
     def at(self, choice: Tensor) -> Heads:
-        """The heads at choices (R, B, N)."""
+        """Logits, and means of the continuous parameters given the choices (R, B, N)."""
         slots = self.logits.shape[2] - 1
         place = torch.arange(choice[0].numel()).view_as(choice[0]) * slots + (choice - 1).clamp(min=0)
         chosen = self.features.flatten(0, 3).index_select(0, place.flatten()).view(*choice.shape, -1)
@@ -45,19 +45,19 @@ class SharedOutputs:
         return Heads(self.logits, torch.cat([torch.tanh(self.slot_share(chosen)), alone], dim=-1), self.log_std)
 
 
-def expected(logits: Tensor, shape: torch.Size) -> Tensor:
-    """The probabilities that a device has a slot: it wants it, and of several who want it one gets it."""
+def slot_probabilities(logits: Tensor, shape: torch.Size) -> Tensor:
+    """Probabilities that a device gets a slot: it wants it, and of several who want it one gets it.  # (B, N, M, G)"""
     wanted = torch.softmax(logits, dim=2)[:, :, 1:].reshape(shape)
     return wanted / wanted.sum(dim=1, keepdim=True).clamp(min=1.0)
 
 
-def with_local(scores: Tensor) -> Tensor:
+def logits_with_local(scores: Tensor) -> Tensor:
     """Scores of slots as logits, that of training locally being 0.  # (B, N, 1 + M G)"""
     flat = scores.flatten(2)
     return torch.cat([torch.zeros_like(flat[:, :, :1]), flat], dim=2)
 
 
-def against_best_other(values: Tensor, dim: int) -> Tensor:
+def margin_over_best_other(values: Tensor, dim: int) -> Tensor:
     """Each value minus the largest of the others along `dim`."""
     if values.shape[dim] == 1:
         return torch.zeros_like(values)
@@ -66,14 +66,14 @@ def against_best_other(values: Tensor, dim: int) -> Tensor:
     return values - torch.where(values >= first, second, first)
 
 
-def still_features(inputs: Inputs) -> Tensor:
+def static_features(inputs: Inputs) -> Tensor:
     """What does not change from pass to pass.  # (B, N, M, G, 6)"""
     shape = inputs.snr.shape
     decibels = torch.log10(inputs.snr.clamp(min=1e-6)) / 2
     parts = (
         decibels,
-        against_best_other(decibels, 1).clamp(-2, 2),
-        against_best_other(decibels.flatten(2), 2).reshape(shape).clamp(-2, 2),
+        margin_over_best_other(decibels, 1).clamp(-2, 2),
+        margin_over_best_other(decibels.flatten(2), 2).reshape(shape).clamp(-2, 2),
         torch.log1p(inputs.local_s)[:, :, None, None].expand(shape),
         4 * inputs.server_s[..., None].expand(shape),
         2 * inputs.data_s[:, :, None, None].expand(shape),
@@ -93,8 +93,8 @@ def slot_features(inputs: Inputs, still: Tensor, q: Tensor, before: Tensor) -> T
         torch.log1p(heard.upload_s),
         torch.log1p(heard.harm_s),
         saved.clamp(-4, 4) / 2,
-        against_best_other(saved, 1).clamp(-2, 2),
-        against_best_other(saved.flatten(2), 2).reshape(saved.shape).clamp(-2, 2),
+        margin_over_best_other(saved, 1).clamp(-2, 2),
+        margin_over_best_other(saved.flatten(2), 2).reshape(saved.shape).clamp(-2, 2),
         (q.sum(dim=1, keepdim=True) - q).clamp(max=3.0),
         q,
         before.clamp(-10, 10) / 5,
@@ -115,7 +115,7 @@ class QuickTanh(nn.Module):
     """tanh x = 2 sigmoid(2 x) - 1, which torch computes four times as fast so on a CPU."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """# the shape of x"""
+        """tanh of every element."""
         return 2 * torch.sigmoid(2 * x) - 1
 
 
@@ -146,23 +146,23 @@ class SharedActor(nn.Module):
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What has to be known to build it again."""
+        """The constructor's arguments, which a file of weights keeps."""
         return {"hidden": self.hidden, "passes": self.passes}
 
     def settle(self, passes: int) -> None:
-        """Late in training: more passes, and shares with less noise."""
+        """Change to the late phase of training: more passes, and shares with less noise."""
         self.passes, self.log_std_bounds = passes, SETTLED_LOG_STD
 
     def forward(self, inputs: Inputs) -> SharedOutputs:
-        """The policy in B states."""
-        shape, still = inputs.snr.shape, still_features(inputs)
+        """Score all slots in `passes` passes, then say what the policy does in B states."""
+        shape, still = inputs.snr.shape, static_features(inputs)
         scores = torch.zeros_like(inputs.snr)
         q = torch.full_like(scores, 1.0 / max(shape[1], shape[2] * shape[3]))
         for _ in range(self.passes):
             scores = SCORE_SCALE * self.score(slot_features(inputs, still, q, scores))[..., 0]
-            q = expected(with_local(scores), shape)
+            q = slot_probabilities(logits_with_local(scores), shape)
         return SharedOutputs(
-            logits=with_local(scores),
+            logits=logits_with_local(scores),
             device_mean=torch.tanh(self.device_share(device_features(inputs, shape[2] * shape[3]))),
             log_std=self.log_std.clamp(*self.log_std_bounds),
             features=slot_features(inputs, still, q, scores),

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from policy.parameters import LatencyParams, dbm_to_w
-from policy.world.projection import execution_s, fastest_local_s, water_filled
+from policy.world.projection import execution_s, fastest_local_s, water_filling
 from policy.world.state import Array, State
 
 WORST_S = 6.0
@@ -55,7 +55,7 @@ def inputs_of(state: State, params: LatencyParams) -> Inputs:
 def water_level(state: State, params: LatencyParams) -> Array:
     """The share (S19) with which a device asks for min(H_n, lambda).  # (B, N)"""
     least = params.hash_min_hashes_per_s
-    wanted = water_filled(state.hash_rate, params.hash_budget_hashes_per_s) - least
+    wanted = water_filling(state.hash_rate, params.hash_budget_hashes_per_s) - least
     return np.clip(wanted / np.maximum(state.hash_rate - least, np.finfo(float).tiny), 0.0, 1.0)
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from policy.actor.hybrid_action import Outputs, drawn, shares
-from policy.actor.matching import matched_choices
+from policy.actor.hybrid_action import Outputs, draw_sample, shares
+from policy.actor.matching import solve_matching
 from policy.actor.networks import SharedActor
 from policy.actor.physics import inputs_of
 from policy.actor.weights import SHIPPED, Actor, actor_of, read_weights
-from policy.env.observation import Echo, observation
+from policy.env.observation import LastAllocation, observation
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.world.latency import latency_of
@@ -42,16 +42,18 @@ class Policy:
         if self.tries < 0:
             raise PolicyError(f"tries: found {self.tries}, expected at least 0")
         with torch.no_grad():
-            outputs: Outputs = self.actor(view_of(self.actor, state, self.params))
-            decision = likeliest(outputs, self.is_matched)
+            outputs: Outputs = self.actor(actor_input(self.actor, state, self.params))
+            decision = likeliest_decision(outputs, self.is_matched)
             if not self.tries:
                 return decision
             if rng is None:
                 raise PolicyError("trying several decisions needs random numbers: found no rng")
-            return self._best_tried(outputs, decision, state, rng)
+            return self._best_of_samples(outputs, decision, state, rng)
 
-    def _best_tried(self, outputs: Outputs, decision: Decision, state: State, rng: np.random.Generator) -> Decision:
-        sample = drawn(outputs, self.tries, torch.Generator().manual_seed(int(rng.integers(2**62))))
+    def _best_of_samples(
+        self, outputs: Outputs, decision: Decision, state: State, rng: np.random.Generator
+    ) -> Decision:
+        sample = draw_sample(outputs, self.tries, torch.Generator().manual_seed(int(rng.integers(2**62))))
         least = latency_of(decision, state, self.params).total_s
         for choice, share in zip(sample.choice.numpy(), sample.shares.numpy().astype(np.float64), strict=True):
             tried = Decision(choice, share)
@@ -65,18 +67,18 @@ class Policy:
         return decision
 
 
-def view_of(actor: Actor, state: State, params: LatencyParams, echo: Echo | None = None) -> object:
-    """A state as the actor reads it."""
+def actor_input(actor: Actor, state: State, params: LatencyParams, last: LastAllocation | None = None) -> object:
+    """States in the form that this actor reads: physical quantities, or the flat observation of S27."""
     if isinstance(actor, SharedActor):
         return inputs_of(state, params)
-    return torch.from_numpy(observation(state, echo or Echo.silence(state.shape[0], params), params))
+    return torch.from_numpy(observation(state, last or LastAllocation.none(state.shape[0], params), params))
 
 
-def likeliest(outputs: Outputs, is_matched: bool) -> Decision:
+def likeliest_decision(outputs: Outputs, is_matched: bool) -> Decision:
     """The matched choices, or each device's likeliest, with the means of their parameters."""
     logits: Tensor = outputs.logits
     if is_matched:
-        choice = matched_choices((logits[..., 1:] - logits[..., :1]).numpy().astype(np.float64))
+        choice = solve_matching((logits[..., 1:] - logits[..., :1]).numpy().astype(np.float64))
     else:
         choice = logits.argmax(dim=2).numpy()
     means = outputs.at(torch.from_numpy(choice)[None]).means[0]

@@ -41,7 +41,7 @@ class Weights:
 
 
 def write_weights(path: Path, actor: Actor, record: dict[str, Any]) -> None:
-    """The actor's weights and their record."""
+    """Write the actor's weights as JSON, with the record of how they were made."""
     tensors = {
         name: {"shape": list(tensor.shape), "values": [float(f"{v:.{DIGITS}g}") for v in tensor.flatten().tolist()]}
         for name, tensor in actor.state_dict().items()

@@ -9,7 +9,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from policy.env.observation import BOUND, Echo, observation, observation_size
+from policy.env.observation import BOUND, LastAllocation, observation, observation_size
 from policy.errors import ActionError, PolicyError
 from policy.parameters import LatencyParams
 from policy.world.latency import Latency, latency_of, reward, wall_clock_s
@@ -70,13 +70,13 @@ def round_info(latency: Latency, params: LatencyParams) -> dict[str, NDArray[Any
     }
 
 
-def _params(params: LatencyParams | None, fields: dict[str, Any]) -> LatencyParams:
+def _make_params(params: LatencyParams | None, fields: dict[str, Any]) -> LatencyParams:
     if params is not None and fields:
         raise PolicyError(f"found params and {', '.join(fields)} beside it, expected one or the other")
     return params or LatencyParams(**fields)
 
 
-def _begun(state: State | None) -> State:
+def _require_state(state: State | None) -> State:
     if state is None:
         raise ActionError("the environment has no state yet: call reset() first")
     return state
@@ -120,37 +120,41 @@ class EdgeOffloadEnv(gym.Env[Observation, Action]):
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium's own attribute
 
     def __init__(self, params: LatencyParams | None = None, **fields: Any) -> None:
-        self.params = _params(params, fields)
+        self.params = _make_params(params, fields)
         self.observation_space = observation_space(self.params)  # type: ignore[assignment]
         self.action_space = action_space(self.params)  # type: ignore[assignment]
         self._state: State | None = None
 
     @property
     def state(self) -> State:
-        """The state behind the observation."""
-        return _begun(self._state)
+        """The state (gains, data, CPU, ...) that the last observation shows."""
+        return _require_state(self._state)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """A new episode."""
+        """Begin an episode: draw positions, workloads and the first round's channels and data."""
         super().reset(seed=seed)
-        self._state, self._echo, self._step = new_state(self.params, 1, self.np_random), Echo.silence(1, self.params), 0
-        return observation(self._state, self._echo, self.params)[0], {}
+        self._state, self._last, self._step = (
+            new_state(self.params, 1, self.np_random),
+            LastAllocation.none(1, self.params),
+            0,
+        )
+        return observation(self._state, self._last, self.params)[0], {}
 
     def step(self, action: Action) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """One round."""
+        """Carry an action out for one round: observation of the next, reward, terminated, truncated, info."""
         state, decision = self.state, read_action(action, None, self.params)
         decision.check(state)
         latency = latency_of(decision, state, self.params)
         earned = float(reward(latency.total_s, self.params.devices, self.params)[0])
         info = {name: values[0].item() for name, values in round_info(latency, self.params).items()}
-        self._state, self._echo = (
+        self._state, self._last = (
             next_state(state, self.params, self.np_random),
-            Echo.of(latency.allocation, self.params),
+            LastAllocation.of(latency.allocation, self.params),
         )
         self._step += 1
-        seen = observation(self._state, self._echo, self.params)[0]
+        seen = observation(self._state, self._last, self.params)[0]
         return seen, earned, False, self._step >= self.params.steps, info
 
 
@@ -162,7 +166,7 @@ class EdgeOffloadVectorEnv(VectorEnv):
     def __init__(self, num_envs: int = 1, params: LatencyParams | None = None, **fields: Any) -> None:
         if not isinstance(num_envs, int) or num_envs < 1:
             raise PolicyError(f"num_envs: found {num_envs!r}, expected a whole number from 1 on")
-        self.params, self.num_envs = _params(params, fields), num_envs
+        self.params, self.num_envs = _make_params(params, fields), num_envs
         self.single_observation_space = observation_space(self.params)
         self.single_action_space = action_space(self.params)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -171,33 +175,33 @@ class EdgeOffloadVectorEnv(VectorEnv):
 
     @property
     def state(self) -> State:
-        """The states behind the observations."""
-        return _begun(self._state)
+        """The B states that the last observations show."""
+        return _require_state(self._state)
 
     def reset(self, *, seed: Any = None, options: dict[str, Any] | None = None) -> tuple[Observation, dict[str, Any]]:
-        """New episodes."""
+        """Begin an episode in every environment."""
         super().reset(seed=seed)
         return self._begin(), {}
 
     def _begin(self) -> Observation:
         self._state = new_state(self.params, self.num_envs, self.np_random)
-        self._echo, self._step = Echo.silence(self.num_envs, self.params), 0
-        return observation(self._state, self._echo, self.params)
+        self._last, self._step = LastAllocation.none(self.num_envs, self.params), 0
+        return observation(self._state, self._last, self.params)
 
     def step(self, actions: Any) -> tuple[Observation, Any, Any, Any, dict[str, Any]]:
-        """One round of each."""
+        """One round of every environment; when episodes end, `final_obs` is in the info and new ones begin."""
         state, decision = self.state, read_action(actions, self.num_envs, self.params)
         decision.check(state)
         latency = latency_of(decision, state, self.params)
         earned = reward(latency.total_s, self.params.devices, self.params)
         info: dict[str, Any] = round_info(latency, self.params)
-        self._state, self._echo = (
+        self._state, self._last = (
             next_state(state, self.params, self.np_random),
-            Echo.of(latency.allocation, self.params),
+            LastAllocation.of(latency.allocation, self.params),
         )
         self._step += 1
         ended = self._step >= self.params.steps
-        seen = observation(self._state, self._echo, self.params)
+        seen = observation(self._state, self._last, self.params)
         if ended:
             info["final_obs"], seen = seen, self._begin()
         never = np.zeros(self.num_envs, bool)
@@ -216,7 +220,7 @@ class FlatAction(gym.ActionWrapper[Observation, NDArray[np.float32], Action]):
         self.action_space = spaces.Box(-1.0, 1.0, (self._params.devices * (self._params.slots + 5),), np.float32)
 
     def action(self, action: NDArray[np.float32]) -> Action:
-        """A Box as the dict the environment takes."""
+        """The flat Box action as the dict of choices and shares that the environment takes."""
         try:
             values = np.asarray(action, np.float64)
         except (TypeError, ValueError) as error:

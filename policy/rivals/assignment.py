@@ -1,4 +1,4 @@
-"""Who gets which slot at which power: a plan, what every change of it would cost, and local search over the changes.
+"""Who gets which slot at which power: a plan, and what every change of it would cost (`local_search` tries them).
 
 With the best split of the bandwidth (S10), b_n = W a_n / A_m, the uploads to server m take A_m^2 / W together, where
 a_n = sqrt(D_n / log2(1 + SINR_n)) is the weight of device n and A_m the sum over the server's devices. A change on
@@ -6,7 +6,7 @@ sub-channel g changes only weights on g, by interference, and A_m by their sum. 
 device in every slot, and a step recomputes them only for the sub-channels it touched.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,16 +16,12 @@ from policy.rivals.bound import AssignmentProblem
 from policy.world.projection import Choices
 from policy.world.state import Array
 
-GAIN_S = 1e-6
-"""A step must shorten T by more than this"""
-TRIES = 50
-"""Candidates checked before a kind of move is given up; more than a few only where the time-out is very short"""
 BACK_OFFS_DB = (20.0, 10.0, 0.0)
 """Powers below P_max at which a device is tried in a slot"""
 NEVER = 1e9
 """Weight of a device that is not heard at all: D / R in years"""
 NOBODY = -1
-Update = tuple[int, int, int, float]
+SlotUpdate = tuple[int, int, int, float]
 """(g, m, device or NOBODY, power in W)"""
 
 
@@ -49,9 +45,9 @@ class SlotPlan:
         return found
 
 
-def powers_w(task: AssignmentProblem) -> Array:
+def powers_w(problem: AssignmentProblem) -> Array:
     """The coarse levels, K of them, at which a device is tried in a slot."""
-    params = task.params
+    params = problem.params
     return np.array([dbm_to_w(max(params.power_min_dbm, params.power_max_dbm - back)) for back in BACK_OFFS_DB])
 
 
@@ -61,26 +57,30 @@ def weights(data_bits: Array, signal_w: Array, noise_w: Array) -> Array:
     return np.minimum(np.sqrt(data_bits / efficiency), NEVER)
 
 
-def channel(task: AssignmentProblem, g: int, occupant: Choices, power_w: Array) -> tuple[Array, Array, Array]:
+def channel_weights(
+    problem: AssignmentProblem, g: int, occupant: Choices, power_w: Array
+) -> tuple[Array, Array, Array]:
     """`weight`, `cleared` and `changed` of one sub-channel."""
     everybody, servers = np.maximum(occupant, 0), np.arange(occupant.size)
     taken = occupant >= 0
-    heard = np.where(taken, power_w * task.gain[g][:, everybody], 0.0)  # (M', M): at m' from slot m
-    data, signal = np.where(taken, task.data_bits[everybody], 0.0), heard.diagonal()
-    others = heard.sum(axis=1) + task.params.noise_w - signal
+    heard = np.where(taken, power_w * problem.gain[g][:, everybody], 0.0)  # (M', M): at m' from slot m
+    data, signal = np.where(taken, problem.data_bits[everybody], 0.0), heard.diagonal()
+    others = heard.sum(axis=1) + problem.params.noise_w - signal
     weight = weights(data, signal, others)
-    without = np.maximum(others[:, None] - heard, task.params.noise_w)
+    without = np.maximum(others[:, None] - heard, problem.params.noise_w)
     without[servers, servers] = others
     cleared = weights(data[:, None], signal[:, None], without)
     cleared[servers, servers] = 0.0
-    changed = _changed(task, g, occupant, (data, signal, without, heard))
+    changed = _weights_after_change(problem, g, occupant, (data, signal, without, heard))
     return weight, cleared - weight[:, None], changed - weight[:, None, None, None]
 
 
-def _changed(task: AssignmentProblem, g: int, occupant: Choices, now: tuple[Array, Array, Array, Array]) -> Array:
+def _weights_after_change(
+    problem: AssignmentProblem, g: int, occupant: Choices, now: tuple[Array, Array, Array, Array]
+) -> Array:
     """Weights (M', M, K, N) on g after slot m went to device n; a device that had another slot on g leaves it."""
     data, signal, without, heard = now
-    own = powers_w(task)[:, None] * task.gain[g][:, None, :]  # (M', K, N)
+    own = powers_w(problem)[:, None] * problem.gain[g][:, None, :]  # (M', K, N)
     noise = without[:, :, None, None] + own[:, None]
     here = np.arange(occupant.size)
     noise[here, here] -= own
@@ -89,46 +89,46 @@ def _changed(task: AssignmentProblem, g: int, occupant: Choices, now: tuple[Arra
         noise[..., n] -= (heard[:, m, None] * elsewhere)[:, :, None]
     signals, bits = np.empty_like(noise), np.empty_like(noise)
     signals[:], bits[:] = signal[:, None, None, None], data[:, None, None, None]
-    signals[here, here], bits[here, here] = own, task.data_bits
+    signals[here, here], bits[here, here] = own, problem.data_bits
     for m, n, elsewhere in leaving:
         bits[m, elsewhere, :, n] = 0.0
-    return weights(bits, signals, np.maximum(noise, task.params.noise_w))
+    return weights(bits, signals, np.maximum(noise, problem.params.noise_w))
 
 
-def learning_s(task: AssignmentProblem, occupant: Choices, weight: Array) -> float:
+def learning_s(problem: AssignmentProblem, occupant: Choices, weight: Array) -> float:
     """S17 with the best split of the bandwidth: sum_m A_m^2 / W + T_exe + T_loc + T_up; infinite with a time-out."""
-    width = task.params.bandwidth_hz
+    width = problem.params.bandwidth_hz
     loads = weight.sum(axis=0)
-    if (weight.max(axis=0) * loads > task.params.offload_timeout_s * width).any():
+    if (weight.max(axis=0) * loads > problem.params.offload_timeout_s * width).any():
         return np.inf
     channel_, server = np.nonzero(occupant >= 0)
-    at_home = np.ones(task.data_bits.size, bool)
+    at_home = np.ones(problem.data_bits.size, bool)
     at_home[occupant[channel_, server]] = False
-    sharing = np.bincount(task.home[at_home], minlength=loads.size)
-    upload = np.bincount(task.home[at_home], task.upload_s[at_home], minlength=loads.size)
-    served = task.server_s[server, occupant[channel_, server]].sum()
-    return float((loads**2).sum() / width + served + task.local_s[at_home].sum() + (sharing * upload).sum())
+    sharing = np.bincount(problem.home[at_home], minlength=loads.size)
+    upload = np.bincount(problem.home[at_home], problem.upload_s[at_home], minlength=loads.size)
+    served = problem.server_s[server, occupant[channel_, server]].sum()
+    return float((loads**2).sum() / width + served + problem.local_s[at_home].sum() + (sharing * upload).sum())
 
 
-def alone_s(task: AssignmentProblem, plan: SlotPlan) -> Array:
+def local_cost_s(problem: AssignmentProblem, plan: SlotPlan) -> Array:
     """What T pays for one more device that trains itself, or saves with one less: T_loc and S16's T_up, whose k each
     other device at the same home feels.  # (N,)"""
     at_home = plan.slot < 0
     servers = plan.occupant.shape[1]
-    sharing = np.bincount(task.home[at_home], minlength=servers)[task.home]
-    upload = np.bincount(task.home[at_home], task.upload_s[at_home], minlength=servers)[task.home]
-    others = upload - np.where(at_home, task.upload_s, 0.0)
-    return np.asarray(task.local_s + others + np.where(at_home, sharing, sharing + 1) * task.upload_s)
+    sharing = np.bincount(problem.home[at_home], minlength=servers)[problem.home]
+    upload = np.bincount(problem.home[at_home], problem.upload_s[at_home], minlength=servers)[problem.home]
+    others = upload - np.where(at_home, problem.upload_s, 0.0)
+    return np.asarray(problem.local_s + others + np.where(at_home, sharing, sharing + 1) * problem.upload_s)
 
 
-def new_plan(task: AssignmentProblem, occupant: Choices, power_w: Array) -> SlotPlan:
+def new_plan(problem: AssignmentProblem, occupant: Choices, power_w: Array) -> SlotPlan:
     """The plan with these occupants and powers."""
-    parts = [channel(task, g, occupant[g], power_w[g]) for g in range(occupant.shape[0])]
+    parts = [channel_weights(problem, g, occupant[g], power_w[g]) for g in range(occupant.shape[0])]
     weight, cleared, changed = (np.stack(part) for part in zip(*parts, strict=True))
-    return SlotPlan(occupant, power_w, weight, cleared, changed, learning_s(task, occupant, weight))
+    return SlotPlan(occupant, power_w, weight, cleared, changed, learning_s(problem, occupant, weight))
 
 
-def updated(task: AssignmentProblem, plan: SlotPlan, updates: Sequence[Update]) -> SlotPlan:
+def apply_updates(problem: AssignmentProblem, plan: SlotPlan, updates: Sequence[SlotUpdate]) -> SlotPlan:
     """The plan after these slots were given to other devices, all at once, or emptied."""
     occupant, power = plan.occupant.copy(), plan.power_w.copy()
     for g, m, n, _ in updates:
@@ -139,153 +139,51 @@ def updated(task: AssignmentProblem, plan: SlotPlan, updates: Sequence[Update]) 
     weight, cleared, changed = plan.weight.copy(), plan.cleared.copy(), plan.changed.copy()
     stale = (occupant != plan.occupant) | (power != plan.power_w)
     for g in np.flatnonzero(stale.any(axis=1)).tolist():
-        weight[g], cleared[g], changed[g] = channel(task, g, occupant[g], power[g])
-    return SlotPlan(occupant, power, weight, cleared, changed, learning_s(task, occupant, weight))
+        weight[g], cleared[g], changed[g] = channel_weights(problem, g, occupant[g], power[g])
+    return SlotPlan(occupant, power, weight, cleared, changed, learning_s(problem, occupant, weight))
 
 
-def best_of(
-    task: AssignmentProblem, plan: SlotPlan, change_s: Array, updates: Callable[[tuple[int, ...]], Sequence[Update]]
-) -> SlotPlan | None:
-    """The plan after the candidate that shortens T most, or None. Estimates neglect time-outs of others and that two
-    devices of one home share its band, so each is checked."""
-    for _ in range(min(TRIES, change_s.size)):
-        best = int(change_s.argmin())
-        if change_s.flat[best] > -GAIN_S:
-            return None
-        index = tuple(int(i) for i in np.unravel_index(best, change_s.shape))
-        found = updated(task, plan, updates(index))
-        if found.learning_s < plan.learning_s - GAIN_S / 2:
-            return found
-        change_s.flat[best] = np.inf
-    return None
-
-
-def uploads_s(task: AssignmentProblem, plan: SlotPlan, change: Array) -> Array:
+def upload_change_s(problem: AssignmentProblem, plan: SlotPlan, change: Array) -> Array:
     """Change of sum_m A_m^2 / W when the loads change by `change` (..., M)."""
-    return np.asarray((change * (change + 2 * plan.weight.sum(axis=0))).sum(axis=-1) / task.params.bandwidth_hz)
+    return np.asarray((change * (change + 2 * plan.weight.sum(axis=0))).sum(axis=-1) / problem.params.bandwidth_hz)
 
 
-def offloading(plan: SlotPlan) -> tuple[Choices, Choices, Choices, Choices]:
+def taken_slots(plan: SlotPlan) -> tuple[Choices, Choices, Choices, Choices]:
     """The I taken slots: s = g M + m, g, m, and the device that has each."""
     taken = np.flatnonzero(plan.occupant.ravel() >= 0)
     g, m = np.divmod(taken, plan.occupant.shape[1])
     return taken, g, m, plan.occupant[g, m]
 
 
-def exchanged_s(task: AssignmentProblem, plan: SlotPlan) -> tuple[Array, Array]:
+def exchange_change_s(problem: AssignmentProblem, plan: SlotPlan) -> tuple[Array, Array]:
     """Change of T_exe + T_loc + T_up when n comes into (g, m) and its occupant trains itself (G, M, N), and the part of
     it that is the occupant's (G, M)."""
-    _, g, m, device = offloading(plan)
-    alone = alone_s(task, plan)
+    _, g, m, device = taken_slots(plan)
+    alone = local_cost_s(problem, plan)
     before = alone.copy()
-    before[device] = task.server_s[m, device]
+    before[device] = problem.server_s[m, device]
     out = np.zeros(plan.occupant.shape)
-    out[g, m] = alone[device] - task.server_s[m, device]
-    change = (task.server_s - before)[None] + out[:, :, None]
+    out[g, m] = alone[device] - problem.server_s[m, device]
+    change = (problem.server_s - before)[None] + out[:, :, None]
     change[g, m, device] = 0.0
     return change, out
 
 
-def placements_s(task: AssignmentProblem, plan: SlotPlan) -> Array:
+def placement_change_s(problem: AssignmentProblem, plan: SlotPlan) -> Array:
     """Change of T when device n takes slot (m, g) at power level k and who was there trains itself; infinite if n would
     time out.  # (G, M, K, N)"""
-    _, g, m, device = offloading(plan)
-    loads, width = plan.weight.sum(axis=0), task.params.bandwidth_hz
-    left = np.zeros((*plan.occupant.shape, task.data_bits.size))  # (G, M', N): n's old slot on another sub-channel
+    _, g, m, device = taken_slots(plan)
+    loads, width = plan.weight.sum(axis=0), problem.params.bandwidth_hz
+    left = np.zeros((*plan.occupant.shape, problem.data_bits.size))  # (G, M', N): n's old slot on another sub-channel
     left[:, :, device] = plan.cleared[g, :, m].T
     left[g, :, device] = 0.0
     twice = plan.changed + 2 * (loads[:, None] + left)[:, :, None, None, :]
     change = np.einsum("gxmkn,gxmkn->gmkn", plan.changed, twice) / width
     moved = (left * (left + 2 * loads[:, None])).sum(axis=1) / width
-    change += (exchanged_s(task, plan)[0] + moved[:, None])[:, :, None]
+    change += (exchange_change_s(problem, plan)[0] + moved[:, None])[:, :, None]
     own = np.einsum("gmmkn->gmkn", plan.changed)
-    late = (own + plan.weight[:, :, None, None]) * (own + loads[:, None, None]) > task.params.offload_timeout_s * width
+    late = (own + plan.weight[:, :, None, None]) * (
+        own + loads[:, None, None]
+    ) > problem.params.offload_timeout_s * width
     change[late] = np.inf
     return np.asarray(change)
-
-
-def placed(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
-    """Insert, move or replace: a device takes a slot."""
-    powers = powers_w(task)
-    return best_of(task, plan, placements_s(task, plan), lambda i: [(i[0], i[1], i[3], powers[i[2]])])
-
-
-def removed(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
-    """A device gives its slot back and trains itself."""
-    _, g, m, _ = offloading(plan)
-    change = uploads_s(task, plan, plan.cleared[g, :, m]) + exchanged_s(task, plan)[1][g, m]
-    return best_of(task, plan, change, lambda i: [(int(g[i[0]]), int(m[i[0]]), NOBODY, 0.0)])
-
-
-def best_levels(task: AssignmentProblem, plan: SlotPlan) -> tuple[Array, Array]:
-    """For each device in each slot the power (S, N) that shortens T most, and how the loads change then (S, N, M)."""
-    servers = plan.weight.shape[1]
-    twice = plan.changed + 2 * plan.weight.sum(axis=0)[:, None, None, None]
-    level = np.einsum("gxmkn,gxmkn->gmkn", plan.changed, twice).argmin(axis=2)  # (G, M, N)
-    change = np.take_along_axis(plan.changed, level[:, None, :, None], axis=3)[:, :, :, 0]  # (G, M', M, N)
-    devices = change.shape[-1]
-    return powers_w(task)[level].reshape(-1, devices), change.transpose(0, 2, 3, 1).reshape(-1, devices, servers)
-
-
-def swapped(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
-    """Two devices on different sub-channels change places."""
-    taken, g, m, device = offloading(plan)
-    power, change = best_levels(task, plan)
-    there = change[taken][:, device]  # (I, I, M): the device of j in the slot of i
-    server_s = task.server_s[m][:, device] - task.server_s[m, device]
-    total = uploads_s(task, plan, there + there.transpose(1, 0, 2)) + server_s + server_s.T
-    total[g[:, None] == g] = np.inf
-
-    def updates(index: tuple[int, ...]) -> list[Update]:
-        i, j = index
-        return [(int(g[a]), int(m[a]), int(device[b]), power[taken[a], device[b]]) for a, b in ((i, j), (j, i))]
-
-    return best_of(task, plan, total, updates)
-
-
-def chained(task: AssignmentProblem, plan: SlotPlan) -> SlotPlan | None:
-    """Device n takes a slot, and who was there takes another slot on another sub-channel."""
-    taken, g, m, device = offloading(plan)
-    servers = plan.occupant.shape[1]
-    power, change = best_levels(task, plan)
-
-    def updates(index: tuple[int, ...]) -> list[Update]:
-        i, n, s = index
-        first = (int(g[i]), int(m[i]), n, power[taken[i], n])
-        return [first, (s // servers, s % servers, int(device[i]), power[s, device[i]])]
-
-    return best_of(task, plan, _chains_s(task, plan, change), updates)
-
-
-def _chains_s(task: AssignmentProblem, plan: SlotPlan, change: Array) -> Array:
-    """Change of T when n takes the slot of device i and i goes to slot s.  # (I, N, S)"""
-    taken, g, m, device = offloading(plan)
-    servers = plan.occupant.shape[1]
-    own, place = plan.slot // servers, np.arange(plan.occupant.size)
-    left = np.zeros((taken.size, *change.shape[1:]))
-    left[:, device] = plan.cleared[g, :, m]
-    left[g[:, None] == own] = 0.0
-    first, then = change[taken] + left, change[:, device].transpose(1, 0, 2)  # (I, N, M), (I, S, M)
-    comes_s, out = exchanged_s(task, plan)
-    comes = uploads_s(task, plan, first) + comes_s[g, m] - out[g, m][:, None]
-    goes = uploads_s(task, plan, then) + out.ravel() - task.server_s[m, device][:, None]
-    goes += task.server_s[place % servers][:, device].T
-    comes[np.arange(taken.size), device] = np.inf
-    goes[place // servers == g[:, None]] = np.inf
-    total = comes[:, :, None] + goes[:, None] + 2 / task.params.bandwidth_hz * (first @ then.transpose(0, 2, 1))
-    total[:, own[:, None] == place // servers] = np.inf
-    return np.asarray(total)
-
-
-def climbed(
-    task: AssignmentProblem, plan: SlotPlan, moves: Sequence[Callable[[AssignmentProblem, SlotPlan], SlotPlan | None]]
-) -> SlotPlan:
-    """The plan after best-improvement steps; a later kind of move only when the earlier ones find nothing."""
-    while True:
-        for move in moves:
-            found = move(task, plan)
-            if found is not None:
-                plan = found
-                break
-        else:
-            return plan

@@ -7,7 +7,7 @@ from scipy.optimize import linear_sum_assignment
 
 from policy.parameters import LatencyParams, dbm_to_w
 from policy.world.latency import consensus_s, generation_s, propagation_s
-from policy.world.projection import Choices, execution_s, fastest_local_s, water_filled
+from policy.world.projection import Choices, execution_s, fastest_local_s, water_filling
 from policy.world.radio import home_servers
 from policy.world.state import Array, State
 
@@ -28,7 +28,7 @@ class AssignmentProblem:
     params: LatencyParams
 
 
-def task_of(state: State, row: int, params: LatencyParams) -> AssignmentProblem:
+def assignment_problem(state: State, row: int, params: LatencyParams) -> AssignmentProblem:
     """The assignment problem of environment `row`."""
     data = state.data_bits[row]
     home = home_servers(state)[row]
@@ -45,20 +45,20 @@ def task_of(state: State, row: int, params: LatencyParams) -> AssignmentProblem:
     )
 
 
-def quiet_weights(task: AssignmentProblem) -> Array:
+def interference_free_weights(problem: AssignmentProblem) -> Array:
     """a = sqrt(D / log2(1 + P_max h / sigma^2)), as if nobody else transmitted.  # (G, M, N)"""
-    power = dbm_to_w(task.params.power_max_dbm)
-    return np.asarray(np.sqrt(task.data_bits / np.log2(1 + power * task.gain / task.params.noise_w)))
+    power = dbm_to_w(problem.params.power_max_dbm)
+    return np.asarray(np.sqrt(problem.data_bits / np.log2(1 + power * problem.gain / problem.params.noise_w)))
 
 
-def matched(task: AssignmentProblem, weights: Array, loads: Array) -> tuple[Choices, float]:
+def solve_assignment(problem: AssignmentProblem, weights: Array, loads: Array) -> tuple[Choices, float]:
     """Who takes which slot when a slot of server m costs 2 A_m a / W + exe instead of training locally.
 
     Hungarian method; slots that save nothing stay empty.  # occupant (G, M), -1 if nobody, and the seconds saved < 0
     """
-    channels, servers, devices = task.gain.shape
-    slope = 2 * loads[:, None] / task.params.bandwidth_hz
-    cost = (slope * weights + task.server_s - task.local_s - task.upload_s).reshape(-1, devices)
+    channels, servers, devices = problem.gain.shape
+    slope = 2 * loads[:, None] / problem.params.bandwidth_hz
+    cost = (slope * weights + problem.server_s - problem.local_s - problem.upload_s).reshape(-1, devices)
     slot, device = linear_sum_assignment(np.minimum(cost, 0.0))
     gains = cost[slot, device] < 0
     occupant = np.full(channels * servers, -1)
@@ -72,33 +72,32 @@ def loads_of(occupant: Choices, weights: Array) -> Array:
     return np.asarray(np.where(occupant >= 0, chosen, 0.0).sum(axis=0))
 
 
-def quiet_learning_s(task: AssignmentProblem) -> tuple[float, Array]:
+def interference_free_learning_s(problem: AssignmentProblem) -> tuple[float, Array]:
     """Lower bound on T_learn, and the loads A_m at which it is reached.
 
     With the best split of W a server's uploads take A_m^2 / W (Cauchy-Schwarz), A_m = sum a, and interference only
     raises a. A^2 >= 2 A' A - A'^2 for every A', which makes the least over all assignments a linear assignment
     problem: any A' certifies a bound. Frank-Wolfe steps look for the largest.
     """
-    weights = quiet_weights(task)
+    weights = interference_free_weights(problem)
     loads = np.full(weights.shape[1], weights.min(axis=(0, 1)).mean())  # and never 0, where all sub-channels are alike
     best = (-np.inf, loads)
-    alone_s = float((task.local_s + task.upload_s).sum())
+    alone_s = float((problem.local_s + problem.upload_s).sum())
     for step in range(TANGENTS):
-        occupant, saved_s = matched(task, weights, loads)
-        bound_s = alone_s + saved_s - float((loads**2).sum()) / task.params.bandwidth_hz
+        occupant, saved_s = solve_assignment(problem, weights, loads)
+        bound_s = alone_s + saved_s - float((loads**2).sum()) / problem.params.bandwidth_hz
         best = max(best, (bound_s, loads), key=lambda found: found[0])
         loads = loads + 2 / (step + 3) * (loads_of(occupant, weights) - loads)
     return best
 
 
 def lower_bound_s(state: State, params: LatencyParams) -> Array:
-    """No decision is faster than this: T >= bound. Mining and consensus are exact, learning as in `quiet_learning_s`.
-
-    # (B,)
+    """No decision is faster than this: T >= bound. Mining and consensus are exact, learning is
+    `interference_free_learning_s`.  # (B,)
     """
     devices = state.shape[1]
     caps = np.maximum(state.hash_rate, params.hash_min_hashes_per_s)
-    mined = generation_s(water_filled(caps, params.hash_budget_hashes_per_s), params).sum(axis=1)
+    mined = generation_s(water_filling(caps, params.hash_budget_hashes_per_s), params).sum(axis=1)
     fixed_s = params.forks * (mined + devices * propagation_s(devices, params)) + consensus_s(params)
-    learned = [quiet_learning_s(task_of(state, row, params))[0] for row in range(state.shape[0])]
+    learned = [interference_free_learning_s(assignment_problem(state, row, params))[0] for row in range(state.shape[0])]
     return np.asarray(fixed_s + np.array(learned))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from stable_baselines3 import A2C
 from stable_baselines3.common.vec_env import VecEnv
 
-from policy.env.observation import BOUND, Echo, features_per_device, observation
+from policy.env.observation import BOUND, LastAllocation, features_per_device, observation
 from policy.parameters import LatencyParams
 from policy.training.credit import credit
 from policy.world.latency import Latency, latency_of
@@ -71,17 +71,17 @@ ACTIONS: dict[str, ActionKind] = {
 }
 
 
-def device_observation(state: State, echo: Echo, params: LatencyParams) -> Rows:
+def device_observation(state: State, last: LastAllocation, params: LatencyParams) -> Rows:
     """What each device sees: its part of S27, the numbers of the servers, and the load log(N / (M G))."""
     batch, devices, servers, _ = state.shape
-    flat = observation(state, echo, params)
+    flat = observation(state, last, params)
     own = flat[:, :-servers].reshape(batch * devices, -1)
     shared = np.repeat(flat[:, -servers:], devices, axis=0)
     load = np.clip(math.log(devices / params.slots), -BOUND, BOUND)
     return np.concatenate([own, shared, np.full((batch * devices, 1), load, np.float32)], axis=1)
 
 
-def saved(decision: Decision, state: State, latency: Latency, params: LatencyParams) -> Array:
+def device_reward(decision: Decision, state: State, latency: Latency, params: LatencyParams) -> Array:
     """(T if device n had trained itself asking for everything - T) / tau_n, what n's action saves all.  # (B, N)
 
     The first T does not depend on what n does, so the best answer to the others is the one that minimises T.
@@ -100,7 +100,7 @@ class DeviceVecEnv(VecEnv):
     `relaxed`: Box(-1, 1, (M G + 5,)); `discrete`: Discrete(1 + 3 M G); `multi`: MultiDiscrete([M G + 1, 4, 4, 4, 4]).
 
     ## Reward
-    What the device's action saves all (`saved`), over tau_n.
+    What the device's action saves all (`device_reward`), over tau_n.
 
     ## Transition, start, end
     As in `EdgeOffloadVectorEnv`: S28, truncation after `params.steps` rounds, all episodes together.
@@ -129,8 +129,8 @@ class DeviceVecEnv(VecEnv):
     def reset(self) -> Rows:
         """New episodes."""
         self.state = new_state(self.params, self.batch, self._rng)
-        self._echo, self._step = Echo.silence(self.batch, self.params), 0
-        return device_observation(self.state, self._echo, self.params)
+        self._last, self._step = LastAllocation.none(self.batch, self.params), 0
+        return device_observation(self.state, self._last, self.params)
 
     def step_async(self, actions: NDArray[Any]) -> None:
         """Remember what is asked for."""
@@ -139,12 +139,12 @@ class DeviceVecEnv(VecEnv):
     def step_wait(self) -> tuple[Rows, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         """One round of each environment."""
         latency = self._latency = latency_of(self._decision, self.state, self.params)
-        earned = saved(self._decision, self.state, latency, self.params)
+        earned = device_reward(self._decision, self.state, latency, self.params)
         self.state = next_state(self.state, self.params, self._rng)
-        self._echo = Echo.of(latency.allocation, self.params)
+        self._last = LastAllocation.of(latency.allocation, self.params)
         self._step += 1
         ended = self._step >= self.params.steps
-        seen = device_observation(self.state, self._echo, self.params)
+        seen = device_observation(self.state, self._last, self.params)
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         if ended:
             infos = [{"terminal_observation": row, "TimeLimit.truncated": True} for row in seen]

@@ -18,34 +18,34 @@ INTERFERENCE_MARGIN_DB = 10.0
 """What `threshold` allows for the other cells, which it does not know"""
 
 
-def asking_for_everything(choice: Choices) -> Decision:
-    """These choices with u = 1."""
+def request_everything(choice: Choices) -> Decision:
+    """These choices with all shares u = 1."""
     return Decision(choice, np.ones((*choice.shape, 4)))
 
 
-def random_choice(state: State, _params: LatencyParams, rng: np.random.Generator) -> Decision:
-    """Any action, any share."""
+def random_decision(state: State, _params: LatencyParams, rng: np.random.Generator) -> Decision:
+    """A uniformly random choice and uniformly random shares."""
     batch, devices, servers, channels = state.shape
     choice = rng.integers(0, servers * channels + 1, (batch, devices))
     return Decision(choice, rng.random((batch, devices, 4)))
 
 
 def all_local(state: State, _params: LatencyParams, _rng: np.random.Generator) -> Decision:
-    """Everybody trains."""
-    return asking_for_everything(np.full(state.data_bits.shape, LOCAL, np.int64))
+    """Every device trains locally."""
+    return request_everything(np.full(state.data_bits.shape, LOCAL, np.int64))
 
 
 def all_offload(state: State, _params: LatencyParams, rng: np.random.Generator) -> Decision:
     """Everybody asks the nearest server, on any sub-channel."""
     _, _, _, channels = state.shape
     nearest = state.path_gain.argmax(axis=2)
-    return asking_for_everything(1 + nearest * channels + rng.integers(0, channels, nearest.shape))
+    return request_everything(1 + nearest * channels + rng.integers(0, channels, nearest.shape))
 
 
 def greedy_channel(state: State, _params: LatencyParams, _rng: np.random.Generator) -> Decision:
     """Everybody asks for the slot on which it is heard best."""
     batch, devices, _, _ = state.shape
-    return asking_for_everything(1 + state.gain.reshape(batch, devices, -1).argmax(axis=2))
+    return request_everything(1 + state.gain.reshape(batch, devices, -1).argmax(axis=2))
 
 
 def threshold(state: State, params: LatencyParams, _rng: np.random.Generator) -> Decision:
@@ -53,7 +53,7 @@ def threshold(state: State, params: LatencyParams, _rng: np.random.Generator) ->
     batch, devices, _, _ = state.shape
     offload_s = estimated_offload_s(state, params).reshape(batch, devices, -1)
     local_s = fastest_local_s(state, params)
-    return asking_for_everything(np.where(offload_s.min(axis=2) < local_s, 1 + offload_s.argmin(axis=2), LOCAL))
+    return request_everything(np.where(offload_s.min(axis=2) < local_s, 1 + offload_s.argmin(axis=2), LOCAL))
 
 
 def estimated_offload_s(state: State, params: LatencyParams) -> Array:
@@ -68,7 +68,7 @@ def estimated_offload_s(state: State, params: LatencyParams) -> Array:
 
 
 HEURISTICS: dict[str, Heuristic] = {
-    "random": random_choice,
+    "random": random_decision,
     "all-local": all_local,
     "all-offload": all_offload,
     "greedy-channel": greedy_channel,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from policy.env.observation import Echo
+from policy.env.observation import LastAllocation
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.world.projection import Decision
@@ -30,15 +30,15 @@ LAYERS = [200, 100]
 BATCH = 16
 """Environments in one vector step"""
 WINDOW = 500
-"""Rounds in the moving mean that is told"""
-TELLS = 100
-"""How often a training tells of its progress"""
+"""Rounds in the moving mean that `on_progress` gets"""
+PROGRESS_CALLS = 100
+"""How often `on_progress` is called in a training"""
 MEMBER = "agent.json"
 """What is added to the library's zip: name, servers, channels"""
-Told = Callable[[int, float], None]
+RoundsProgress = Callable[[int, float], None]
 
 
-def _replayed(env: "DeviceVecEnv", steps: int, seed: int) -> dict[str, Any]:
+def _replay_settings(env: "DeviceVecEnv", steps: int, seed: int) -> dict[str, Any]:
     """What the agents that learn from a replay buffer have in common."""
     return {
         "gamma": 0.0,
@@ -64,7 +64,7 @@ def _ddpg(env: "DeviceVecEnv", steps: int, seed: int) -> "BaseAlgorithm":
         learning_rate=LinearSchedule(1e-3, 1e-5, 1.0),
         gradient_steps=2,
         action_noise=NormalActionNoise(np.zeros(size), np.full(size, 0.3)),
-        **_replayed(env, steps, seed),
+        **_replay_settings(env, steps, seed),
     )
 
 
@@ -79,7 +79,7 @@ def _dqn(env: "DeviceVecEnv", steps: int, seed: int) -> "BaseAlgorithm":
         gradient_steps=4,
         exploration_fraction=0.5,
         exploration_final_eps=0.03,
-        **_replayed(env, steps, seed),
+        **_replay_settings(env, steps, seed),
     )
 
 
@@ -114,7 +114,7 @@ def _a2c_discretised(env: "DeviceVecEnv", _steps: int, seed: int) -> "BaseAlgori
 
 @dataclass(frozen=True)
 class LibrarySpec:
-    """How an agent of the library is trained."""
+    """Action space, length and algorithm with which an agent of the library is trained."""
 
     actions: str  # of `device_env.ACTIONS`
     rounds: int  # unless told otherwise; three to six minutes of one core at N = 30
@@ -139,7 +139,7 @@ class LibraryAgent:
     model: "BaseAlgorithm" = field(repr=False, compare=False)
 
     def decide(self, state: State, params: LatencyParams, rng: np.random.Generator) -> Decision:
-        """What each device does, without exploring (`rng` is not used) and without an echo of the round before."""
+        """What each device does, without exploring (`rng` is not used), as in the first round of an episode."""
         from policy.rivals.device_env import ACTIONS, device_observation
 
         batch, devices, *found = state.shape
@@ -150,7 +150,7 @@ class LibraryAgent:
             )
         here = replace(params, devices=devices)
         state.check(here)
-        seen = device_observation(state, Echo.silence(batch, here), here)
+        seen = device_observation(state, LastAllocation.none(batch, here), here)
         actions, _ = self.model.predict(seen, deterministic=True)
         return ACTIONS[LIBRARY_AGENTS[self.name].actions].decision(actions, here)
 
@@ -171,48 +171,52 @@ def check_library() -> None:
         raise PolicyError("stable-baselines3 is not installed; get it with: pip install 'bfl[baselines]'") from error
 
 
-def recipe_of(name: str) -> LibrarySpec:
-    """The recipe with this name; `PolicyError` if there is none."""
+def library_spec(name: str) -> LibrarySpec:
+    """The spec of this agent; `PolicyError` if there is none."""
     if name not in LIBRARY_AGENTS:
         raise PolicyError(f"found agent {name!r}, expected one of {', '.join(LIBRARY_AGENTS)}")
     return LIBRARY_AGENTS[name]
 
 
-def _teller(env: "DeviceVecEnv", steps: int, told: Told | None) -> Callable[..., bool]:
-    """The library calls it after each vector step."""
+def _progress_callback(env: "DeviceVecEnv", steps: int, on_progress: RoundsProgress | None) -> Callable[..., bool]:
+    """The callback of the library, which calls it after each vector step."""
     recent: deque[float] = deque(maxlen=max(1, WINDOW // BATCH))
     done = 0
 
-    def tell(*_: Any) -> bool:
+    def report(*_: Any) -> bool:
         nonlocal done
         done += 1
         recent.append(float(env.per_device_s.mean()))
-        if told is not None and (done % max(1, steps // TELLS) == 0 or done == steps):
-            told(done * BATCH, float(np.mean(recent)))
+        if on_progress is not None and (done % max(1, steps // PROGRESS_CALLS) == 0 or done == steps):
+            on_progress(done * BATCH, float(np.mean(recent)))
         return True
 
-    return tell
+    return report
 
 
 def train_agent(
-    name: str, params: LatencyParams, rounds: int | None = None, seed: int = 0, told: Told | None = None
+    name: str,
+    params: LatencyParams,
+    rounds: int | None = None,
+    seed: int = 0,
+    on_progress: RoundsProgress | None = None,
 ) -> LibraryAgent:
-    """An agent after `rounds` rounds (the recipe's if None), rounded up to whole vector steps of 16.
+    """An agent after `rounds` rounds (the spec's if None), rounded up to whole vector steps of 16.
 
-    `told(done_rounds, latency_per_device_s)` is called about a hundred times, with T / N as exploring devices had it,
-    a mean over the last 500 rounds. The same seed gives the same weights; the library seeds the global generators of
-    numpy and torch with it.
+    `on_progress(done_rounds, latency_per_device_s)` is called about a hundred times, with T / N of the exploring
+    devices as a mean over the last 500 rounds. The same seed gives the same weights; the library seeds the global
+    generators of numpy and torch with it.
     """
-    recipe = recipe_of(name)
-    wanted = recipe.rounds if rounds is None else rounds
+    spec = library_spec(name)
+    wanted = spec.rounds if rounds is None else rounds
     if wanted < 1 or not 0 <= seed < 2**32:
         raise PolicyError(f"found {wanted} rounds and seed {seed}, expected at least 1 and a seed from 0 to 2^32 - 1")
     check_library()
     from policy.rivals.device_env import DeviceVecEnv
 
-    env, steps = DeviceVecEnv(params, BATCH, recipe.actions), -(-wanted // BATCH)
-    model = recipe.new(env, steps, seed)
-    model.learn(steps * env.num_envs, callback=_teller(env, steps, told))
+    env, steps = DeviceVecEnv(params, BATCH, spec.actions), -(-wanted // BATCH)
+    model = spec.new(env, steps, seed)
+    model.learn(steps * env.num_envs, callback=_progress_callback(env, steps, on_progress))
     return LibraryAgent(name, params.servers, params.channels, model)
 
 
@@ -227,8 +231,8 @@ def load_agent(path: Path) -> LibraryAgent:
         name, servers, channels = (facts[key] for key in ("name", "servers", "channels"))
     except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
         raise PolicyError(f"{path}: found no saved agent, expected a zip with {MEMBER}: {error}") from error
-    recipe, params = recipe_of(str(name)), LatencyParams(devices=1, servers=servers, channels=channels)
-    model = recipe.new(DeviceVecEnv(params, 1, recipe.actions), 0, 0)
+    spec, params = library_spec(str(name)), LatencyParams(devices=1, servers=servers, channels=channels)
+    model = spec.new(DeviceVecEnv(params, 1, spec.actions), 0, 0)
     try:
         model.set_parameters(str(path), device="cpu")
     except (ValueError, RuntimeError, UnpicklingError) as error:

@@ -18,7 +18,7 @@ from policy.training.trust_region import (
     set_flat_parameters,
 )
 
-Look = Callable[[slice], Outputs]
+ActorForward = Callable[[slice], Outputs]
 """The actor's outputs in some of the batch's states, with a gradient"""
 
 
@@ -33,55 +33,57 @@ class Advantages:
 
 
 def surrogate(old: Heads, new: Heads, sample: Sample, advantages: Advantages, entropy_weight: float) -> Tensor:
-    """What the new policy promises: advantages weighted by how much likelier it makes each part of each action.
+    """TRPO's surrogate objective: advantages weighted by how much likelier the new policy makes each part of an action.
 
     Its gradient at the old policy is E[A grad log pi]. Choice and parameters have ratios of their own, because each
     has an advantage of its own.
     """
     by_choice = torch.exp(choice_log_prob(new, sample) - choice_log_prob(old, sample)) * advantages.choice
     by_share = torch.exp(share_log_prob(new, sample) - share_log_prob(old, sample)) * advantages.shares
-    promised = by_choice.mean() + by_share.sum(dim=3).mean() + entropy_weight * entropy(new)
+    objective = by_choice.mean() + by_share.sum(dim=3).mean() + entropy_weight * entropy(new)
     if advantages.by_choice is not None:
-        promised = promised + (torch.softmax(new.logits, dim=2) * advantages.by_choice).sum(dim=2).mean()
-    return promised
+        objective = objective + (torch.softmax(new.logits, dim=2) * advantages.by_choice).sum(dim=2).mean()
+    return objective
 
 
-def trust_region_step(actor: nn.Module, look: Look, sample: Sample, advantages: Advantages, params: StepParams) -> Step:
-    """TRPO: the natural gradient, as long as the trust region allows, shortened until the promise holds (A28)."""
+def trust_region_step(
+    actor: nn.Module, forward: ActorForward, sample: Sample, advantages: Advantages, params: StepParams
+) -> Step:
+    """TRPO: the natural gradient, as long as the trust region allows, shortened until the surrogate improves (A28)."""
     parameters = list(actor.parameters())
     everything = slice(None)
-    new = look(everything).at(sample.choice)
-    old = new.detached()
-    promised = surrogate(old, new, sample, advantages, params.entropy_weight)
-    gradient = flat_gradient(promised, parameters)
+    new = forward(everything).at(sample.choice)
+    old = new.detach()
+    objective = surrogate(old, new, sample, advantages, params.entropy_weight)
+    gradient = flat_gradient(objective, parameters)
     some = slice(0, max(2, sample.choice.shape[1] // params.fisher_parts))
     few = Sample(sample.choice[:, some], sample.raw[:, some])
-    heads = look(some).at(few.choice)
-    product = fisher_vector_product(divergence(heads.detached(), heads, few), parameters, params.damping)
+    heads = forward(some).at(few.choice)
+    product = fisher_vector_product(divergence(heads.detach(), heads, few), parameters, params.damping)
     step = natural_step(gradient, product, params.trust_region, params.iterations)
 
-    promise = _promise(look, old, sample, advantages, params.entropy_weight, float(promised.detach()))
-    return line_search(promise, actor, params.actor_rate * step, params.trust_region)
+    evaluate = _step_evaluator(forward, old, sample, advantages, params.entropy_weight, float(objective.detach()))
+    return line_search(evaluate, actor, params.actor_rate * step, params.trust_region)
 
 
-def _promise(
-    look: Look, old: Heads, sample: Sample, advantages: Advantages, entropy_weight: float, before: float
+def _step_evaluator(
+    forward: ActorForward, old: Heads, sample: Sample, advantages: Advantages, entropy_weight: float, before: float
 ) -> Callable[[], tuple[float, float]]:
-    """What the actor promises more than before, and how far it is from the old policy."""
+    """A function of the actor as it is now: its surrogate minus the old one, and its KL from the old policy."""
 
-    def promise() -> tuple[float, float]:
+    def evaluate() -> tuple[float, float]:
         with torch.no_grad():
-            moved = look(slice(None)).at(sample.choice)
+            moved = forward(slice(None)).at(sample.choice)
             gained = float(surrogate(old, moved, sample, advantages, entropy_weight)) - before
             return gained, float(divergence(old, moved, sample))
 
-    return promise
+    return evaluate
 
 
 def gradient_step(
     actor: nn.Module,
     optimizer: torch.optim.Optimizer,
-    look: Look,
+    forward: ActorForward,
     sample: Sample,
     advantages: Advantages,
     params: StepParams,
@@ -89,15 +91,15 @@ def gradient_step(
 ) -> Step:
     """A step of the optimizer along the same gradient: as it is ("vanilla"), or shortened to the trust region."""
     before = flat_parameters(actor)
-    new = look(slice(None)).at(sample.choice)
-    old = new.detached()
-    promised = surrogate(old, new, sample, advantages, params.entropy_weight)
+    new = forward(slice(None)).at(sample.choice)
+    old = new.detach()
+    objective = surrogate(old, new, sample, advantages, params.entropy_weight)
     optimizer.zero_grad()
-    (-promised).backward()  # type: ignore[no-untyped-call]
+    (-objective).backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    promise = _promise(look, old, sample, advantages, params.entropy_weight, float(promised.detach()))
+    evaluate = _step_evaluator(forward, old, sample, advantages, params.entropy_weight, float(objective.detach()))
     if not is_bounded:
-        return Step(True, 1.0, *promise())
+        return Step(True, 1.0, *evaluate())
     full = flat_parameters(actor) - before
     set_flat_parameters(actor, before)
-    return line_search(promise, actor, full, params.trust_region, must_improve=False)
+    return line_search(evaluate, actor, full, params.trust_region, must_improve=False)

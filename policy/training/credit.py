@@ -47,13 +47,13 @@ def mining_credit_s(decision: Decision, state: State, params: LatencyParams) -> 
     total = above.sum(axis=1, keepdims=True)
     room = params.hash_budget_hashes_per_s - above.shape[1] * floor
 
-    def mined_s(rates: Array) -> Array:
+    def mining_s(rates: Array) -> Array:
         return params.forks * generation_s(floor + rates, params)
 
-    now = mined_s(above * np.minimum(1.0, room / np.maximum(total, 1.0))).sum(axis=1, keepdims=True)
+    now = mining_s(above * np.minimum(1.0, room / np.maximum(total, 1.0))).sum(axis=1, keepdims=True)
     scale = np.minimum(1.0, room / np.maximum(total - above + everything, 1.0))  # (B, N): n offers everything
-    others = mined_s(above[:, None, :] * scale[:, :, None]).sum(axis=2) - mined_s(above * scale)
-    return np.asarray(now - others - mined_s(everything * scale))
+    others = mining_s(above[:, None, :] * scale[:, :, None]).sum(axis=2) - mining_s(above * scale)
+    return np.asarray(now - others - mining_s(everything * scale))
 
 
 def learning_credit_s(decision: Decision, latency: Latency, state: State, params: LatencyParams) -> Array:
@@ -115,11 +115,11 @@ def slots_credit_s(now: Senders, then: Senders, params: LatencyParams) -> Array:
     channels, servers = np.arange(now.asked_hz.shape[2]), np.arange(now.asked_hz.shape[1])
     noise = params.noise_w + np.maximum(now.heard_w.sum(axis=1).transpose(0, 2, 1) - now.signal_w, 0.0)
     ratio, asked = now.signal_w / noise, now.asked_hz.sum(axis=2, keepdims=True)
-    hz = now.asked_hz * _fitting(asked, params)
+    hz = now.asked_hz * _band_scale(asked, params)
     spent = spent_s(now.burden, hz, ratio, params)
 
     # the slot itself
-    fit = _fitting(asked - now.asked_hz + then.asked_hz, params)  # (B, M, G)
+    fit = _band_scale(asked - now.asked_hz + then.asked_hz, params)  # (B, M, G)
     follower = spent_s(then.burden, then.asked_hz * fit, then.signal_w / noise, params)
     slot = spent - now.alone_s - (follower - then.alone_s)
 
@@ -129,19 +129,19 @@ def slots_credit_s(now: Senders, then: Senders, params: LatencyParams) -> Array:
     cell[:, :, channels, channels] = 0.0
 
     # the same sub-channel of the other cells: another interference.  # (B, M, G, M')
-    heard = np.maximum(_along(noise) - now.heard_w + then.heard_w, params.noise_w)
-    disturbed = spent_s(_along(now.burden), _along(hz), _along(now.signal_w) / heard, params)
-    others = _along(spent) - disturbed
+    heard = np.maximum(_beside_slots(noise) - now.heard_w + then.heard_w, params.noise_w)
+    disturbed = spent_s(_beside_slots(now.burden), _beside_slots(hz), _beside_slots(now.signal_w) / heard, params)
+    others = _beside_slots(spent) - disturbed
     others[:, servers, :, servers] = 0.0
     return np.asarray(slot + cell.sum(axis=3) + others.sum(axis=3))
 
 
-def _fitting(asked_hz: Array, params: LatencyParams) -> Array:
+def _band_scale(asked_hz: Array, params: LatencyParams) -> Array:
     """S10: the factor by which a cell is scaled down."""
     return np.minimum(1.0, params.bandwidth_hz / np.maximum(asked_hz, params.bandwidth_min_hz))
 
 
-def _along(values: Array) -> Array:
+def _beside_slots(values: Array) -> Array:
     """(..., B, M', G) beside every slot of its sub-channel: (..., B, 1, G, M')."""
     return np.expand_dims(np.swapaxes(values, -1, -2), -3)
 

@@ -24,7 +24,7 @@ def check_positive(values: Mapping[str, float]) -> None:
 
 @dataclass(frozen=True)
 class StepParams:
-    """How the actor moves."""
+    """How the actor is stepped: trust region or plain gradient, and their rates."""
 
     method: str = "trust-region"
     """trust-region (TRPO) or gradient (a plain step of Adam: "vanilla")"""
@@ -52,7 +52,7 @@ class StepParams:
 
 @dataclass(frozen=True)
 class LearningParams:
-    """How an agent learns."""
+    """Networks, batch, rates and schedule with which an agent is trained."""
 
     architecture: str = "shared"
     """shared (any N, M, G) or paper (flat networks for one N)"""

@@ -15,7 +15,7 @@ import torch
 from policy.actor.planner import Policy
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
-from policy.training.learner import Learner, Report, SharedLearner
+from policy.training.learner import Learner, SharedLearner, UpdateReport
 from policy.training.settings import LearningParams
 from policy.world.latency import latency_of, reward
 from policy.world.state import State, new_state
@@ -28,7 +28,7 @@ CHECK_EVERY = 10
 
 
 @dataclass(frozen=True)
-class Point:
+class CurvePoint:
     """A point of the learning curve."""
 
     update: int
@@ -52,7 +52,7 @@ def one_thread() -> Iterator[None]:
 
 
 def new_learner(params: LearningParams, world: LatencyParams) -> Learner:
-    """A learner that knows nothing yet."""
+    """A learner with freshly initialised networks."""
     with torch.random.fork_rng(devices=[]):  # others' random numbers are left alone
         torch.manual_seed(params.seed)
         if params.architecture == "shared":
@@ -73,15 +73,15 @@ class Training:
         self.learner: Learner = new_learner(params, world)
         self.done, self.rounds, self.cpu_s = 0, 0, 0.0
         self._sampled_s = math.nan
-        self.curve: list[Point] = []
+        self.curve: list[CurvePoint] = []
 
     @property
     def policy(self) -> Policy:
         """The policy as it is now, for the world of the validation states."""
         return Policy(self.learner.actor, self._validation)
 
-    def run(self, updates: int, told: Callable[[Report, Point | None], None] | None = None) -> None:
-        """Go on until `updates` are done."""
+    def run(self, updates: int, on_update: Callable[[UpdateReport, CurvePoint | None], None] | None = None) -> None:
+        """Go on until `updates` are done; `on_update` is called after each."""
         with one_thread():
             while self.done < updates:
                 began = time.process_time()
@@ -95,12 +95,12 @@ class Training:
                 if self.done % CHECK_EVERY == 0 or self.done == updates:
                     point = self._point(report)
                     self.curve.append(point)
-                if told:
-                    told(report, point)
+                if on_update:
+                    on_update(report, point)
 
-    def _point(self, report: Report) -> Point:
+    def _point(self, report: UpdateReport) -> CurvePoint:
         latency = latency_of(self.policy.decide(self._states), self._states, self._validation)
-        return Point(
+        return CurvePoint(
             update=self.done,
             rounds=self.rounds,
             sampled_s=self._sampled_s,
@@ -111,12 +111,12 @@ class Training:
         )
 
     def save(self, path: Path) -> None:
-        """A checkpoint, whole or not at all."""
+        """Write a checkpoint; a process killed meanwhile leaves the old one."""
         part = path.with_suffix(".part")
         torch.save(
             {
                 "settings": _settings(self.params, self.world),
-                "memory": self.learner.memory(),
+                "memory": self.learner.state_dict(),
                 "done": self.done,
                 "rounds": self.rounds,
                 "cpu_s": self.cpu_s,
@@ -129,14 +129,14 @@ class Training:
 
     def resume(self, path: Path) -> None:
         """Go on from a checkpoint of the same settings."""
-        found = _read(path)
+        found = _read_checkpoint(path)
         expected = _settings(self.params, self.world)
         if found["settings"] != expected:
             changed = [key for key in expected if found["settings"].get(key) != expected[key]]
             raise PolicyError(f"{path} was made with other settings: {', '.join(changed)}; expected the same")
         try:
-            self.learner.remember(found["memory"])
-            self.curve = [Point(**point) for point in found["curve"]]
+            self.learner.load_state_dict(found["memory"])
+            self.curve = [CurvePoint(**point) for point in found["curve"]]
             self.done, self.rounds = int(found["done"]), int(found["rounds"])
             self.cpu_s, self._sampled_s = float(found["cpu_s"]), float(found["sampled_s"])
             self.learner.prepare(self.done - 1)
@@ -144,7 +144,7 @@ class Training:
             raise PolicyError(f"{path} is a damaged checkpoint: {error}") from error
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read_checkpoint(path: Path) -> dict[str, Any]:
     """What is in a checkpoint; only numbers are read, nothing is executed."""
     try:
         found = torch.load(path, weights_only=True)

@@ -83,7 +83,7 @@ def natural_step(gradient: Tensor, product: Product, bound: float, iterations: i
 
 @dataclass(frozen=True)
 class Step:
-    """What became of a step."""
+    """Whether and how far the line search went, and what that changed."""
 
     is_taken: bool
     fraction: float

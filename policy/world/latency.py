@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from policy.parameters import LatencyParams
-from policy.world.projection import Allocation, Decision, execution_s, local_cycles, projected
+from policy.world.projection import Allocation, Decision, execution_s, local_cycles, project_decision
 from policy.world.radio import model_upload_rate_bps, server_rate_bps, sinr, uplink_rate_bps
 from policy.world.state import Array, State
 
@@ -119,10 +119,10 @@ def wall_clock_s(latency: Latency, params: LatencyParams) -> Array:
 
 def latency_of(decision: Decision, state: State, params: LatencyParams) -> Latency:
     """The latency of a round in which `decision` is carried out."""
-    return allocated_latency(projected(decision, state, params), state, params)
+    return latency_of_allocation(project_decision(decision, state, params), state, params)
 
 
-def allocated_latency(allocation: Allocation, state: State, params: LatencyParams) -> Latency:
+def latency_of_allocation(allocation: Allocation, state: State, params: LatencyParams) -> Latency:
     """The latency of an allocation that obeys the limits already."""
     has_slot = allocation.slot >= 0
     rate = uplink_rate_bps(allocation.bandwidth_hz, sinr(state, allocation, params))

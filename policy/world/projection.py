@@ -39,7 +39,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Allocation:
-    """What is done after projection."""
+    """What every device really gets: slot, power, bandwidth, CPU and hash rate within all limits."""
 
     slot: Choices  # (B, N): the slot a device really has, -1 if none
     occupant: Choices  # (B, M, G): who has the slot, -1 if nobody
@@ -130,7 +130,7 @@ def hash_rates(share: Array, state: State, params: LatencyParams) -> Array:
     return np.asarray(floor + above * scale)
 
 
-def water_filled(caps: Array, budget: float) -> Array:
+def water_filling(caps: Array, budget: float) -> Array:
     """The hash rates with the least sum of 1 / Psi (S19, S20): Psi_n = min(H_n, lambda), together min(Psi_max, sum H).
 
     sum_n min(H_n, lambda) is the least of the lines "the j smallest at their cap, the others at lambda", so that
@@ -143,8 +143,8 @@ def water_filled(caps: Array, budget: float) -> Array:
     return np.asarray(np.minimum(caps, level))
 
 
-def projected(decision: Decision, state: State, params: LatencyParams) -> Allocation:
-    """What is done when `decision` is asked for (S7-S10, S14, S19)."""
+def project_decision(decision: Decision, state: State, params: LatencyParams) -> Allocation:
+    """Project a decision onto the limits of slots, bandwidth, CPU and hash rate (S7-S10, S14, S19)."""
     batch, devices, servers, channels = state.shape
     power = power_w(decision.shares[..., POWER], params)
     asked = np.maximum(decision.choice - 1, 0)

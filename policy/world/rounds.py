@@ -16,7 +16,7 @@ _BLOCK = 64
 """Rounds of a hold process drawn at once: one redraw in ten is nearly always among them"""
 
 
-def round_world(params: LatencyParams, seed: int, round_: int) -> State:
+def simulated_state(params: LatencyParams, seed: int, round_: int) -> State:
     """The state of round k = 1, 2, ... of a run, as a batch of 1 (S1-S6): no episodes, positions and workloads stay."""
     if round_ < 1:
         raise PolicyError(f"round: found {round_}, expected at least 1")
@@ -24,14 +24,14 @@ def round_world(params: LatencyParams, seed: int, round_: int) -> State:
     paths = path_gain(distances_m(params, seed), params)
     fading = stream(seed, Purpose.FADING, round_).exponential(size=(n, m, g))
     low, high = params.work_min_cycles, params.work_max_cycles
-    cpu, hashes = (_held(purpose, params, seed, round_) for purpose in (Purpose.CPU, Purpose.HASH_RATE))
+    cpu, hashes = (_last_draws(purpose, params, seed, round_) for purpose in (Purpose.CPU, Purpose.HASH_RATE))
     return State(
         path_gain=paths[None],
         gain=(paths[..., None] * np.maximum(fading, np.finfo(float).tiny))[None],
         data_bits=data_bits(params, seed, round_, n)[None],
         work_cycles=stream(seed, Purpose.WORK).uniform(low, high, n)[None],
-        cpu_hz=_between(cpu, params.cpu_min_hz, params.cpu_max_hz)[None],
-        hash_rate=_between(hashes, params.hash_min_hashes_per_s, params.hash_max_hashes_per_s)[None],
+        cpu_hz=_interpolate(cpu, params.cpu_min_hz, params.cpu_max_hz)[None],
+        hash_rate=_interpolate(hashes, params.hash_min_hashes_per_s, params.hash_max_hashes_per_s)[None],
         server_work_cycles=stream(seed, Purpose.SERVER_WORK).uniform(low, high, m)[None],
     )
 
@@ -45,11 +45,11 @@ def distances_m(params: LatencyParams, seed: int) -> Array:
     return np.asarray(np.maximum(distance, params.min_distance_m))
 
 
-def _between(share: Array, low: float, high: float) -> Array:
+def _interpolate(share: Array, low: float, high: float) -> Array:
     return low + share * (high - low)
 
 
-def _held(purpose: Purpose, params: LatencyParams, seed: int, round_: int) -> Array:
+def _last_draws(purpose: Purpose, params: LatencyParams, seed: int, round_: int) -> Array:
     """S5, S6: the number in [0, 1) that a device drew last, in round 1 or where it did not keep the one before.
 
     A block's stream is drawn device by device, so that the first devices have the same numbers whatever N is.  # (N,)

@@ -87,7 +87,7 @@ def new_state(params: LatencyParams, batch: int, rng: np.random.Generator) -> St
         hash_rate=rng.uniform(params.hash_min_hashes_per_s, params.hash_max_hashes_per_s, (batch, n)),
         server_work_cycles=rng.uniform(params.work_min_cycles, params.work_max_cycles, (batch, m)),
     )
-    return _with_new_round(state, params, rng)
+    return _draw_channels_and_data(state, params, rng)
 
 
 def next_state(state: State, params: LatencyParams, rng: np.random.Generator) -> State:
@@ -101,10 +101,10 @@ def next_state(state: State, params: LatencyParams, rng: np.random.Generator) ->
         cpu_hz=np.where(kept_cpu, state.cpu_hz, cpu),
         hash_rate=np.where(kept_hash, state.hash_rate, hash_rate),
     )
-    return _with_new_round(held, params, rng)
+    return _draw_channels_and_data(held, params, rng)
 
 
-def _with_new_round(state: State, params: LatencyParams, rng: np.random.Generator) -> State:
+def _draw_channels_and_data(state: State, params: LatencyParams, rng: np.random.Generator) -> State:
     """S2: Rayleigh fading, h = g0 Exp(1); S3: D ~ U[0.5, 2] MB."""
     fading = rng.exponential(size=state.gain.shape)
     return replace(

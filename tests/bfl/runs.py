@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bfl.config import read_settings
+from bfl.config import RunSettings, read_settings
 from bfl.simulation import run as simulation
-from edge_servers.federation import RoundReport
-from edge_servers.parameters import Settings
+from edge_servers.report import RoundReport
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, object] = {
@@ -23,7 +22,7 @@ SMALL: dict[str, object] = {
 Metrics = list[dict[str, Any]]
 
 
-def small(**changes: object) -> Settings:
+def small(**changes: object) -> RunSettings:
     """Settings of a run that takes about a second."""
     return read_settings(flags=SMALL | {name.replace("_", "-"): value for name, value in changes.items()})
 
@@ -47,13 +46,13 @@ def ctrl_c_after(round_: int) -> Callable[[RoundReport], None]:
     return press
 
 
-def run_through(settings: Settings, out: Path) -> Metrics:
+def run_through(settings: RunSettings, out: Path) -> Metrics:
     """A whole run, uninterrupted; its metrics apart from seconds."""
     simulation.run(simulation.start(settings, out), ignore)
     return metrics_without_seconds(out)
 
 
-def interrupt(settings: Settings, out: Path, after: int) -> None:
+def interrupt(settings: RunSettings, out: Path, after: int) -> None:
     """A run that Ctrl-C ends after some rounds."""
     summary = simulation.run(simulation.start(settings, out), ctrl_c_after(after))
     assert (summary["status"], summary["rounds"]) == ("interrupted", after)

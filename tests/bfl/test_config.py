@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bfl.config import all_fields, read_settings, write_toml
+from bfl.config import AttackParams, RunSettings, all_fields, read_settings, write_toml
 from bfl.errors import ConfigError
 from clients.parameters import DataParams, TrainingParams
-from edge_servers.parameters import RoundParams, Settings
+from edge_servers.parameters import RoundParams
 
 maybe_rounds = st.none() | st.integers(1, 10**6)
 any_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -25,7 +25,7 @@ def toml(folder: Path, text: str) -> Path:
 
 
 def test_without_any_source_the_settings_are_the_defaults() -> None:
-    assert read_settings() == Settings(RoundParams(), DataParams(), TrainingParams())
+    assert read_settings() == RunSettings(RoundParams(), DataParams(), TrainingParams(), AttackParams())
 
 
 def test_each_source_overrides_the_one_before_it(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_wrong_value_in_the_environment_says_what_was_found_and_expected() -> 
 
 def test_every_setting_has_a_key_of_its_own_and_a_help_text() -> None:
     fields = all_fields()
-    assert list(fields) == list(Settings().flat())
+    assert list(fields) == list(RunSettings().flat())
     assert [key for key, field in fields.items() if not field.metadata["help"]] == []
 
 
@@ -169,16 +169,18 @@ def test_every_setting_has_a_key_of_its_own_and_a_help_text() -> None:
     partition=st.sampled_from(["iid", "non-iid", "dirichlet"]),
     data_dir=any_text,
     model=any_text,
+    attack=any_text,
 )
 def test_what_is_written_to_toml_is_read_back(
     tmp_path_factory: pytest.TempPathFactory,
     rounds: int, seed: int, xi: float, alpha: float, learning_rate: float, phi: str, partition: str, data_dir: str,
-    model: str,
+    model: str, attack: str,
 ) -> None:  # fmt: skip
-    settings = Settings(
+    settings = RunSettings(
         RoundParams(rounds=rounds, xi=xi, phi=phi),
         DataParams(seed=seed, alpha=alpha, partition=partition, data_dir=data_dir),
         TrainingParams(model=model, learning_rate=learning_rate),
+        AttackParams(attack),
     )
     path = tmp_path_factory.mktemp("config") / "config.toml"
     write_toml(settings, path)

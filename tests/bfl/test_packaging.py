@@ -1,8 +1,10 @@
 """pyproject.toml: what is installed where, and Flower's copy of the defaults."""
 
+import shutil
 import subprocess
 import sys
 import tomllib
+import zipfile
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 from typing import Any
@@ -84,6 +86,27 @@ def test_the_packages_are_listed_explicitly_and_all_of_them(pyproject: dict[str,
     found = (path.parent.relative_to(ROOT) for name in top for path in (ROOT / name).rglob("__init__.py"))
     existing = {".".join(folder.parts) for folder in found}
     assert set(pyproject["tool"]["setuptools"]["packages"]) == existing
+
+
+def test_the_wheel_tells_type_checkers_that_every_package_is_typed(pyproject: dict[str, Any], tmp_path: Path) -> None:
+    """Built from a copy, without network: setuptools leaves its traces where it builds."""
+    top = {package.split(".")[0] for package in pyproject["tool"]["setuptools"]["packages"]}
+    for name in top:
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    program = "from setuptools.build_meta import build_wheel; build_wheel('dist')"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as file:
+        shipped = set(file.namelist())
+    assert {f"{name}/py.typed" for name in top} <= shipped
+    data = pyproject["tool"]["setuptools"]["package-data"]
+    patterns = [f"{name.replace('.', '/')}/{pattern}" for name in data if name != "*" for pattern in data[name]]
+    assert [each for each in patterns if not any(ROOT.glob(each))] == []
+    assert {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)} <= shipped
+    assert not any(name.startswith("tests/") for name in shipped)
 
 
 def test_flower_ships_every_package(pyproject: dict[str, Any]) -> None:

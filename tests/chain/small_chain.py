@@ -22,9 +22,9 @@ from chain.client.keys import address_of
 from chain.errors import StoreError
 from chain.node.node import Node
 from chain.node.vm import Execution
-from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import RegistryTerms, encode_call
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import read_signed_call
 from chain.protocol.slots import Slot, iterate_slot
 from chain.protocol.turns import Membership
 from chain.rpc.in_process import web3_in_process

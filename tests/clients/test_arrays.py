@@ -85,13 +85,16 @@ def test_a_record_with_one_array_holds_it_under_its_name(array: NDArray[Any]) ->
     assert (found.dtype, found.shape, found.tobytes()) == (array.dtype, array.shape, array.tobytes())
 
 
-@pytest.mark.parametrize(
-    "array",
-    [np.arange(12.0)[::3], np.arange(12.0)[::-1], np.arange(12).reshape(3, 4).T, np.arange(24).reshape(2, 3, 4)[:, 1]],
-    ids=["every third", "backwards", "transposed", "a slice"],
-)
-def test_one_array_may_lie_in_memory_in_any_way(array: NDArray[Any]) -> None:
-    np.testing.assert_array_equal(read_array(one_array("model", array), "model"), array)
+def test_one_array_may_lie_in_memory_in_any_way(subtests: pytest.Subtests) -> None:
+    cases: list[NDArray[Any]] = [
+        np.arange(12.0)[::3],
+        np.arange(12.0)[::-1],
+        np.arange(12).reshape(3, 4).T,
+        np.arange(24).reshape(2, 3, 4)[:, 1],
+    ]
+    for label, array in zip(["every third", "backwards", "transposed", "a slice"], cases, strict=True):
+        with subtests.test(label):
+            np.testing.assert_array_equal(read_array(one_array("model", array), "model"), array)
 
 
 def test_an_array_is_read_without_a_copy_and_cannot_be_written_to() -> None:
@@ -106,37 +109,37 @@ def test_an_array_is_read_without_a_copy_and_cannot_be_written_to() -> None:
 # --- what is not there ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "record",
-    [ArrayRecord({}), one_array("weights", SOUND), ConfigRecord({"model": b"x"}), MetricRecord({"model": 1.0}), None],
-    ids=["empty", "another name", "configuration", "metrics", "nothing"],
-)
-def test_an_array_that_is_not_there_is_refused_by_its_name(record: Any) -> None:
-    with pytest.raises(ValueError, match=r"^found no array 'model'$"):
-        read_array(record, "model")
+def test_an_array_that_is_not_there_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [
+        ArrayRecord({}),
+        one_array("weights", SOUND),
+        ConfigRecord({"model": b"x"}),
+        MetricRecord({"model": 1.0}),
+        None,
+    ]
+    for label, record in zip(["empty", "another name", "configuration", "metrics", "nothing"], cases, strict=True):
+        with subtests.test(label), pytest.raises(ValueError, match=r"^found no array 'model'$"):
+            read_array(record, "model")
 
 
 # --- what is something else -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("data", "start"),
-    [
+def test_bytes_that_are_not_numpys_format_are_refused_with_how_they_start(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[bytes, bytes]] = [
         (b"", b""),
         (b"PK\x03\x04garbage", b"PK\x03\x04garb"),
         (zipped(SOUND), zipped(SOUND)[:8]),
         (b"\x93NUMPY\x02\x00" + saved(SOUND)[8:], b"\x93NUMPY\x02\x00"),
         (b"\x80\x04\x95pickle", b"\x80\x04\x95pickl"),
-    ],
-    ids=["nothing", "zip", "npz", "format 2.0", "pickle"],
-)
-def test_bytes_that_are_not_numpys_format_are_refused_with_how_they_start(data: bytes, start: bytes) -> None:
-    assert refusal(data) == f"array 'model' starts with {start!r}, expected numpy's format 1.0"
+    ]
+    for label, (data, start) in zip(["nothing", "zip", "npz", "format 2.0", "pickle"], cases, strict=True):
+        with subtests.test(label):
+            assert refusal(data) == f"array 'model' starts with {start!r}, expected numpy's format 1.0"
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_a_header_in_any_other_form_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[bytes] = [
         npy(b""),
         npy(b"-" * 9_000 + b"1\n"),
         npy(b"{'descr':'<f4', (\n"),
@@ -151,30 +154,47 @@ def test_bytes_that_are_not_numpys_format_are_refused_with_how_they_start(data: 
         saved(np.array([1, "two", None], dtype=object)),
         saved(np.array(["text"])),
         saved(SOUND.astype(">f4")),
-    ],
-    ids=[
-        "empty", "minus signs", "unclosed bracket", "Fortran order", "negative size", "something behind it",
-        "no end of line", "far too long", "big-endian", "fields", "Fortran order of numpy", "objects of numpy",
-        "text of numpy", "big-endian of numpy",
-    ],
-)  # fmt: skip
-def test_a_header_in_any_other_form_is_refused(data: bytes) -> None:
-    assert refusal(data) == "array 'model' has no plain header"
+    ]
+    for label, data in zip(
+        [
+            "empty",
+            "minus signs",
+            "unclosed bracket",
+            "Fortran order",
+            "negative size",
+            "something behind it",
+            "no end of line",
+            "far too long",
+            "big-endian",
+            "fields",
+            "Fortran order of numpy",
+            "objects of numpy",
+            "text of numpy",
+            "big-endian of numpy",
+        ],
+        cases,
+        strict=True,
+    ):
+        with subtests.test(label):
+            assert refusal(data) == "array 'model' has no plain header"
 
 
-@pytest.mark.parametrize("kind", ["|b1", "<c8", "<m8"])
-def test_what_are_no_real_numbers_are_refused(kind: str) -> None:
-    assert refusal(npy(header(kind), bytes(3 * np.dtype(kind).itemsize))).startswith("array 'model' has ")
+def test_what_are_no_real_numbers_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["|b1", "<c8", "<m8"]
+    for kind in cases:
+        with subtests.test(kind=kind):
+            assert refusal(npy(header(kind), bytes(3 * np.dtype(kind).itemsize))).startswith("array 'model' has ")
 
 
-@pytest.mark.parametrize("kind", ["<f3", "<z9", "<q8", "<i0", "<u99999999999999999999"])
-def test_a_type_that_numpy_does_not_know_is_refused(kind: str) -> None:
-    assert refusal(npy(header(kind), bytes(12))).startswith("array 'model' has ")
+def test_a_type_that_numpy_does_not_know_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["<f3", "<z9", "<q8", "<i0", "<u99999999999999999999"]
+    for kind in cases:
+        with subtests.test(kind=kind):
+            assert refusal(npy(header(kind), bytes(12))).startswith("array 'model' has ")
 
 
-@pytest.mark.parametrize(
-    ("shape", "told"),
-    [
+def test_a_shape_that_its_bytes_do_not_fill_is_refused_before_any_memory_is_taken(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
         ("1000000000000000,", "(1000000000000000,)"),
         ("10000000000000000000000000,", "(10000000000000000000000000,)"),
         ("4294967296, 4294967296", "(4294967296, 4294967296)"),
@@ -182,12 +202,12 @@ def test_a_type_that_numpy_does_not_know_is_refused(kind: str) -> None:
         ("2,", "(2,)"),
         ("0,", "(0,)"),
         ("", "()"),
-    ],
-)
-def test_a_shape_that_its_bytes_do_not_fill_is_refused_before_any_memory_is_taken(shape: str, told: str) -> None:
-    assert refusal(npy(header(shape=shape), SOUND.tobytes())) == (
-        f"array 'model' has 12 bytes, expected float32 numbers of shape {told}"
-    )
+    ]
+    for shape, told in cases:
+        with subtests.test(shape=shape, told=told):
+            assert refusal(npy(header(shape=shape), SOUND.tobytes())) == (
+                f"array 'model' has 12 bytes, expected float32 numbers of shape {told}"
+            )
 
 
 @given(data=st.data())
@@ -249,11 +269,8 @@ def at_most(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize(
-    "shape",
-    ["1" * 400 + "x", "1, " * 100 + "x", "1 " * 200 + "x", "1," * 200 + "x"],
-    ids=["one long number", "commas and spaces", "spaces", "commas"],
-)
-def test_a_long_shape_is_refused_at_once(shape: str) -> None:
-    with at_most(5.0):
-        assert refusal(npy(header(shape=shape))) == "array 'model' has no plain header"
+def test_a_long_shape_is_refused_at_once(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["1" * 400 + "x", "1, " * 100 + "x", "1 " * 200 + "x", "1," * 200 + "x"]
+    for label, shape in zip(["one long number", "commas and spaces", "spaces", "commas"], cases, strict=True):
+        with subtests.test(label), at_most(5.0):
+            assert refusal(npy(header(shape=shape))) == "array 'model' has no plain header"

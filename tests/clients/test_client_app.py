@@ -118,20 +118,19 @@ def test_a_model_is_evaluated_on_the_devices_own_share(synthetic: Dataset, model
     assert metrics["num-examples"] == len(own)
 
 
-@pytest.mark.parametrize("message_type", ["train", "query.offload", "evaluate"])
-@pytest.mark.parametrize(
-    "content",
-    [
+def test_a_malformed_message_is_answered_with_an_error_reply(subtests: pytest.Subtests) -> None:
+    all_contents: list[RecordDict] = [
         RecordDict(),
         RecordDict({"order": ConfigRecord({"round": "one"})}),
         RecordDict({"order": ConfigRecord({}), "model": ConfigRecord({"model": 1})}),
-    ],
-    ids=["empty", "no model", "no array"],
-)
-def test_a_malformed_message_is_answered_with_an_error_reply(message_type: str, content: RecordDict) -> None:
-    code, reason = error_of(ask(message_with(content, message_type), context()))
-    assert code == 400
-    assert reason.startswith("OrderError: expected ")
+    ]
+    all_message_types: list[str] = ["train", "query.offload", "evaluate"]
+    for label_content, content in zip(["empty", "no model", "no array"], all_contents, strict=True):
+        for message_type in all_message_types:
+            with subtests.test(label_content, message_type=message_type):
+                code, reason = error_of(ask(message_with(content, message_type), context()))
+                assert code == 400
+                assert reason.startswith("OrderError: expected ")
 
 
 def test_an_order_for_another_device_is_answered_with_an_error_reply(model: Vector) -> None:
@@ -238,8 +237,10 @@ MALFORMED_CONTEXTS = {
 }
 
 
-@pytest.mark.parametrize("message_type", ["train", "query.offload", "query.introduce", "evaluate"])
-@pytest.mark.parametrize("name", list(MALFORMED_CONTEXTS))
-def test_a_context_that_makes_no_device_is_answered_with_an_error_reply(name: str, message_type: str) -> None:
-    where, reason = MALFORMED_CONTEXTS[name]
-    assert error_of(ask(message_with(RecordDict(), message_type), where)) == (400, reason)
+def test_a_context_that_makes_no_device_is_answered_with_an_error_reply(subtests: pytest.Subtests) -> None:
+    all_message_types: list[str] = ["train", "query.offload", "query.introduce", "evaluate"]
+    for name in list(MALFORMED_CONTEXTS):
+        for message_type in all_message_types:
+            with subtests.test(name=name, message_type=message_type):
+                where, reason = MALFORMED_CONTEXTS[name]
+                assert error_of(ask(message_with(RecordDict(), message_type), where)) == (400, reason)

@@ -27,36 +27,38 @@ def test_bytes_are_scaled_to_the_unit_interval_then_by_mean_and_std_of_their_cha
     """Channel 0: (255 / 255 - 0.5) / 0.25 = 2; channel 1: (51 / 255 - 0.2) / 0.1 = 0, (102 / 255 - 0.2) / 0.1 = 2."""
     samples = two_images()
     expected = [[[[-2.0, 2.0]], [[0.0, 2.0]]], [[[2.0, -2.0]], [[6.0, 4.0]]]]
-    np.testing.assert_allclose(samples.scaled(samples.images).numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(samples.scale_images(samples.images).numpy(), expected, atol=1e-6)
 
 
 def test_floats_are_scaled_by_mean_and_std_alone() -> None:
     samples = Samples(torch.tensor([[[[0.5, 1.0]]]]), torch.tensor([0]), mean=(0.5,), std=(0.25,))
-    assert samples.scaled(samples.images).tolist() == [[[[0.0, 2.0]]]]
+    assert samples.scale_images(samples.images).tolist() == [[[[0.0, 2.0]]]]
 
 
 def test_without_a_scale_bytes_land_in_the_unit_interval_and_floats_stay_as_they_are() -> None:
     pixels = torch.tensor([[[[0, 255]]]], dtype=torch.uint8)
-    assert Samples(pixels, torch.tensor([0])).scaled(pixels).tolist() == [[[[0.0, 1.0]]]]
+    assert Samples(pixels, torch.tensor([0])).scale_images(pixels).tolist() == [[[[0.0, 1.0]]]]
     floats = torch.tensor([[[[-3.0, 7.0]]]])
-    assert Samples(floats, torch.tensor([0])).scaled(floats).tolist() == [[[[-3.0, 7.0]]]]
+    assert Samples(floats, torch.tensor([0])).scale_images(floats).tolist() == [[[[-3.0, 7.0]]]]
 
 
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
-def test_scaling_does_not_change_its_input(dtype: torch.dtype) -> None:
-    images = torch.arange(8).reshape(1, 2, 2, 2).to(dtype)
-    samples = Samples(images, torch.tensor([0]), mean=(0.5, 0.4), std=(0.25, 0.2))
-    first, second = samples.scaled(images), samples.scaled(images)
-    assert torch.equal(images, torch.arange(8).reshape(1, 2, 2, 2).to(dtype))
-    assert torch.equal(first, second)
-    assert first.data_ptr() != images.data_ptr()
+def test_scaling_does_not_change_its_input(subtests: pytest.Subtests) -> None:
+    cases: list[torch.dtype] = [torch.uint8, torch.float32]
+    for dtype in cases:
+        with subtests.test(dtype=dtype):
+            images = torch.arange(8).reshape(1, 2, 2, 2).to(dtype)
+            samples = Samples(images, torch.tensor([0]), mean=(0.5, 0.4), std=(0.25, 0.2))
+            first, second = samples.scale_images(images), samples.scale_images(images)
+            assert torch.equal(images, torch.arange(8).reshape(1, 2, 2, 2).to(dtype))
+            assert torch.equal(first, second)
+            assert first.data_ptr() != images.data_ptr()
 
 
 @given(pixels=st.lists(st.integers(0, 255), min_size=1, max_size=20), mean=st.floats(0, 1), std=st.floats(0.1, 2))
 @settings(max_examples=50, deadline=None)
 def test_scaling_agrees_with_numpy_in_double_precision(pixels: list[int], mean: float, std: float) -> None:
     images = torch.tensor(pixels, dtype=torch.uint8).reshape(-1, 1, 1, 1)
-    found = Samples(images, torch.zeros(len(pixels), dtype=torch.int64), (mean,), (std,)).scaled(images)
+    found = Samples(images, torch.zeros(len(pixels), dtype=torch.int64), (mean,), (std,)).scale_images(images)
     expected = (np.array(pixels, np.float64) / 255 - mean) / std
     np.testing.assert_allclose(found.numpy().ravel(), expected, rtol=1e-5, atol=1e-5)
 
@@ -64,26 +66,26 @@ def test_scaling_agrees_with_numpy_in_double_precision(pixels: list[int], mean: 
 def test_images_of_many_nodes_side_by_side_are_scaled_by_channel_too() -> None:
     samples = two_images()
     side_by_side = torch.stack([samples.images, samples.images.flip(0)], dim=1)  # (B, nodes, C, H, W)
-    scaled = samples.scaled(side_by_side)
-    assert torch.equal(scaled[:, 0], samples.scaled(samples.images))
-    assert torch.equal(scaled[:, 1], samples.scaled(samples.images.flip(0)))
+    scaled = samples.scale_images(side_by_side)
+    assert torch.equal(scaled[:, 0], samples.scale_images(samples.images))
+    assert torch.equal(scaled[:, 1], samples.scale_images(samples.images.flip(0)))
 
 
 def test_images_with_their_channels_last_are_scaled_by_channel_too() -> None:
     samples = two_images()
     channels_last = samples.images.permute(0, 2, 3, 1)  # (B, H, W, C)
-    scaled = samples.scaled(channels_last, channels_last=True)
-    assert torch.equal(scaled.permute(0, 3, 1, 2), samples.scaled(samples.images))
+    scaled = samples.scale_images(channels_last, channels_last=True)
+    assert torch.equal(scaled.permute(0, 3, 1, 2), samples.scale_images(samples.images))
     nodes = torch.stack([channels_last, channels_last.flip(0)], dim=3)  # (B, H, W, nodes, C)
-    assert torch.equal(samples.scaled(nodes, channels_last=True)[:, :, :, 0], scaled)
-    assert torch.equal(samples.scaled(nodes, channels_last=True)[:, :, :, 1], scaled.flip(0))
+    assert torch.equal(samples.scale_images(nodes, channels_last=True)[:, :, :, 0], scaled)
+    assert torch.equal(samples.scale_images(nodes, channels_last=True)[:, :, :, 1], scaled.flip(0))
 
 
 def test_one_mean_and_std_are_those_of_every_channel() -> None:
     images = two_images().images
     one = Samples(images, torch.tensor([0, 1]), mean=(0.5,), std=(0.25,))
     each = Samples(images, torch.tensor([0, 1]), mean=(0.5, 0.5), std=(0.25, 0.25))
-    assert torch.equal(one.scaled(images), each.scaled(images))
+    assert torch.equal(one.scale_images(images), each.scale_images(images))
 
 
 def test_selected_samples_keep_their_labels_order_and_scale() -> None:
@@ -101,9 +103,11 @@ def test_selected_samples_are_copies() -> None:
     assert torch.equal(samples.images, two_images().images)
 
 
-@pytest.mark.parametrize(("dtype", "size"), [(torch.uint8, 3 * 4 * 5), (torch.float32, 3 * 4 * 5 * 4)])
-def test_a_sample_has_the_bytes_of_its_image(dtype: torch.dtype, size: int) -> None:
-    assert Samples(torch.zeros(2, 3, 4, 5, dtype=dtype), torch.zeros(2)).sample_bytes == size
+def test_a_sample_has_the_bytes_of_its_image(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[torch.dtype, int]] = [(torch.uint8, 3 * 4 * 5), (torch.float32, 3 * 4 * 5 * 4)]
+    for dtype, size in cases:
+        with subtests.test(dtype=dtype, size=size):
+            assert Samples(torch.zeros(2, 3, 4, 5, dtype=dtype), torch.zeros(2)).sample_bytes == size
 
 
 def test_a_sound_data_set_passes() -> None:
@@ -125,25 +129,26 @@ def test_images_without_a_channel_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.float16])
-def test_images_of_another_type_are_refused(dtype: torch.dtype) -> None:
-    other = replace(two_images(), images=two_images().images.to(dtype))
-    message = refusal(replace(small_dataset(), test=other))
-    assert message.startswith(f"dataset small, test: found images of shape (2, 2, 1, 2) and {dtype}, expected")
+def test_images_of_another_type_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[torch.dtype] = [torch.float64, torch.int64, torch.float16]
+    for dtype in cases:
+        with subtests.test(dtype=dtype):
+            other = replace(two_images(), images=two_images().images.to(dtype))
+            message = refusal(replace(small_dataset(), test=other))
+            assert message.startswith(f"dataset small, test: found images of shape (2, 2, 1, 2) and {dtype}, expected")
 
 
-@pytest.mark.parametrize(
-    ("labels", "found"),
-    [
+def test_labels_that_do_not_fit_the_images_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[torch.Tensor, str]] = [
         (torch.tensor([0, 1, 1]), "3 labels of torch.int64 for 2 images"),
         (torch.tensor([0, 1], dtype=torch.int32), "2 labels of torch.int32 for 2 images"),
         (torch.tensor([0.0, 1.0]), "2 labels of torch.float32 for 2 images"),
-    ],
-)
-def test_labels_that_do_not_fit_the_images_are_refused(labels: torch.Tensor, found: str) -> None:
-    assert refusal(replace(small_dataset(), train=replace(two_images(), labels=labels))) == (
-        f"dataset small, train: found {found}, expected one int64 label per image and at least one image"
-    )
+    ]
+    for labels, found in cases:
+        with subtests.test(labels=labels, found=found):
+            assert refusal(replace(small_dataset(), train=replace(two_images(), labels=labels))) == (
+                f"dataset small, train: found {found}, expected one int64 label per image and at least one image"
+            )
 
 
 def test_a_data_set_without_images_is_refused() -> None:
@@ -151,17 +156,18 @@ def test_a_data_set_without_images_is_refused() -> None:
     assert "found 0 labels of torch.int64 for 0 images" in refusal(replace(small_dataset(), test=nothing))
 
 
-@pytest.mark.parametrize(("labels", "span"), [([0, 2], "0 to 2"), ([-1, 1], "-1 to 1")])
-def test_a_label_that_is_no_class_is_refused(labels: list[int], span: str) -> None:
-    wrong = replace(two_images(), labels=torch.tensor(labels))
-    assert refusal(replace(small_dataset(), test=wrong)) == (
-        f"dataset small, test: found labels {span}, expected 0 to 1"
-    )
+def test_a_label_that_is_no_class_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[list[int], str]] = [([0, 2], "0 to 2"), ([-1, 1], "-1 to 1")]
+    for labels, span in cases:
+        with subtests.test(labels=labels, span=span):
+            wrong = replace(two_images(), labels=torch.tensor(labels))
+            assert refusal(replace(small_dataset(), test=wrong)) == (
+                f"dataset small, test: found labels {span}, expected 0 to 1"
+            )
 
 
-@pytest.mark.parametrize(
-    ("mean", "std"),
-    [
+def test_a_scale_that_does_not_fit_the_channels_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[float, ...], tuple[float, ...]]] = [
         ((0.5, 0.5, 0.5), (0.25, 0.25)),
         ((0.5, 0.5), (0.25, 0.25, 0.25)),
         ((), (0.25,)),
@@ -169,36 +175,37 @@ def test_a_label_that_is_no_class_is_refused(labels: list[int], span: str) -> No
         ((0.5,), (0.0,)),
         ((0.5, 0.5), (0.25, -0.25)),
         ((0.5,), (float("nan"),)),
-    ],
-)
-def test_a_scale_that_does_not_fit_the_channels_is_refused(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-    assert refusal(replace(small_dataset(), train=replace(two_images(), mean=mean, std=std))) == (
-        f"dataset small, train: found mean {mean} and std {std}, expected 1 or 2 numbers each, std above 0"
-    )
+    ]
+    for mean, std in cases:
+        with subtests.test(mean=mean, std=std):
+            assert refusal(replace(small_dataset(), train=replace(two_images(), mean=mean, std=std))) == (
+                f"dataset small, train: found mean {mean} and std {std}, expected 1 or 2 numbers each, std above 0"
+            )
 
 
-@pytest.mark.parametrize(
-    ("mean", "std"),
-    [
+def test_a_scale_that_is_not_finite_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[tuple[float, ...], tuple[float, ...]]] = [
         ((float("nan"),), (1.0,)),
         ((0.0, float("inf")), (1.0,)),
         ((0.0,), (float("inf"),)),
         ((0.0,), (1.0, float("inf"))),
-    ],
-)
-def test_a_scale_that_is_not_finite_is_refused(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
-    assert refusal(replace(small_dataset(), test=replace(two_images(), mean=mean, std=std))).startswith(
-        f"dataset small, test: found mean {mean} and std {std}, expected "
-    )
+    ]
+    for mean, std in cases:
+        with subtests.test(mean=mean, std=std):
+            assert refusal(replace(small_dataset(), test=replace(two_images(), mean=mean, std=std))).startswith(
+                f"dataset small, test: found mean {mean} and std {std}, expected "
+            )
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
-def test_images_that_are_not_finite_are_refused(value: float) -> None:
-    images = torch.zeros(2, 2, 1, 2)
-    images[1, 0, 0, 1] = value
-    assert refusal(replace(small_dataset(), test=replace(two_images(), images=images))) == (
-        "dataset small, test: found NaN or infinity among the images, expected finite numbers"
-    )
+def test_images_that_are_not_finite_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[float] = [float("nan"), float("inf"), float("-inf")]
+    for value in cases:
+        with subtests.test(value=value):
+            images = torch.zeros(2, 2, 1, 2)
+            images[1, 0, 0, 1] = value
+            assert refusal(replace(small_dataset(), test=replace(two_images(), images=images))) == (
+                "dataset small, test: found NaN or infinity among the images, expected finite numbers"
+            )
 
 
 def test_train_and_test_images_of_different_shapes_are_refused() -> None:

@@ -87,10 +87,14 @@ def test_an_order_to_offload_is_answered_with_the_rounds_subset_as_stored(table:
     np.testing.assert_array_equal(reply.labels, table.labels[subset].numpy())
 
 
-@pytest.mark.parametrize("consent", ["never", "0,2"])
-def test_a_device_that_does_not_consent_trains_instead(table: Samples, consent: str) -> None:
-    offloading, training = ask((device(table, 3, consent), order(3, offload_to=1)), (device(table, 3), order(3)))
-    np.testing.assert_array_equal(gradient_of(offloading).values, gradient_of(training).values)
+def test_a_device_that_does_not_consent_trains_instead(subtests: pytest.Subtests, table: Samples) -> None:
+    cases: list[str] = ["never", "0,2"]
+    for consent in cases:
+        with subtests.test(consent=consent):
+            offloading, training = ask(
+                (device(table, 3, consent), order(3, offload_to=1)), (device(table, 3), order(3))
+            )
+            np.testing.assert_array_equal(gradient_of(offloading).values, gradient_of(training).values)
 
 
 def test_a_device_offloads_to_the_servers_it_lists(table: Samples) -> None:
@@ -119,13 +123,14 @@ def test_a_malformed_order_is_answered_with_an_error_reply(table: Samples) -> No
     assert reason.startswith("OrderError: expected records 'order' and 'model'")
 
 
-@pytest.mark.parametrize("name", list(EVIL_BYTES))
-def test_an_order_of_evil_bytes_does_not_harm_the_others(table: Samples, name: str) -> None:
-    content = RecordDict({"order": sent(order(1)).content["order"], **with_model(evil_array(name))})
-    asked = [(device(table, 0), sent(order(0))), (device(table, 1), message_with(content))]
-    sound, evil = answer_orders(asked, "auto", 10)
-    assert gradient_of(sound).device == 0
-    assert error_of(evil)[0] == 400
+def test_an_order_of_evil_bytes_does_not_harm_the_others(subtests: pytest.Subtests, table: Samples) -> None:
+    for name in list(EVIL_BYTES):
+        with subtests.test(name=name):
+            content = RecordDict({"order": sent(order(1)).content["order"], **with_model(evil_array(name))})
+            asked = [(device(table, 0), sent(order(0))), (device(table, 1), message_with(content))]
+            sound, evil = answer_orders(asked, "auto", 10)
+            assert gradient_of(sound).device == 0
+            assert error_of(evil)[0] == 400
 
 
 def test_replies_come_in_the_order_asked(table: Samples) -> None:
@@ -199,23 +204,29 @@ def broken(table: Samples, index: int, trouble: type[BaseException]) -> Device:
 TROUBLES = [RuntimeError, OSError, MemoryError, ValueError, ZeroDivisionError, KeyError]
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_device_whose_training_fails_does_not_harm_the_others(table: Samples, trouble: type[BaseException]) -> None:
-    sound = [(device(table, n), order(n)) for n in (0, 2, 3)]
-    replies = ask(sound[0], (broken(table, 1, trouble), order(1)), *sound[1:])
-    code, reason = error_of(replies.pop(1))
-    assert code == 500
-    assert reason == f"ClientError: training failed: {trouble.__name__}: {trouble('the disk is gone')}"
-    for reply, one in zip(replies, sound, strict=True):
-        np.testing.assert_allclose(gradient_of(reply).values, gradient_of(ask(one)[0]).values, rtol=1e-4, atol=1e-6)
+def test_a_device_whose_training_fails_does_not_harm_the_others(subtests: pytest.Subtests, table: Samples) -> None:
+    for trouble in TROUBLES:
+        with subtests.test(trouble=trouble):
+            sound = [(device(table, n), order(n)) for n in (0, 2, 3)]
+            replies = ask(sound[0], (broken(table, 1, trouble), order(1)), *sound[1:])
+            code, reason = error_of(replies.pop(1))
+            assert code == 500
+            assert reason == f"ClientError: training failed: {trouble.__name__}: {trouble('the disk is gone')}"
+            for reply, one in zip(replies, sound, strict=True):
+                np.testing.assert_allclose(
+                    gradient_of(reply).values, gradient_of(ask(one)[0]).values, rtol=1e-4, atol=1e-6
+                )
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
-def test_a_device_whose_offloading_fails_does_not_harm_the_others(table: Samples, trouble: type[BaseException]) -> None:
-    replies = ask((broken(table, 1, trouble), order(1, offload_to=0)), (device(table, 0), order(0, offload_to=0)))
-    code, reason = error_of(replies[0])
-    assert (code, reason.startswith(f"ClientError: offloading failed: {trouble.__name__}: ")) == (500, True)
-    assert len(data_of(replies[1]).labels) == 8
+def test_a_device_whose_offloading_fails_does_not_harm_the_others(subtests: pytest.Subtests, table: Samples) -> None:
+    for trouble in TROUBLES:
+        with subtests.test(trouble=trouble):
+            replies = ask(
+                (broken(table, 1, trouble), order(1, offload_to=0)), (device(table, 0), order(0, offload_to=0))
+            )
+            code, reason = error_of(replies[0])
+            assert (code, reason.startswith(f"ClientError: offloading failed: {trouble.__name__}: ")) == (500, True)
+            assert len(data_of(replies[1]).labels) == 8
 
 
 def test_a_share_that_points_outside_the_table_fails_alone(table: Samples) -> None:
@@ -257,9 +268,10 @@ def test_a_device_evaluates_a_model_on_its_own_share(table: Samples) -> None:
     assert metrics["num-examples"] == 10
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
+def test_a_model_that_cannot_be_evaluated_is_answered_with_an_error_reply(
+    subtests: pytest.Subtests, table: Samples
+) -> None:
+    cases: list[tuple[RecordDict, str]] = [
         (RecordDict(), "OrderError: expected a record 'model': 'model'"),
         (RecordDict({"model": ArrayRecord({})}), "OrderError: expected a record 'model': found no array 'model'"),
         (
@@ -274,20 +286,18 @@ def test_a_device_evaluates_a_model_on_its_own_share(table: Samples) -> None:
             with_model(Array(np.arange(15))),
             "ModelError: found a vector of int64 and shape (15,), expected float32 of (15,)",
         ),
-    ],
-    ids=["no record", "no array", "too short", "float64", "int64"],
-)
-def test_a_model_that_cannot_be_evaluated_is_answered_with_an_error_reply(
-    table: Samples, content: RecordDict, reason: str
-) -> None:
-    assert error_of(device(table, 1).evaluate(message_with(content, "evaluate"))) == (400, reason)
+    ]
+    for label, (content, reason) in zip(["no record", "no array", "too short", "float64", "int64"], cases, strict=True):
+        with subtests.test(label):
+            assert error_of(device(table, 1).evaluate(message_with(content, "evaluate"))) == (400, reason)
 
 
-@pytest.mark.parametrize("name", list(EVIL_BYTES))
-def test_evil_bytes_to_evaluate_are_answered_with_an_error_reply(table: Samples, name: str) -> None:
-    code, reason = error_of(device(table, 1).evaluate(message_with(with_model(evil_array(name)), "evaluate")))
-    assert code == 400
-    assert reason.startswith("OrderError: expected a record 'model': array 'model' ")
+def test_evil_bytes_to_evaluate_are_answered_with_an_error_reply(subtests: pytest.Subtests, table: Samples) -> None:
+    for name in list(EVIL_BYTES):
+        with subtests.test(name=name):
+            code, reason = error_of(device(table, 1).evaluate(message_with(with_model(evil_array(name)), "evaluate")))
+            assert code == 400
+            assert reason.startswith("OrderError: expected a record 'model': array 'model' ")
 
 
 def test_numbers_of_a_type_that_numpy_does_not_know_are_answered_with_an_error_reply(table: Samples) -> None:

@@ -23,20 +23,24 @@ def test_accuracy_and_loss_of_four_samples_worked_by_hand() -> None:
     assert scores.loss == pytest.approx((3 * right + wrong) / 4, rel=1e-6)
 
 
-@pytest.mark.parametrize("count", [1, 999, 1_000, 1_001, 2_500])
-def test_scores_agree_with_a_direct_computation_whatever_the_number_of_samples(synthetic: Dataset, count: int) -> None:
-    samples = synthetic.train.select(torch.arange(count))
-    network = build_network("fashion-mnist-cnn", (1, 28, 28), 10, (), seed=1)
-    vector = to_vector(network)
-    scaled = (samples.images.double() / 255 - 0.5) / 0.25
-    with torch.no_grad():
-        logits = with_parameters(network, vector).double()(scaled)
-    scores = evaluate_model(network, vector, samples)
-    # A tie within float32's rounding could change one prediction.
-    assert scores.accuracy == pytest.approx(
-        float((logits.argmax(1) == samples.labels).double().mean()), abs=1 / count * (count > 1)
-    )
-    assert scores.loss == pytest.approx(float(F.cross_entropy(logits, samples.labels)), rel=1e-5)
+def test_scores_agree_with_a_direct_computation_whatever_the_number_of_samples(
+    subtests: pytest.Subtests, synthetic: Dataset
+) -> None:
+    cases: list[int] = [1, 999, 1_000, 1_001, 2_500]
+    for count in cases:
+        with subtests.test(count=count):
+            samples = synthetic.train.select(torch.arange(count))
+            network = build_network("fashion-mnist-cnn", (1, 28, 28), 10, (), seed=1)
+            vector = to_vector(network)
+            scaled = (samples.images.double() / 255 - 0.5) / 0.25
+            with torch.no_grad():
+                logits = with_parameters(network, vector).double()(scaled)
+            scores = evaluate_model(network, vector, samples)
+            # A tie within float32's rounding could change one prediction.
+            assert scores.accuracy == pytest.approx(
+                float((logits.argmax(1) == samples.labels).double().mean()), abs=1 / count * (count > 1)
+            )
+            assert scores.loss == pytest.approx(float(F.cross_entropy(logits, samples.labels)), rel=1e-5)
 
 
 def test_the_vector_is_evaluated_and_not_the_parameters_of_the_network(synthetic: Dataset) -> None:

@@ -62,17 +62,21 @@ def test_a_truncated_idx_file_is_refused_with_its_name(tmp_path: Path, missing: 
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "found", "expected"),
-    [("00000801", 4, 8), ("0000080180", 5, 8), ("000008030000", 6, 16), ("0000080300000002000000030000", 14, 16)],
-)
 def test_an_idx_file_cut_off_inside_its_header_is_refused_with_its_name(
-    tmp_path: Path, content: str, found: int, expected: int
+    subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
-    path = tmp_path / "images"
-    assert refusal(path, bytes.fromhex(content)) == (
-        f"{path}: found {found} bytes, expected a header of {expected}; fetch it again"
-    )
+    cases: list[tuple[str, int, int]] = [
+        ("00000801", 4, 8),
+        ("0000080180", 5, 8),
+        ("000008030000", 6, 16),
+        ("0000080300000002000000030000", 14, 16),
+    ]
+    for content, found, expected in cases:
+        with subtests.test(content=content, found=found, expected=expected):
+            path = tmp_path / "images"
+            assert refusal(path, bytes.fromhex(content)) == (
+                f"{path}: found {found} bytes, expected a header of {expected}; fetch it again"
+            )
 
 
 def test_a_header_that_claims_more_than_any_memory_holds_is_refused(tmp_path: Path) -> None:
@@ -88,32 +92,31 @@ def test_bytes_after_the_end_are_refused(tmp_path: Path) -> None:
     assert "found 25 bytes of data, expected 24" in refusal(path, idx_bytes(CUBE) + b"x")
 
 
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
+def test_a_file_without_the_magic_number_is_refused_with_what_it_has(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[bytes, str]] = [
         (b"", "nothing"),
         (b"\0\0", "0000"),
         (b"<!DOCTYPE html>", "3c21444f"),  # what a failed download leaves behind
         (bytes.fromhex("00000d010000000100000000"), "00000d01"),  # idx of floats
         (bytes.fromhex("00000802000000010000000100"), "00000802"),  # two dimensions
-    ],
-)
-def test_a_file_without_the_magic_number_is_refused_with_what_it_has(
-    tmp_path: Path, content: bytes, found: str
-) -> None:
-    path = tmp_path / "images"
-    assert refusal(path, content) == (
-        f"{path}: found header {found}, expected 00000801 or 00000803 (idx of bytes); "
-        "the file is damaged or not an idx file: fetch it again"
-    )
+    ]
+    for content, found in cases:
+        with subtests.test(content=content, found=found):
+            path = tmp_path / "images"
+            assert refusal(path, content) == (
+                f"{path}: found header {found}, expected 00000801 or 00000803 (idx of bytes); "
+                "the file is damaged or not an idx file: fetch it again"
+            )
 
 
-@pytest.mark.parametrize("kept", [2, 5, 12, -9, -1])
-def test_a_truncated_gzip_file_is_refused_with_its_name(tmp_path: Path, kept: int) -> None:
-    path = tmp_path / "images.gz"
-    message = refusal(path, gzip.compress(idx_bytes(CUBE))[:kept])
-    assert message.startswith(f"{path}: cannot be read (")
-    assert message.endswith("; fetch it again")
+def test_a_truncated_gzip_file_is_refused_with_its_name(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[int] = [2, 5, 12, -9, -1]
+    for kept in cases:
+        with subtests.test(kept=kept):
+            path = tmp_path / "images.gz"
+            message = refusal(path, gzip.compress(idx_bytes(CUBE))[:kept])
+            assert message.startswith(f"{path}: cannot be read (")
+            assert message.endswith("; fetch it again")
 
 
 def test_a_gzip_file_with_a_flipped_bit_is_refused(tmp_path: Path) -> None:

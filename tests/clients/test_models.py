@@ -72,18 +72,17 @@ def test_hidden_sizes_reach_the_network_by_its_name() -> None:
     assert linear_sizes(network) == [(320, 8), (8, 4), (4, 10)]
 
 
-@pytest.mark.parametrize(
-    ("model", "hidden", "sizes"),
-    [
+def test_a_run_trains_the_network_of_its_data_set_unless_it_names_another(
+    subtests: pytest.Subtests, synthetic: Dataset
+) -> None:
+    cases: list[tuple[str, str, list[tuple[int, int]]]] = [
         ("auto", "", [(320, 50), (50, 10)]),
         ("auto", "8,4", [(320, 8), (8, 4), (4, 10)]),
         ("svhn-cnn", "", [(320, 256), (256, 72), (72, 10)]),
-    ],
-)
-def test_a_run_trains_the_network_of_its_data_set_unless_it_names_another(
-    synthetic: Dataset, model: str, hidden: str, sizes: list[tuple[int, int]]
-) -> None:
-    assert linear_sizes(network_for(synthetic, TrainingParams(model=model, hidden=hidden), seed=0)) == sizes
+    ]
+    for model, hidden, sizes in cases:
+        with subtests.test(model=model, hidden=hidden, sizes=sizes):
+            assert linear_sizes(network_for(synthetic, TrainingParams(model=model, hidden=hidden), seed=0)) == sizes
 
 
 def test_the_network_of_a_run_follows_from_its_data_set_and_seed(synthetic: Dataset) -> None:
@@ -94,11 +93,13 @@ def test_the_network_of_a_run_follows_from_its_data_set_and_seed(synthetic: Data
     assert not np.array_equal(one, two)
 
 
-@pytest.mark.parametrize("name", ["fashion-mnist-cnn", "svhn-cnn", "clients.models:svhn_cnn"])
-def test_a_network_follows_from_its_seed_alone(name: str) -> None:
-    vectors = [to_vector(build_network(name, SVHN, 10, (), seed)) for seed in (3, 3, 4)]
-    np.testing.assert_array_equal(vectors[0], vectors[1])
-    assert not np.array_equal(vectors[0], vectors[2])
+def test_a_network_follows_from_its_seed_alone(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["fashion-mnist-cnn", "svhn-cnn", "clients.models:svhn_cnn"]
+    for name in cases:
+        with subtests.test(name=name):
+            vectors = [to_vector(build_network(name, SVHN, 10, (), seed)) for seed in (3, 3, 4)]
+            np.testing.assert_array_equal(vectors[0], vectors[1])
+            assert not np.array_equal(vectors[0], vectors[2])
 
 
 def test_building_a_network_leaves_the_global_generator_of_torch_alone() -> None:
@@ -165,20 +166,24 @@ def test_the_parameters_of_a_filled_copy_are_no_views_of_one_buffer() -> None:
     assert bias.untyped_storage().nbytes() == 2 * 4
 
 
-@pytest.mark.parametrize("shape", [(5,), (7,), (6, 1), ()])
-def test_a_vector_of_another_length_is_refused(shape: tuple[int, ...]) -> None:
-    network = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
-    with pytest.raises(ModelError) as caught:
-        with_parameters(network, np.zeros(shape, np.float32))
-    assert str(caught.value) == f"found a vector of float32 and shape {shape}, expected float32 of (6,)"
+def test_a_vector_of_another_length_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, ...]] = [(5,), (7,), (6, 1), ()]
+    for shape in cases:
+        with subtests.test(shape=shape):
+            network = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+            with pytest.raises(ModelError) as caught:
+                with_parameters(network, np.zeros(shape, np.float32))
+            assert str(caught.value) == f"found a vector of float32 and shape {shape}, expected float32 of (6,)"
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.float16, np.int64])
-def test_a_vector_of_other_numbers_is_refused(kind: type) -> None:
-    network = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
-    with pytest.raises(ModelError) as caught:
-        with_parameters(network, np.zeros(6, kind))
-    assert str(caught.value) == (f"found a vector of {np.dtype(kind)} and shape (6,), expected float32 of (6,)")
+def test_a_vector_of_other_numbers_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[type] = [np.float64, np.float16, np.int64]
+    for kind in cases:
+        with subtests.test(kind=kind):
+            network = nn.Sequential(nn.Flatten(), nn.Linear(2, 2))
+            with pytest.raises(ModelError) as caught:
+                with_parameters(network, np.zeros(6, kind))
+            assert str(caught.value) == (f"found a vector of {np.dtype(kind)} and shape (6,), expected float32 of (6,)")
 
 
 def refusal(network: nn.Module) -> str:
@@ -221,18 +226,17 @@ class Answering(nn.Module):
         return self.wrap(self.linear(images.flatten(1)))
 
 
-@pytest.mark.parametrize(
-    ("wrap", "name"),
-    [
+def test_a_network_that_answers_with_something_else_than_a_tensor_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Callable[[Tensor], object], str]] = [
         (lambda scores: (scores,), "tuple"),
         (lambda scores: {"scores": scores}, "dict"),
         (lambda scores: None, "NoneType"),
-    ],
-)
-def test_a_network_that_answers_with_something_else_than_a_tensor_is_refused(
-    wrap: Callable[[Tensor], object], name: str
-) -> None:
-    assert refusal(Answering(wrap)) == (f"the model answers with {name} for 2 images, expected scores of shape (2, 10)")
+    ]
+    for wrap, name in cases:
+        with subtests.test(wrap=wrap, name=name):
+            assert refusal(Answering(wrap)) == (
+                f"the model answers with {name} for 2 images, expected scores of shape (2, 10)"
+            )
 
 
 def test_a_network_for_other_images_is_refused_with_the_shape() -> None:
@@ -246,27 +250,27 @@ def frozen_first_layer() -> nn.Module:
     return network
 
 
-@pytest.mark.parametrize(
-    "network",
-    [
+def test_a_network_without_trainable_float32_parameters_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[nn.Module] = [
         nn.Flatten(),
         nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).double(),
         nn.Sequential(nn.Flatten(), nn.Linear(784, 10)).requires_grad_(False),
         frozen_first_layer(),
-    ],
-    ids=["no parameters", "double", "frozen", "frozen first layer"],
-)
-def test_a_network_without_trainable_float32_parameters_is_refused(network: nn.Module) -> None:
-    assert refusal(network) == "the model's parameters must exist, be float32 and be trainable, all of them"
+    ]
+    for label, network in zip(["no parameters", "double", "frozen", "frozen first layer"], cases, strict=True):
+        with subtests.test(label):
+            assert refusal(network) == "the model's parameters must exist, be float32 and be trainable, all of them"
 
 
-@pytest.mark.parametrize(("pixels", "shape"), [(15, (1, 15, 28)), (8, (1, 28, 8))])
-def test_images_too_small_for_two_convolutions_are_refused(pixels: int, shape: tuple[int, int, int]) -> None:
-    with pytest.raises(ModelError) as caught:
-        build_network("fashion-mnist-cnn", shape, 10, (), seed=0)
-    assert str(caught.value) == (
-        f"images of {pixels} pixels are too small for two 5 x 5 convolutions; expected at least 16"
-    )
+def test_images_too_small_for_two_convolutions_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, tuple[int, int, int]]] = [(15, (1, 15, 28)), (8, (1, 28, 8))]
+    for pixels, shape in cases:
+        with subtests.test(pixels=pixels, shape=shape):
+            with pytest.raises(ModelError) as caught:
+                build_network("fashion-mnist-cnn", shape, 10, (), seed=0)
+            assert str(caught.value) == (
+                f"images of {pixels} pixels are too small for two 5 x 5 convolutions; expected at least 16"
+            )
 
 
 def test_images_of_16_pixels_are_large_enough() -> None:

@@ -70,10 +70,12 @@ TERMS = LedgerTerms(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("proof", [b"", b"\x00\xff" * 30_000])
-def test_an_order_on_a_chain_arrives_with_its_terms_and_its_proof(proof: bytes) -> None:
-    order = an_order(ledger=TERMS, proof=proof)
-    assert_same_order(read_order(over_the_wire(sent(order))), order)
+def test_an_order_on_a_chain_arrives_with_its_terms_and_its_proof(subtests: pytest.Subtests) -> None:
+    cases: list[bytes] = [b"", b"\x00\xff" * 30_000]
+    for proof in cases:
+        with subtests.test(proof=proof):
+            order = an_order(ledger=TERMS, proof=proof)
+            assert_same_order(read_order(over_the_wire(sent(order))), order)
 
 
 def test_an_order_without_a_chain_carries_no_terms() -> None:
@@ -81,9 +83,8 @@ def test_an_order_without_a_chain_carries_no_terms() -> None:
     assert (read_order(sent(an_order())).ledger, read_order(sent(an_order())).proof) == (None, b"")
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_malformed_ledger_terms_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"chain_id": "5"}, "ledger chain_id is '5', expected int"),
         ({"chain_id": True}, "ledger chain_id is True, expected int"),
         ({"nonce": -1}, "ledger nonce is -1, expected int"),
@@ -95,18 +96,18 @@ def test_an_order_without_a_chain_carries_no_terms() -> None:
         ({"proof": None}, "found ledger terms .* and a proof"),
         ({"nonce": None}, "found ledger terms"),
         ({"gas": 3}, "found ledger terms .*'gas'"),
-    ],
-)
-def test_malformed_ledger_terms_are_refused(change: dict[str, Any], message: str) -> None:
-    spoiled = sent(an_order(ledger=TERMS))
-    ledger: Any = spoiled.content["ledger"]
-    for key, value in change.items():
-        if value is not None:
-            ledger[key] = value
-        else:
-            del ledger[key]
-    with pytest.raises(OrderError, match=message):
-        read_order(over_the_wire(spoiled))
+    ]
+    for change, message in cases:
+        with subtests.test(change=change, message=message):
+            spoiled = sent(an_order(ledger=TERMS))
+            ledger: Any = spoiled.content["ledger"]
+            for key, value in change.items():
+                if value is not None:
+                    ledger[key] = value
+                else:
+                    del ledger[key]
+            with pytest.raises(OrderError, match=message):
+                read_order(over_the_wire(spoiled))
 
 
 def test_an_order_goes_to_its_node_in_its_round_by_its_type() -> None:
@@ -116,11 +117,11 @@ def test_an_order_goes_to_its_node_in_its_round_by_its_type() -> None:
     assert {m.metadata.group_id for m in messages} == {"4"}
 
 
-@pytest.mark.parametrize(("deadline_s", "lifetime_s"), [(600.0, 600.0), (60.5, 60.5), (60.0, 60.0), (0.5, 60.0)])
-def test_an_order_lives_as_long_as_its_deadline_but_never_less_than_a_minute(
-    deadline_s: float, lifetime_s: float
-) -> None:
-    assert sent(an_order(deadline_s=deadline_s)).metadata.ttl == lifetime_s
+def test_an_order_lives_as_long_as_its_deadline_but_never_less_than_a_minute(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, float]] = [(600.0, 600.0), (60.5, 60.5), (60.0, 60.0), (0.5, 60.0)]
+    for deadline_s, lifetime_s in cases:
+        with subtests.test(deadline_s=deadline_s, lifetime_s=lifetime_s):
+            assert sent(an_order(deadline_s=deadline_s)).metadata.ttl == lifetime_s
 
 
 def test_orders_on_the_same_model_share_its_record_and_others_do_not() -> None:
@@ -162,34 +163,49 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("key", list(KINDS))
-def test_an_order_without_a_field_is_refused_by_its_name(key: str) -> None:
-    assert refusal(spoiled(key, None)) == f"order: {key} is None, expected {KINDS[key]}"
+def test_an_order_without_a_field_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    for key in list(KINDS):
+        with subtests.test(key=key):
+            assert refusal(spoiled(key, None)) == f"order: {key} is None, expected {KINDS[key]}"
 
 
-@pytest.mark.parametrize("key", list(KINDS))
-@pytest.mark.parametrize("value", [True, b"bytes", [1, 2]])
-def test_a_field_of_the_wrong_type_is_refused_with_found_and_expected(key: str, value: Any) -> None:
-    assert refusal(spoiled(key, value)) == f"order: {key} is {value!r}, expected {KINDS[key]}"
+def test_a_field_of_the_wrong_type_is_refused_with_found_and_expected(subtests: pytest.Subtests) -> None:
+    all_values: list[Any] = [True, b"bytes", [1, 2]]
+    for value in all_values:
+        for key in list(KINDS):
+            with subtests.test(value=value, key=key):
+                assert refusal(spoiled(key, value)) == f"order: {key} is {value!r}, expected {KINDS[key]}"
 
 
-@pytest.mark.parametrize(
-    ("key", "value"), [("round", "4"), ("samples", 8.0), ("learning-rate", 1), ("optimizer", 1), ("deadline-s", "60")]
-)
-def test_a_field_of_a_similar_type_is_refused_too(key: str, value: Any) -> None:
-    assert refusal(spoiled(key, value)) == f"order: {key} is {value!r}, expected {KINDS[key]}"
+def test_a_field_of_a_similar_type_is_refused_too(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, Any]] = [
+        ("round", "4"),
+        ("samples", 8.0),
+        ("learning-rate", 1),
+        ("optimizer", 1),
+        ("deadline-s", "60"),
+    ]
+    for key, value in cases:
+        with subtests.test(key=key, value=value):
+            assert refusal(spoiled(key, value)) == f"order: {key} is {value!r}, expected {KINDS[key]}"
 
 
-@pytest.mark.parametrize("key", ["round", "samples", "iterations", "batch"])
-@pytest.mark.parametrize("value", [0, -1, -(2**62)])
-def test_a_count_that_is_not_positive_is_refused(key: str, value: int) -> None:
-    assert refusal(spoiled(key, value)) == f"order: {key} is {value}, expected more than 0"
+def test_a_count_that_is_not_positive_is_refused(subtests: pytest.Subtests) -> None:
+    all_values: list[int] = [0, -1, -(2**62)]
+    all_keys: list[str] = ["round", "samples", "iterations", "batch"]
+    for value in all_values:
+        for key in all_keys:
+            with subtests.test(value=value, key=key):
+                assert refusal(spoiled(key, value)) == f"order: {key} is {value}, expected more than 0"
 
 
-@pytest.mark.parametrize("key", ["learning-rate", "deadline-s"])
-@pytest.mark.parametrize("value", [0.0, -0.1, float("nan"), float("inf"), float("-inf")])
-def test_a_rate_or_deadline_that_is_no_positive_number_is_refused(key: str, value: float) -> None:
-    assert refusal(spoiled(key, value)) == f"order: {key} is {value}, expected more than 0"
+def test_a_rate_or_deadline_that_is_no_positive_number_is_refused(subtests: pytest.Subtests) -> None:
+    all_values: list[float] = [0.0, -0.1, float("nan"), float("inf"), float("-inf")]
+    all_keys: list[str] = ["learning-rate", "deadline-s"]
+    for value in all_values:
+        for key in all_keys:
+            with subtests.test(value=value, key=key):
+                assert refusal(spoiled(key, value)) == f"order: {key} is {value}, expected more than 0"
 
 
 def test_an_unknown_optimiser_is_refused() -> None:
@@ -205,52 +221,54 @@ def test_a_model_that_is_not_the_one_of_the_digest_is_refused_with_both() -> Non
     assert refusal(spoiled("model-digest", expected)) == f"order: model has digest {found[:12]}, expected {'0' * 12}"
 
 
-@pytest.mark.parametrize("missing", ["order", "model"])
-def test_an_order_without_a_record_is_refused_by_its_name(missing: str) -> None:
-    content = sent(an_order()).content
-    kept = RecordDict({key: record for key, record in content.items() if key != missing})
-    assert refusal(message_with(kept)) == (
-        f"expected records 'order' and 'model' with a model: found no record '{missing}'"
-    )
+def test_an_order_without_a_record_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["order", "model"]
+    for missing in cases:
+        with subtests.test(missing=missing):
+            content = sent(an_order()).content
+            kept = RecordDict({key: record for key, record in content.items() if key != missing})
+            assert refusal(message_with(kept)) == (
+                f"expected records 'order' and 'model' with a model: found no record '{missing}'"
+            )
 
 
 def with_model(record: Any) -> Message:
     return message_with(RecordDict({"order": sent(an_order()).content["order"], "model": record}))
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_a_model_that_is_no_array_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [
         ConfigRecord({"model": "weights"}),
         MetricRecord({"model": [1.0, -2.0, 0.5]}),
         ArrayRecord({"weights": Array(an_order().model)}),
         ArrayRecord({}),
-    ],
-    ids=["configuration", "metrics", "another name", "no array"],
-)
-def test_a_model_that_is_no_array_is_refused(record: Any) -> None:
-    assert refusal(with_model(record)) == ("expected records 'order' and 'model' with a model: found no array 'model'")
+    ]
+    for label, record in zip(["configuration", "metrics", "another name", "no array"], cases, strict=True):
+        with subtests.test(label):
+            assert refusal(with_model(record)) == (
+                "expected records 'order' and 'model' with a model: found no array 'model'"
+            )
 
 
-@pytest.mark.parametrize("name", list(EVIL_BYTES))
-def test_a_model_of_evil_bytes_is_refused(name: str) -> None:
-    message = refusal(with_model(ArrayRecord({"model": evil_array(name)})))
-    assert message.startswith("expected records 'order' and 'model' with a model: array 'model' ")
+def test_a_model_of_evil_bytes_is_refused(subtests: pytest.Subtests) -> None:
+    for name in list(EVIL_BYTES):
+        with subtests.test(name=name):
+            message = refusal(with_model(ArrayRecord({"model": evil_array(name)})))
+            assert message.startswith("expected records 'order' and 'model' with a model: array 'model' ")
 
 
-@pytest.mark.parametrize(
-    ("model", "found"),
-    [
+def test_a_model_that_is_no_flat_float32_vector_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[NDArray[Any], str]] = [
         (np.zeros((3, 1), np.float32), "float32 of shape (3, 1)"),
         (np.zeros(3, np.float64), "float64 of shape (3,)"),
         (np.zeros(3, np.int32), "int32 of shape (3,)"),
         (np.zeros((), np.float32), "float32 of shape ()"),
-    ],
-)
-def test_a_model_that_is_no_flat_float32_vector_is_refused(model: NDArray[Any], found: str) -> None:
-    assert refusal(with_model(ArrayRecord({"model": Array(model)}))) == (
-        f"order: model is {found}, expected a flat float32 vector"
-    )
+    ]
+    for model, found in cases:
+        with subtests.test(model=model, found=found):
+            assert refusal(with_model(ArrayRecord({"model": Array(model)}))) == (
+                f"order: model is {found}, expected a flat float32 vector"
+            )
 
 
 def test_fields_in_the_wrong_kind_of_record_are_refused() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clients.errors import ParameterError
-from clients.parameters import DataParams, TrainingParams, key_of, nearest, read_params, setting
+from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
 
 
 @dataclass(frozen=True)
@@ -65,35 +65,45 @@ def test_a_whole_float_is_a_whole_number_and_a_whole_number_a_float() -> None:
     assert type(read_params(Sample, {"ratio": 2}).ratio) is float
 
 
-@pytest.mark.parametrize("value", [True, False, "ten", "", "2.5", 2.5, float("nan"), float("inf"), None, [1]])
-def test_what_is_no_whole_number_is_refused_where_one_is_expected(value: object) -> None:
-    assert refusal(Sample, "count-of-things", value) == (
-        f"count-of-things: found {value!r}, expected a value of type int"
-    )
+def test_what_is_no_whole_number_is_refused_where_one_is_expected(subtests: pytest.Subtests) -> None:
+    cases: list[object] = [True, False, "ten", "", "2.5", 2.5, float("nan"), float("inf"), None, [1]]
+    for value in cases:
+        with subtests.test(value=value):
+            assert refusal(Sample, "count-of-things", value) == (
+                f"count-of-things: found {value!r}, expected a value of type int"
+            )
 
 
-@pytest.mark.parametrize("value", [True, "fast", None, [0.1]])
-def test_what_is_no_number_is_refused_where_one_is_expected(value: object) -> None:
-    assert refusal(TrainingParams, "learning-rate", value) == (
-        f"learning-rate: found {value!r}, expected a value of type float"
-    )
+def test_what_is_no_number_is_refused_where_one_is_expected(subtests: pytest.Subtests) -> None:
+    cases: list[object] = [True, "fast", None, [0.1]]
+    for value in cases:
+        with subtests.test(value=value):
+            assert refusal(TrainingParams, "learning-rate", value) == (
+                f"learning-rate: found {value!r}, expected a value of type float"
+            )
 
 
-@pytest.mark.parametrize("value", [float("nan"), "nan", 0.0, -0.1, float("-inf")])
-def test_a_learning_rate_that_is_not_positive_is_refused(value: object) -> None:
-    assert refusal(TrainingParams, "learning-rate", value) == (
-        f"learning-rate: found {float(str(value))}, expected at least 1e-09"
-    )
+def test_a_learning_rate_that_is_not_positive_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[object] = [float("nan"), "nan", 0.0, -0.1, float("-inf")]
+    for value in cases:
+        with subtests.test(value=value):
+            assert refusal(TrainingParams, "learning-rate", value) == (
+                f"learning-rate: found {float(str(value))}, expected at least 1e-09"
+            )
 
 
-@pytest.mark.parametrize("value", [float("inf"), "inf", "1e999"])
-def test_infinity_is_refused(value: object) -> None:
-    assert refusal(TrainingParams, "learning-rate", value) == "learning-rate: found infinity, expected a finite number"
+def test_infinity_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[object] = [float("inf"), "inf", "1e999"]
+    for value in cases:
+        with subtests.test(value=value):
+            assert (
+                refusal(TrainingParams, "learning-rate", value)
+                == "learning-rate: found infinity, expected a finite number"
+            )
 
 
-@pytest.mark.parametrize(
-    ("cls", "key", "value", "least"),
-    [
+def test_a_number_below_its_least_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[type, str, int, int]] = [
         (DataParams, "devices", 0, 1),
         (DataParams, "seed", -1, 0),
         (DataParams, "labels-per-device", -2, 0),
@@ -101,11 +111,11 @@ def test_infinity_is_refused(value: object) -> None:
         (TrainingParams, "batch", -25, 1),
         (TrainingParams, "chunk", 0, 1),
         (TrainingParams, "threads", -1, 0),
-    ],
-)
-def test_a_number_below_its_least_is_refused(cls: type, key: str, value: int, least: int) -> None:
-    assert refusal(cls, key, value) == f"{key}: found {value}, expected at least {least}"
-    assert read_params(cls, {key: least}) is not None
+    ]
+    for cls, key, value, least in cases:
+        with subtests.test(cls=cls, key=key, value=value, least=least):
+            assert refusal(cls, key, value) == f"{key}: found {value}, expected at least {least}"
+            assert read_params(cls, {key: least}) is not None
 
 
 def test_a_wrong_choice_names_the_choices_and_the_nearest() -> None:
@@ -124,41 +134,50 @@ def test_a_choice_of_a_later_version_says_so() -> None:
     )
 
 
-@pytest.mark.parametrize("value", [True, False])
-@pytest.mark.parametrize(("key", "kind"), [("count-of-things", "int"), ("ratio", "float"), ("scheme", "str")])
-def test_yes_and_no_are_values_of_no_setting(key: str, kind: str, value: bool) -> None:
-    assert refusal(Sample, key, value) == f"{key}: found {value}, expected a value of type {kind}"
+def test_yes_and_no_are_values_of_no_setting(subtests: pytest.Subtests) -> None:
+    all_cases: list[tuple[str, str]] = [("count-of-things", "int"), ("ratio", "float"), ("scheme", "str")]
+    all_values: list[bool] = [True, False]
+    for key, kind in all_cases:
+        for value in all_values:
+            with subtests.test(key=key, kind=kind, value=value):
+                assert refusal(Sample, key, value) == f"{key}: found {value}, expected a value of type {kind}"
 
 
-@pytest.mark.parametrize("value", [10**400, -(10**400)])
-def test_a_number_too_large_for_a_float_is_refused(value: int) -> None:
-    assert refusal(TrainingParams, "learning-rate", value) == (
-        f"learning-rate: found {value}, expected a value of type float"
-    )
+def test_a_number_too_large_for_a_float_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[int] = [10**400, -(10**400)]
+    for value in cases:
+        with subtests.test(value=value):
+            assert refusal(TrainingParams, "learning-rate", value) == (
+                f"learning-rate: found {value}, expected a value of type float"
+            )
 
 
-@pytest.mark.parametrize(
-    ("text", "sizes"), [("", ()), ("50", (50,)), ("256,72", (256, 72)), (" 8 , 4 ,", (8, 4))]
-)  # fmt: skip
-def test_hidden_sizes_are_read_from_a_list_with_commas(text: str, sizes: tuple[int, ...]) -> None:
-    assert read_params(TrainingParams, {"hidden": text}).hidden_sizes == sizes
+def test_hidden_sizes_are_read_from_a_list_with_commas(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, tuple[int, ...]]] = [("", ()), ("50", (50,)), ("256,72", (256, 72)), (" 8 , 4 ,", (8, 4))]
+    for text, sizes in cases:
+        with subtests.test(text=text, sizes=sizes):
+            assert read_params(TrainingParams, {"hidden": text}).hidden_sizes == sizes
 
 
 def test_one_hidden_size_may_be_a_number() -> None:
     assert read_params(TrainingParams, {"hidden": 50}).hidden_sizes == (50,)
 
 
-@pytest.mark.parametrize("text", ["0", "-5", "50,0", "fifty", "5.5", "50;72"])
-def test_hidden_sizes_that_are_no_positive_whole_numbers_are_refused(text: str) -> None:
-    expected = f"hidden: found {text!r}, expected positive whole numbers such as 50 or 256,72"
-    with pytest.raises(ParameterError) as caught:
-        _ = TrainingParams(hidden=text).hidden_sizes
-    assert str(caught.value) == expected
+def test_hidden_sizes_that_are_no_positive_whole_numbers_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["0", "-5", "50,0", "fifty", "5.5", "50;72"]
+    for text in cases:
+        with subtests.test(text=text):
+            expected = f"hidden: found {text!r}, expected positive whole numbers such as 50 or 256,72"
+            with pytest.raises(ParameterError) as caught:
+                _ = TrainingParams(hidden=text).hidden_sizes
+            assert str(caught.value) == expected
 
 
-@pytest.mark.parametrize("value", [None, ["a"], {"a": 1}, True])
-def test_what_is_no_text_is_refused_where_text_is_expected(value: object) -> None:
-    assert refusal(DataParams, "data-dir", value) == f"data-dir: found {value!r}, expected a value of type str"
+def test_what_is_no_text_is_refused_where_text_is_expected(subtests: pytest.Subtests) -> None:
+    cases: list[object] = [None, ["a"], {"a": 1}, True]
+    for value in cases:
+        with subtests.test(value=value):
+            assert refusal(DataParams, "data-dir", value) == f"data-dir: found {value!r}, expected a value of type str"
 
 
 def test_a_seed_that_no_generator_takes_is_refused() -> None:
@@ -167,12 +186,14 @@ def test_a_seed_that_no_generator_takes_is_refused() -> None:
 
 
 def test_nearest_proposes_a_close_word_or_nothing() -> None:
-    assert nearest("sequental", ("auto", "sequential")) == ' (did you mean "sequential"?)'
-    assert nearest("quantum", ("auto", "sequential")) == ""
+    assert did_you_mean("sequental", ("auto", "sequential")) == ' (did you mean "sequential"?)'
+    assert did_you_mean("quantum", ("auto", "sequential")) == ""
 
 
-@pytest.mark.parametrize("cls", [DataParams, TrainingParams])
-def test_every_setting_has_a_help_text_and_a_default_that_its_own_check_accepts(cls: type) -> None:
-    fields = dataclasses.fields(cls)
-    assert all(len(field.metadata["help"]) > 5 for field in fields)
-    assert read_params(cls, {key_of(field.name): field.default for field in fields}) == cls()
+def test_every_setting_has_a_help_text_and_a_default_that_its_own_check_accepts(subtests: pytest.Subtests) -> None:
+    cases: list[type] = [DataParams, TrainingParams]
+    for cls in cases:
+        with subtests.test(cls=cls):
+            fields = dataclasses.fields(cls)
+            assert all(len(field.metadata["help"]) > 5 for field in fields)
+            assert read_params(cls, {key_of(field.name): field.default for field in fields}) == cls()

@@ -165,33 +165,37 @@ def test_a_smaller_alpha_is_more_uneven() -> None:
     assert imbalance(0.1) > imbalance(1.0) > imbalance(100.0)
 
 
-@pytest.mark.parametrize("kind", ["iid", "non-iid", "dirichlet"])
-def test_a_partition_follows_from_its_seed_alone(kind: str) -> None:
-    labels = even_labels(10, 30)
+def test_a_partition_follows_from_its_seed_alone(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["iid", "non-iid", "dirichlet"]
+    for kind in cases:
+        with subtests.test(kind=kind):
+            labels = even_labels(10, 30)
+            settings = [DataParams(devices=5, seed=seed, partition=kind) for seed in (1, 1, 2)]
+            first, again, other = ([share.tolist() for share in partition(labels, each, 2)] for each in settings)
+            assert first == again
+            assert first != other
 
-    def shares(seed: int) -> list[list[int]]:
-        return [s.tolist() for s in partition(labels, DataParams(devices=5, seed=seed, partition=kind), 2)]
 
-    assert shares(1) == shares(1)
-    assert shares(1) != shares(2)
-
-
-@pytest.mark.parametrize("kind", ["iid", "non-iid", "dirichlet"])
-def test_a_share_is_in_ascending_order(kind: str) -> None:
-    for share in partition(even_labels(10, 30), DataParams(devices=5, partition=kind), 2):
-        assert (np.diff(share) > 0).all()
-        assert share.dtype == np.int64
+def test_a_share_is_in_ascending_order(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["iid", "non-iid", "dirichlet"]
+    for kind in cases:
+        with subtests.test(kind=kind):
+            for share in partition(even_labels(10, 30), DataParams(devices=5, partition=kind), 2):
+                assert (np.diff(share) > 0).all()
+                assert share.dtype == np.int64
 
 
 def test_as_many_devices_as_images_have_one_each() -> None:
     assert [len(s) for s in partition(even_labels(10, 2), DataParams(devices=20), 2)] == [1] * 20
 
 
-@pytest.mark.parametrize("kind", ["iid", "non-iid", "dirichlet"])
-def test_more_devices_than_images_are_refused_with_both_numbers(kind: str) -> None:
-    assert refusal(even_labels(10, 1), DataParams(devices=11, partition=kind)) == (
-        f"{kind} partition: found 11 devices for 10 images, expected at least an image for each"
-    )
+def test_more_devices_than_images_are_refused_with_both_numbers(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["iid", "non-iid", "dirichlet"]
+    for kind in cases:
+        with subtests.test(kind=kind):
+            assert refusal(even_labels(10, 1), DataParams(devices=11, partition=kind)) == (
+                f"{kind} partition: found 11 devices for 10 images, expected at least an image for each"
+            )
 
 
 def test_more_holders_of_a_label_than_it_has_images_are_refused() -> None:
@@ -209,10 +213,14 @@ def test_at_most_ten_empty_devices_are_listed() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("shares", "images"), [([[0, 1], [1]], "1"), ([[0, 1, 2], [0, 1, 2]], "3"), ([[0, 0], [2]], "1")]
-)
-def test_an_image_with_two_devices_is_refused(shares: list[list[int]], images: str) -> None:
-    with pytest.raises(PartitionError) as caught:
-        check_shares([np.array(share) for share in shares], np.zeros(3, np.int64), DataParams(devices=2))
-    assert str(caught.value) == f"iid partition: {images} images have more than one device"
+def test_an_image_with_two_devices_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[list[list[int]], str]] = [
+        ([[0, 1], [1]], "1"),
+        ([[0, 1, 2], [0, 1, 2]], "3"),
+        ([[0, 0], [2]], "1"),
+    ]
+    for shares, images in cases:
+        with subtests.test(shares=shares, images=images):
+            with pytest.raises(PartitionError) as caught:
+                check_shares([np.array(share) for share in shares], np.zeros(3, np.int64), DataParams(devices=2))
+            assert str(caught.value) == f"iid partition: {images} images have more than one device"

@@ -48,13 +48,15 @@ def test_an_unknown_name_is_refused_with_the_known_ones_and_the_nearest() -> Non
     )
 
 
-@pytest.mark.parametrize(
-    "name", [":f", "json:", ".json:dumps", "json.:dumps", "json:dumps()", "my-module:f", "a b:c", ""]
-)
-def test_a_name_that_no_module_or_function_can_have_is_refused_like_an_unknown_one(name: str) -> None:
-    with pytest.raises(DataError) as caught:
-        load_plugin(name, KNOWN, "writer", DataError)
-    assert str(caught.value).startswith(f'writer: found "{name}", expected dumps, loads or your own as module:function')
+def test_a_name_that_no_module_or_function_can_have_is_refused_like_an_unknown_one(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [":f", "json:", ".json:dumps", "json.:dumps", "json:dumps()", "my-module:f", "a b:c", ""]
+    for name in cases:
+        with subtests.test(name=name):
+            with pytest.raises(DataError) as caught:
+                load_plugin(name, KNOWN, "writer", DataError)
+            assert str(caught.value).startswith(
+                f'writer: found "{name}", expected dumps, loads or your own as module:function'
+            )
 
 
 def test_a_module_with_a_syntax_error_is_refused_with_its_line(folder: Path) -> None:

@@ -62,16 +62,18 @@ def test_a_signed_gradient_arrives_byte_for_byte(transaction: bytes) -> None:
     assert reply == SignedReply(2, 4, transaction)
 
 
-@pytest.mark.parametrize("value", ["0xab", 5, [1, 2], None])
-def test_a_signed_gradient_that_is_no_bytes_is_refused(value: Any) -> None:
-    reply = signed_message(an_order(), b"\x02", sent(an_order()))
-    about: Any = reply.content["about"]
-    if value is None:
-        del about["transaction"]
-    else:
-        about["transaction"] = value
-    with pytest.raises(ReplyError, match="transaction"):
-        read_reply(over_the_wire(reply))
+def test_a_signed_gradient_that_is_no_bytes_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = ["0xab", 5, [1, 2], None]
+    for value in cases:
+        with subtests.test(value=value):
+            reply = signed_message(an_order(), b"\x02", sent(an_order()))
+            about: Any = reply.content["about"]
+            if value is None:
+                del about["transaction"]
+            else:
+                about["transaction"] = value
+            with pytest.raises(ReplyError, match="transaction"):
+                read_reply(over_the_wire(reply))
 
 
 def test_a_reply_goes_back_to_the_sender_of_the_order() -> None:
@@ -109,19 +111,23 @@ def reply_refusal(message: Message) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "record"),
-    [("gradient", "about"), ("gradient", "weight"), ("gradient", "arrays"), ("data", "about"), ("data", "arrays")],
-)
-def test_a_reply_without_a_record_is_refused_by_its_name(kind: str, record: str) -> None:
-    assert reply_refusal(spoiled_reply(kind, record)) == (
-        f"expected a gradient with its weight, or data: found no record '{record}'"
-    )
+def test_a_reply_without_a_record_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [
+        ("gradient", "about"),
+        ("gradient", "weight"),
+        ("gradient", "arrays"),
+        ("data", "about"),
+        ("data", "arrays"),
+    ]
+    for kind, record in cases:
+        with subtests.test(kind=kind, record=record):
+            assert reply_refusal(spoiled_reply(kind, record)) == (
+                f"expected a gradient with its weight, or data: found no record '{record}'"
+            )
 
 
-@pytest.mark.parametrize(
-    ("kind", "record", "key"),
-    [
+def test_a_reply_without_an_entry_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, str]] = [
         ("gradient", "about", "kind"),
         ("gradient", "about", "device"),
         ("gradient", "about", "round"),
@@ -131,22 +137,25 @@ def test_a_reply_without_a_record_is_refused_by_its_name(kind: str, record: str)
         ("gradient", "weight", "iterations"),
         ("data", "about", "device"),
         ("data", "about", "round"),
-    ],
-)
-def test_a_reply_without_an_entry_is_refused_by_its_name(kind: str, record: str, key: str) -> None:
-    assert reply_refusal(spoiled_reply(kind, record, key)) == (f"expected a gradient with its weight, or data: '{key}'")
+    ]
+    for kind, record, key in cases:
+        with subtests.test(kind=kind, record=record, key=key):
+            assert reply_refusal(spoiled_reply(kind, record, key)) == (
+                f"expected a gradient with its weight, or data: '{key}'"
+            )
 
 
-@pytest.mark.parametrize(("kind", "key"), [("gradient", "gradient"), ("data", "images"), ("data", "labels")])
-def test_a_reply_without_an_array_is_refused_by_its_name(kind: str, key: str) -> None:
-    assert reply_refusal(spoiled_reply(kind, "arrays", key)) == (
-        f"expected a gradient with its weight, or data: found no array '{key}'"
-    )
+def test_a_reply_without_an_array_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str]] = [("gradient", "gradient"), ("data", "images"), ("data", "labels")]
+    for kind, key in cases:
+        with subtests.test(kind=kind, key=key):
+            assert reply_refusal(spoiled_reply(kind, "arrays", key)) == (
+                f"expected a gradient with its weight, or data: found no array '{key}'"
+            )
 
 
-@pytest.mark.parametrize(
-    ("record", "key", "value"),
-    [
+def test_a_count_that_is_no_whole_number_is_refused_and_not_rounded(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, str, Any]] = [
         ("about", "device", "two"),
         ("about", "device", "8"),
         ("about", "device", [1, 2]),
@@ -158,20 +167,22 @@ def test_a_reply_without_an_array_is_refused_by_its_name(kind: str, key: str) ->
         ("weight", "samples", 8.0),
         ("weight", "samples", float("inf")),
         ("weight", "iterations", float("nan")),
-    ],
-)
-def test_a_count_that_is_no_whole_number_is_refused_and_not_rounded(record: str, key: str, value: Any) -> None:
-    assert reply_refusal(spoiled_reply("gradient", record, key, value)) == (
-        f"expected a gradient with its weight, or data: {key} is {value!r}, expected a whole number"
-    )
+    ]
+    for record, key, value in cases:
+        with subtests.test(record=record, key=key, value=value):
+            assert reply_refusal(spoiled_reply("gradient", record, key, value)) == (
+                f"expected a gradient with its weight, or data: {key} is {value!r}, expected a whole number"
+            )
 
 
-@pytest.mark.parametrize(("kind", "key"), [("gradient", "gradient"), ("data", "images"), ("data", "labels")])
-@pytest.mark.parametrize("name", list(EVIL_BYTES))
-def test_an_array_of_evil_bytes_is_refused(kind: str, key: str, name: str) -> None:
-    assert reply_refusal(spoiled_reply(kind, "arrays", key, evil_array(name))).startswith(
-        f"expected a gradient with its weight, or data: array '{key}' "
-    )
+def test_an_array_of_evil_bytes_is_refused(subtests: pytest.Subtests) -> None:
+    all_cases: list[tuple[str, str]] = [("gradient", "gradient"), ("data", "images"), ("data", "labels")]
+    for name in list(EVIL_BYTES):
+        for kind, key in all_cases:
+            with subtests.test(name=name, kind=kind, key=key):
+                assert reply_refusal(spoiled_reply(kind, "arrays", key, evil_array(name))).startswith(
+                    f"expected a gradient with its weight, or data: array '{key}' "
+                )
 
 
 def test_an_error_is_no_reply() -> None:

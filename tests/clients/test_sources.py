@@ -286,7 +286,7 @@ def test_fashion_mnist_from_a_folder_becomes_a_data_set_of_ten_classes(tmp_path:
     assert dataset.image_shape == (1, 28, 28)
     assert dataset.train.sample_bytes == 784
     assert (dataset.classes, dataset.labels_per_device, dataset.model) == (10, 2, "clients.models:fashion_mnist_cnn")
-    black = dataset.train.scaled(dataset.train.images)
+    black = dataset.train.scale_images(dataset.train.images)
     assert float(black.mean()) == pytest.approx(-0.2860 / 0.3530)
 
 

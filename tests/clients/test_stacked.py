@@ -64,33 +64,35 @@ def side_by_side(images: Tensor) -> Tensor:
     return images.permute(0, 3, 4, 1, 2).contiguous()
 
 
-@pytest.mark.parametrize("name", list(STACKABLE))
-def test_each_node_has_the_scores_of_its_own_network(name: str) -> None:
-    network = STACKABLE[name]
-    weights, images, _ = random_problem(network, NODES, BATCH, seed=0)
-    scores = StackedNetwork(network, weights.numpy()).scores(side_by_side(images))
-    assert scores.shape == (NODES, BATCH, 3)
-    for node in range(NODES):
-        alone = with_parameters(network, weights[node].numpy())
-        torch.testing.assert_close(scores[node], alone(images[:, node]), rtol=1e-4, atol=1e-5)
+def test_each_node_has_the_scores_of_its_own_network(subtests: pytest.Subtests) -> None:
+    for name in list(STACKABLE):
+        with subtests.test(name=name):
+            network = STACKABLE[name]
+            weights, images, _ = random_problem(network, NODES, BATCH, seed=0)
+            scores = StackedNetwork(network, weights.numpy()).scores(side_by_side(images))
+            assert scores.shape == (NODES, BATCH, 3)
+            for node in range(NODES):
+                alone = with_parameters(network, weights[node].numpy())
+                torch.testing.assert_close(scores[node], alone(images[:, node]), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", list(STACKABLE))
-def test_the_gradient_of_the_loss_is_every_nodes_own(name: str) -> None:
-    network = STACKABLE[name]
-    weights, images, labels = random_problem(network, NODES, BATCH, seed=1)
-    many = StackedNetwork(network, weights.numpy())
-    loss = many.loss(side_by_side(images), labels)
-    for parameter, gradient in zip(many.parameters, torch.autograd.grad(loss, many.parameters), strict=True):
-        parameter.data = gradient  # so that `vectors` lists the gradients per node
-    total = 0.0
-    for node, found in enumerate(many.vectors()):
-        alone = with_parameters(network, weights[node].numpy())
-        own = F.cross_entropy(alone(images[:, node]), labels[node])
-        expected = torch.cat([g.flatten() for g in torch.autograd.grad(own, list(alone.parameters()))])
-        torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-5)
-        total += own.item()
-    assert loss.item() == pytest.approx(total, rel=1e-5)
+def test_the_gradient_of_the_loss_is_every_nodes_own(subtests: pytest.Subtests) -> None:
+    for name in list(STACKABLE):
+        with subtests.test(name=name):
+            network = STACKABLE[name]
+            weights, images, labels = random_problem(network, NODES, BATCH, seed=1)
+            many = StackedNetwork(network, weights.numpy())
+            loss = many.loss(side_by_side(images), labels)
+            for parameter, gradient in zip(many.parameters, torch.autograd.grad(loss, many.parameters), strict=True):
+                parameter.data = gradient  # so that `vectors` lists the gradients per node
+            total = 0.0
+            for node, found in enumerate(many.vectors()):
+                alone = with_parameters(network, weights[node].numpy())
+                own = F.cross_entropy(alone(images[:, node]), labels[node])
+                expected = torch.cat([g.flatten() for g in torch.autograd.grad(own, list(alone.parameters()))])
+                torch.testing.assert_close(torch.from_numpy(found), expected, rtol=1e-3, atol=1e-5)
+                total += own.item()
+            assert loss.item() == pytest.approx(total, rel=1e-5)
 
 
 @given(nodes=st.integers(1, 7), batch=st.integers(1, 5), seed=st.integers(0, 10**6))
@@ -104,11 +106,12 @@ def test_any_number_of_nodes_and_any_batch_stack(nodes: int, batch: int, seed: i
         torch.testing.assert_close(scores[node], alone(images[:, node]), rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", list(STACKABLE))
-def test_vectors_come_back_as_they_went_in(name: str) -> None:
-    weights, _, _ = random_problem(STACKABLE[name], NODES, BATCH, seed=2)
-    many = StackedNetwork(STACKABLE[name], weights.numpy())
-    np.testing.assert_array_equal(np.stack(many.vectors()), weights.numpy())
+def test_vectors_come_back_as_they_went_in(subtests: pytest.Subtests) -> None:
+    for name in list(STACKABLE):
+        with subtests.test(name=name):
+            weights, _, _ = random_problem(STACKABLE[name], NODES, BATCH, seed=2)
+            many = StackedNetwork(STACKABLE[name], weights.numpy())
+            np.testing.assert_array_equal(np.stack(many.vectors()), weights.numpy())
 
 
 def test_a_stacked_network_has_its_own_memory() -> None:
@@ -144,9 +147,8 @@ class OwnConvolution(nn.Conv2d):
     """A layer whose forward may be anything."""
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
+def test_a_layer_that_does_not_stack_before_the_flatten_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    cases: list[nn.Module] = [
         nn.Dropout(0.5),
         nn.Softmax(dim=1),
         nn.LayerNorm(6),
@@ -159,29 +161,26 @@ class OwnConvolution(nn.Conv2d):
         nn.Flatten(0),
         nn.Flatten(1, 2),
         OwnConvolution(2, 4, 3),
-    ],
-    ids=lambda layer: str(layer).split("(")[0],
-)
-def test_a_layer_that_does_not_stack_before_the_flatten_is_refused_by_name(layer: nn.Module) -> None:
-    network = nn.Sequential(layer, nn.Flatten(), nn.Linear(72, 3))
-    assert refusal(network) == f"engine stacked: cannot stack {layer} at its place; use engine sequential"
+    ]
+    for layer in cases:
+        with subtests.test(layer=layer):
+            network = nn.Sequential(layer, nn.Flatten(), nn.Linear(72, 3))
+            assert refusal(network) == f"engine stacked: cannot stack {layer} at its place; use engine sequential"
 
 
-@pytest.mark.parametrize(
-    "layer",
-    [
+def test_a_layer_that_does_not_stack_after_the_flatten_is_refused_by_name(subtests: pytest.Subtests) -> None:
+    cases: list[nn.Module] = [
         nn.Flatten(),
         nn.GroupNorm(2, 8),
         nn.GroupNorm(2, 8, affine=False),
         nn.MaxPool2d(2),
         nn.Conv2d(1, 1, 1),
         nn.Dropout(),
-    ],
-    ids=lambda layer: str(layer).split("(")[0],
-)
-def test_a_layer_that_does_not_stack_after_the_flatten_is_refused_by_name(layer: nn.Module) -> None:
-    network = nn.Sequential(nn.Flatten(), nn.Linear(72, 8), layer, nn.Linear(8, 3))
-    assert refusal(network) == f"engine stacked: cannot stack {layer} at its place; use engine sequential"
+    ]
+    for layer in cases:
+        with subtests.test(layer=layer):
+            network = nn.Sequential(nn.Flatten(), nn.Linear(72, 8), layer, nn.Linear(8, 3))
+            assert refusal(network) == f"engine stacked: cannot stack {layer} at its place; use engine sequential"
 
 
 def test_a_convolution_that_pads_with_something_else_than_zeros_is_refused() -> None:
@@ -206,15 +205,17 @@ def test_two_layers_that_share_a_parameter_are_refused() -> None:
     )
 
 
-@pytest.mark.parametrize("place", ["before a layer", "after a layer", "after the whole"])
-def test_a_chain_with_hooks_is_refused_because_they_would_not_be_called(place: str) -> None:
-    network = nn.Sequential(nn.Flatten(), nn.Linear(72, 3))
-    if place == "before a layer":
-        network[1].register_forward_pre_hook(lambda layer, images: (2 * images[0],))
-    else:
-        hooked = network if place == "after the whole" else network[1]
-        hooked.register_forward_hook(lambda layer, images, output: 2 * output)
-    assert refusal(network) == "engine stacked: found hooks, which it would not call; use engine sequential"
+def test_a_chain_with_hooks_is_refused_because_they_would_not_be_called(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["before a layer", "after a layer", "after the whole"]
+    for place in cases:
+        with subtests.test(place=place):
+            network = nn.Sequential(nn.Flatten(), nn.Linear(72, 3))
+            if place == "before a layer":
+                network[1].register_forward_pre_hook(lambda layer, images: (2 * images[0],))
+            else:
+                hooked = network if place == "after the whole" else network[1]
+                hooked.register_forward_hook(lambda layer, images, output: 2 * output)
+            assert refusal(network) == "engine stacked: found hooks, which it would not call; use engine sequential"
 
 
 def test_a_chain_without_a_flatten_is_refused() -> None:
@@ -222,13 +223,15 @@ def test_a_chain_without_a_flatten_is_refused() -> None:
     assert refusal(network) == "engine stacked: found no Flatten in the chain; use engine sequential"
 
 
-@pytest.mark.parametrize("network", [OwnModule(), Doubled(nn.Flatten(), nn.Linear(72, 3))])
-def test_a_network_that_is_no_plain_chain_is_refused(network: nn.Module) -> None:
-    assert refusal(network) == (
-        f"engine stacked: found {type(network).__name__}, expected an nn.Sequential; use sequential"
-    )
-    with pytest.raises(ModelError):
-        StackedNetwork(network, np.zeros((1, 219), np.float32))
+def test_a_network_that_is_no_plain_chain_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[nn.Module] = [OwnModule(), Doubled(nn.Flatten(), nn.Linear(72, 3))]
+    for network in cases:
+        with subtests.test(network=network):
+            assert refusal(network) == (
+                f"engine stacked: found {type(network).__name__}, expected an nn.Sequential; use sequential"
+            )
+            with pytest.raises(ModelError):
+                StackedNetwork(network, np.zeros((1, 219), np.float32))
 
 
 def refusal(network: nn.Module) -> str:

@@ -58,24 +58,26 @@ def exact_adam(nodes: list[TrainingNode], network: nn.Module) -> list[NDArray[np
     return [exact_update(node, network, adam("auto")) for node in nodes]
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_sgd_agrees_with_double_precision(
-    nodes: list[TrainingNode], network: nn.Module, exact_sgd: list[NDArray[np.float64]], engine: str
+    subtests: pytest.Subtests, nodes: list[TrainingNode], network: nn.Module, exact_sgd: list[NDArray[np.float64]]
 ) -> None:
     """The tolerance of the specification; a tie in max-pooling may send one node another way."""
-    errors = weight_errors(local_updates(nodes, network, sgd(engine)), exact_sgd, nodes, eta=0.1)
-    assert np.median(errors) <= 1e-6
-    assert (errors > 1e-5).mean() <= 0.1
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            errors = weight_errors(local_updates(nodes, network, sgd(engine)), exact_sgd, nodes, eta=0.1)
+            assert np.median(errors) <= 1e-6
+            assert (errors > 1e-5).mean() <= 0.1
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_the_cumulative_gradient_has_the_rounding_of_the_weights_over_eta(
-    nodes: list[TrainingNode], network: nn.Module, exact_sgd: list[NDArray[np.float64]], engine: str
+    subtests: pytest.Subtests, nodes: list[TrainingNode], network: nn.Module, exact_sgd: list[NDArray[np.float64]]
 ) -> None:
     """C is a difference of float32 weights: |w| eps / (eta |C|) is its floor, about 1e-6 here; five times that."""
-    errors = gradient_errors(local_updates(nodes, network, sgd(engine)), exact_sgd)
-    assert np.median(errors) <= 5e-6
-    assert (errors > 1e-4).mean() <= 0.1
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            errors = gradient_errors(local_updates(nodes, network, sgd(engine)), exact_sgd)
+            assert np.median(errors) <= 5e-6
+            assert (errors > 1e-4).mean() <= 0.1
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -91,24 +93,28 @@ def test_adam_agrees_with_double_precision(
     assert (errors > 1e-5).mean() <= 0.2
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_an_update_carries_its_samples_and_iterations(
-    nodes: list[TrainingNode], network: nn.Module, engine: str
+    subtests: pytest.Subtests, nodes: list[TrainingNode], network: nn.Module
 ) -> None:
-    updates = local_updates(nodes[:8], network, sgd(engine))
-    assert [update.samples for update in updates] == list(SIZES[:8])
-    assert [update.iterations for update in updates] == list(ITERATIONS[:8])
-    assert {update.values.shape for update in updates} == {(21_840,)}
-    assert {update.values.dtype for update in updates} == {np.dtype(np.float32)}
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            updates = local_updates(nodes[:8], network, sgd(engine))
+            assert [update.samples for update in updates] == list(SIZES[:8])
+            assert [update.iterations for update in updates] == list(ITERATIONS[:8])
+            assert {update.values.shape for update in updates} == {(21_840,)}
+            assert {update.values.dtype for update in updates} == {np.dtype(np.float32)}
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_order_of_the_nodes_does_not_matter(nodes: list[TrainingNode], network: nn.Module, engine: str) -> None:
-    order = np.random.default_rng(1).permutation(10).tolist()
-    straight = local_updates(nodes[:10], network, sgd(engine))
-    shuffled = local_updates([nodes[i] for i in order], network, sgd(engine))
-    for i, update in zip(order, shuffled, strict=True):
-        assert_close(update, straight[i])
+def test_the_order_of_the_nodes_does_not_matter(
+    subtests: pytest.Subtests, nodes: list[TrainingNode], network: nn.Module
+) -> None:
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            order = np.random.default_rng(1).permutation(10).tolist()
+            straight = local_updates(nodes[:10], network, sgd(engine))
+            shuffled = local_updates([nodes[i] for i in order], network, sgd(engine))
+            for i, update in zip(order, shuffled, strict=True):
+                assert_close(update, straight[i])
 
 
 def test_chunks_of_one_three_and_ten_nodes_agree(nodes: list[TrainingNode], network: nn.Module) -> None:
@@ -134,20 +140,24 @@ def assert_close(found: LocalUpdate, expected: LocalUpdate) -> None:
     assert difference < 0.05
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_a_node_trains_alone_as_it_trains_among_others(
-    nodes: list[TrainingNode], network: nn.Module, engine: str
+    subtests: pytest.Subtests, nodes: list[TrainingNode], network: nn.Module
 ) -> None:
-    among = local_updates(nodes[:6], network, sgd(engine))
-    assert_close(local_updates([nodes[4]], network, sgd(engine))[0], among[4])
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            among = local_updates(nodes[:6], network, sgd(engine))
+            assert_close(local_updates([nodes[4]], network, sgd(engine))[0], among[4])
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_same_call_gives_the_same_bits(nodes: list[TrainingNode], network: nn.Module, engine: str) -> None:
+def test_the_same_call_gives_the_same_bits(
+    subtests: pytest.Subtests, nodes: list[TrainingNode], network: nn.Module
+) -> None:
     """P11: reproducible on the same machine with the same engine, chunk and threads."""
-    first, second = (local_updates(nodes[:5], network, sgd(engine)) for _ in range(2))
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one.values, other.values)
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            first, second = (local_updates(nodes[:5], network, sgd(engine)) for _ in range(2))
+            for one, other in zip(first, second, strict=True):
+                np.testing.assert_array_equal(one.values, other.values)
 
 
 def test_chunks_side_by_side_give_the_bits_of_chunks_in_turn(nodes: list[TrainingNode], network: nn.Module) -> None:
@@ -164,21 +174,23 @@ def test_chunks_side_by_side_give_the_bits_of_chunks_in_turn(nodes: list[Trainin
         torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
 def test_training_changes_neither_the_network_nor_the_nodes(
-    nodes: list[TrainingNode], network: nn.Module, engine: str
+    subtests: pytest.Subtests, nodes: list[TrainingNode], network: nn.Module
 ) -> None:
-    vector, images = to_vector(network), nodes[0].samples.images.clone()
-    for recipe in (sgd(engine), adam(engine)):
-        local_updates(nodes[1:4], network, recipe)
-    np.testing.assert_array_equal(to_vector(network), vector)
-    np.testing.assert_array_equal(nodes[1].model, vector)
-    assert torch.equal(nodes[0].samples.images, images)
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            vector, images = to_vector(network), nodes[0].samples.images.clone()
+            for recipe in (sgd(engine), adam(engine)):
+                local_updates(nodes[1:4], network, recipe)
+            np.testing.assert_array_equal(to_vector(network), vector)
+            np.testing.assert_array_equal(nodes[1].model, vector)
+            assert torch.equal(nodes[0].samples.images, images)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_no_nodes_have_no_updates(network: nn.Module, engine: str) -> None:
-    assert local_updates([], network, sgd(engine)) == []
+def test_no_nodes_have_no_updates(subtests: pytest.Subtests, network: nn.Module) -> None:
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            assert local_updates([], network, sgd(engine)) == []
 
 
 # One SGD iteration worked by hand: two pixels, two classes, all weights 0.
@@ -203,27 +215,29 @@ def test_one_iteration_of_sgd_worked_by_hand(engine: str) -> None:
     assert (updates[0].samples, updates[0].iterations) == (2, 1)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_two_iterations_of_sgd_against_numpy(engine: str) -> None:
+def test_two_iterations_of_sgd_against_numpy(subtests: pytest.Subtests) -> None:
     """Softmax regression in numpy, float64: the batch is both images every time, as there are no more."""
-    images, onehot = IMAGES.numpy().reshape(2, 2).astype(np.float64), np.eye(2)
-    weight, bias, cumulative = np.zeros((2, 2)), np.zeros(2), np.zeros(6)
-    for _ in range(2):
-        scores = images @ weight.T + bias
-        p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-        to_weight, to_bias = (p - onehot).T @ images / 2, (p - onehot).mean(axis=0)
-        weight, bias = weight - 0.1 * to_weight, bias - 0.1 * to_bias
-        cumulative += np.concatenate([to_weight.ravel(), to_bias])
-    updates = local_updates([by_hand(2, np.zeros(6, np.float32))], LINEAR, sgd(engine))
-    np.testing.assert_allclose(updates[0].values, cumulative, atol=1e-6)
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            images, onehot = IMAGES.numpy().reshape(2, 2).astype(np.float64), np.eye(2)
+            weight, bias, cumulative = np.zeros((2, 2)), np.zeros(2), np.zeros(6)
+            for _ in range(2):
+                scores = images @ weight.T + bias
+                p = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+                to_weight, to_bias = (p - onehot).T @ images / 2, (p - onehot).mean(axis=0)
+                weight, bias = weight - 0.1 * to_weight, bias - 0.1 * to_bias
+                cumulative += np.concatenate([to_weight.ravel(), to_bias])
+            updates = local_updates([by_hand(2, np.zeros(6, np.float32))], LINEAR, sgd(engine))
+            np.testing.assert_allclose(updates[0].values, cumulative, atol=1e-6)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_the_cumulative_gradient_is_what_the_weights_lost_over_eta(engine: str) -> None:
+def test_the_cumulative_gradient_is_what_the_weights_lost_over_eta(subtests: pytest.Subtests) -> None:
     """L6 with Adam, whose first step is eta * sign(gradient): C = sign(gradient), 0 where the gradient is 0."""
-    model = np.array([1.0, 2.0, 1.0, 2.0, 0.5, 0.5], np.float32)  # equal rows: again probability 1/2
-    updates = local_updates([by_hand(1, model)], LINEAR, adam(engine))
-    np.testing.assert_allclose(updates[0].values, [1, -1, -1, 1, 0, 0], atol=1e-3)
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            model = np.array([1.0, 2.0, 1.0, 2.0, 0.5, 0.5], np.float32)  # equal rows: again probability 1/2
+            updates = local_updates([by_hand(1, model)], LINEAR, adam(engine))
+            np.testing.assert_allclose(updates[0].values, [1, -1, -1, 1, 0, 0], atol=1e-3)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -239,32 +253,35 @@ def test_every_node_starts_from_its_own_model(engine: str) -> None:
     np.testing.assert_allclose(sure.values, [-0.5, -1, 0.5, 1, -0.5, 0.5], atol=1e-4)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize(("samples", "batch"), [(60, 25), (25, 25), (24, 25), (1, 25)])
-def test_a_mini_batch_is_the_one_of_the_stream_and_has_no_repetition(engine: str, samples: int, batch: int) -> None:
+def test_a_mini_batch_is_the_one_of_the_stream_and_has_no_repetition(subtests: pytest.Subtests) -> None:
     """Image i lights pixel i alone, so with weights 0 the first gradient's column i is not 0 where i was drawn."""
-    images = torch.eye(samples).reshape(samples, 1, 1, samples)
-    table = Samples(images, torch.zeros(samples, dtype=torch.int64))
-    network = nn.Sequential(nn.Flatten(), nn.Linear(samples, 2, bias=False))
-    node = TrainingNode(NodeKey("device", 5), table, None, 1, np.zeros(2 * samples, np.float32))
-    update = local_updates([node], network, replace(sgd(engine), batch=batch))[0]
-    column = update.values.reshape(2, samples)[0]
-    drawn = mini_batches(0, 3, node.key, samples, 1, batch)[0]
-    used = np.flatnonzero(column)
-    assert used.tolist() == sorted(drawn.tolist())
-    assert len(used) == min(batch, samples)
-    np.testing.assert_allclose(column[used], -0.5 / len(used), rtol=1e-5)  # none counted twice
+    all_cases: list[tuple[int, int]] = [(60, 25), (25, 25), (24, 25), (1, 25)]
+    for samples, batch in all_cases:
+        for engine in ENGINES:
+            with subtests.test(samples=samples, batch=batch, engine=engine):
+                images = torch.eye(samples).reshape(samples, 1, 1, samples)
+                table = Samples(images, torch.zeros(samples, dtype=torch.int64))
+                network = nn.Sequential(nn.Flatten(), nn.Linear(samples, 2, bias=False))
+                node = TrainingNode(NodeKey("device", 5), table, None, 1, np.zeros(2 * samples, np.float32))
+                update = local_updates([node], network, replace(sgd(engine), batch=batch))[0]
+                column = update.values.reshape(2, samples)[0]
+                drawn = mini_batches(0, 3, node.key, samples, 1, batch)[0]
+                used = np.flatnonzero(column)
+                assert used.tolist() == sorted(drawn.tolist())
+                assert len(used) == min(batch, samples)
+                np.testing.assert_allclose(column[used], -0.5 / len(used), rtol=1e-5)  # none counted twice
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_indices_choose_the_nodes_own_samples(engine: str) -> None:
-    images = torch.eye(6).reshape(6, 1, 1, 6)
-    table = Samples(images, torch.zeros(6, dtype=torch.int64))
-    network = nn.Sequential(nn.Flatten(), nn.Linear(6, 2, bias=False))
-    node = TrainingNode(NodeKey("device", 0), table, torch.tensor([1, 4]), 1, np.zeros(12, np.float32))
-    update = local_updates([node], network, sgd(engine))[0]
-    assert len(node) == update.samples == 2
-    assert np.flatnonzero(update.values[:6]).tolist() == [1, 4]
+def test_indices_choose_the_nodes_own_samples(subtests: pytest.Subtests) -> None:
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            images = torch.eye(6).reshape(6, 1, 1, 6)
+            table = Samples(images, torch.zeros(6, dtype=torch.int64))
+            network = nn.Sequential(nn.Flatten(), nn.Linear(6, 2, bias=False))
+            node = TrainingNode(NodeKey("device", 0), table, torch.tensor([1, 4]), 1, np.zeros(12, np.float32))
+            update = local_updates([node], network, sgd(engine))[0]
+            assert len(node) == update.samples == 2
+            assert np.flatnonzero(update.values[:6]).tolist() == [1, 4]
 
 
 def test_the_optimiser_is_fresh_for_every_call() -> None:
@@ -352,23 +369,26 @@ def hooked(network: nn.Sequential) -> nn.Module:
     return network
 
 
-@pytest.mark.parametrize("batch", [3, 4, 6])  # as many as nodes, more, and twice as many
-@pytest.mark.parametrize("name", list(OF_OTHERS))
-def test_auto_trains_a_network_of_others_as_sequential_does(name: str, batch: int) -> None:
-    torch.manual_seed(0)
-    network = OF_OTHERS[name]()
-    rng = np.random.default_rng(0)
-    images, labels = rng.random((40, 2, 4, 4), dtype=np.float32), rng.integers(0, 3, 40)
-    table = Samples(torch.from_numpy(images), torch.from_numpy(labels))
-    three = [
-        TrainingNode(NodeKey("device", n), table, torch.arange(10 * n, 10 * n + 10), 3, to_vector(network))
-        for n in range(3)
-    ]
-    auto, sequential = (
-        local_updates(three, network, replace(sgd(engine), batch=batch)) for engine in ("auto", "sequential")
-    )
-    for one, other in zip(auto, sequential, strict=True):
-        np.testing.assert_allclose(one.values, other.values, rtol=1e-2, atol=1e-4)
+def test_auto_trains_a_network_of_others_as_sequential_does(subtests: pytest.Subtests) -> None:
+    all_batchs: list[int] = [3, 4, 6]
+    for name in list(OF_OTHERS):
+        for batch in all_batchs:
+            with subtests.test(name=name, batch=batch):
+                torch.manual_seed(0)
+                network = OF_OTHERS[name]()
+                rng = np.random.default_rng(0)
+                images, labels = rng.random((40, 2, 4, 4), dtype=np.float32), rng.integers(0, 3, 40)
+                table = Samples(torch.from_numpy(images), torch.from_numpy(labels))
+                three = [
+                    TrainingNode(NodeKey("device", n), table, torch.arange(10 * n, 10 * n + 10), 3, to_vector(network))
+                    for n in range(3)
+                ]
+                auto, sequential = (
+                    local_updates(three, network, replace(sgd(engine), batch=batch))
+                    for engine in ("auto", "sequential")
+                )
+                for one, other in zip(auto, sequential, strict=True):
+                    np.testing.assert_allclose(one.values, other.values, rtol=1e-2, atol=1e-4)
 
 
 # --- networks that draw -----------------------------------------------------------------------------------------
@@ -389,9 +409,11 @@ def test_a_network_with_dropout_trains_the_same_for_the_same_seed_round_and_node
     np.testing.assert_array_equal(forgetful_update(), first)
 
 
-@pytest.mark.parametrize("changed", [{"index": 1}, {"seed": 1}, {"round_": 4}])
-def test_dropout_differs_between_seeds_rounds_and_nodes(changed: dict[str, int]) -> None:
-    assert not np.array_equal(forgetful_update(**changed), forgetful_update())
+def test_dropout_differs_between_seeds_rounds_and_nodes(subtests: pytest.Subtests) -> None:
+    cases: list[dict[str, int]] = [{"index": 1}, {"seed": 1}, {"round_": 4}]
+    for changed in cases:
+        with subtests.test(changed=changed):
+            assert not np.array_equal(forgetful_update(**changed), forgetful_update())
 
 
 def test_dropout_leaves_the_global_generator_of_torch_alone() -> None:
@@ -403,23 +425,27 @@ def test_dropout_leaves_the_global_generator_of_torch_alone() -> None:
 # --- nodes whose data differ in form ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_nodes_whose_data_are_scaled_differently_train_each_by_its_own_scale(engine: str) -> None:
+def test_nodes_whose_data_are_scaled_differently_train_each_by_its_own_scale(subtests: pytest.Subtests) -> None:
     """The hand-worked example twice: once as it is, once stored as 4 x + 1 with mean 1 and std 4."""
-    stretched = Samples(4 * IMAGES + 1, HAND.labels, mean=(1.0,), std=(4.0,))
-    zero = np.zeros(6, np.float32)
-    plain, scaled = (TrainingNode(NodeKey("device", n), s, None, 1, zero) for n, s in enumerate((HAND, stretched)))
-    for update in local_updates([plain, scaled], LINEAR, sgd(engine)):
-        np.testing.assert_allclose(update.values, [0.5, -0.75, -0.5, 0.75, 0, 0], atol=1e-6)
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            stretched = Samples(4 * IMAGES + 1, HAND.labels, mean=(1.0,), std=(4.0,))
+            zero = np.zeros(6, np.float32)
+            plain, scaled = (
+                TrainingNode(NodeKey("device", n), s, None, 1, zero) for n, s in enumerate((HAND, stretched))
+            )
+            for update in local_updates([plain, scaled], LINEAR, sgd(engine)):
+                np.testing.assert_allclose(update.values, [0.5, -0.75, -0.5, 0.75, 0, 0], atol=1e-6)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_nodes_with_bytes_and_nodes_with_floats_train_side_by_side(engine: str) -> None:
+def test_nodes_with_bytes_and_nodes_with_floats_train_side_by_side(subtests: pytest.Subtests) -> None:
     """0 and 255 are 0.0 and 1.0."""
-    pixels = torch.tensor([[0, 255], [255, 0]], dtype=torch.uint8).reshape(2, 1, 1, 2)
-    tables = [Samples(pixels, HAND.labels), Samples(pixels / 255, HAND.labels)]
-    zero = np.zeros(6, np.float32)
-    both = [TrainingNode(NodeKey("device", n), table, None, 1, zero) for n, table in enumerate(tables)]
-    as_bytes, as_floats = local_updates(both, LINEAR, sgd(engine))
-    np.testing.assert_allclose(as_bytes.values, [0.25, -0.25, -0.25, 0.25, 0, 0], atol=1e-6)
-    np.testing.assert_allclose(as_floats.values, as_bytes.values, atol=1e-6)
+    for engine in ENGINES:
+        with subtests.test(engine=engine):
+            pixels = torch.tensor([[0, 255], [255, 0]], dtype=torch.uint8).reshape(2, 1, 1, 2)
+            tables = [Samples(pixels, HAND.labels), Samples(pixels / 255, HAND.labels)]
+            zero = np.zeros(6, np.float32)
+            both = [TrainingNode(NodeKey("device", n), table, None, 1, zero) for n, table in enumerate(tables)]
+            as_bytes, as_floats = local_updates(both, LINEAR, sgd(engine))
+            np.testing.assert_allclose(as_bytes.values, [0.25, -0.25, -0.25, 0.25, 0, 0], atol=1e-6)
+            np.testing.assert_allclose(as_floats.values, as_bytes.values, atol=1e-6)

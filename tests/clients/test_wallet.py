@@ -10,7 +10,7 @@ import pytest
 from eth_hash.auto import keccak
 from flwr.app import Message
 
-from chain.client.keys import address_of, simulated_account
+from chain.client.keys import address_of
 from chain.node.local_ledger import LocalLedger
 from chain.protocol.contract import decode_call
 from chain.wire.codec import decode_floats
@@ -37,7 +37,7 @@ def first() -> Iterator[SmallChain]:
     chain = small_chain()
     plan(chain.federation.servers)
     yield chain
-    chain.hosting.close()
+    chain.hosted.close()
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def third() -> Iterator[SmallChain]:
         chain.federation.run_round()
     plan(chain.federation.servers)
     yield chain
-    chain.hosting.close()
+    chain.hosted.close()
 
 
 @pytest.fixture
@@ -67,9 +67,7 @@ def terms(order: Order) -> LedgerTerms:
 @pytest.fixture
 def wallet(third: SmallChain) -> Wallet:
     """Device 3's, as it was when the network was founded."""
-    fresh = Wallet(third.hosting.account("device", 3))
-    fresh.join(third.hosting.chain())
-    return fresh
+    return Wallet(third.hosting.account("device", 3), third.hosted.known_chain())
 
 
 def sizes_of(device: Device) -> list[int]:
@@ -87,7 +85,7 @@ def test_a_trained_device_answers_with_a_transaction_of_its_own(third: SmallChai
     assert (reply.device, reply.round) == (3, 3)
     transaction = decode_transaction(reply.transaction)
     network = third.federation.servers[0].network
-    assert "0x" + transaction.sender.hex() == network.devices[3].address
+    assert transaction.sender == network.devices[3].address
     call = decode_call(transaction.data)
     assert (call.name, call["round"], call["samples"], call["iterations"], call["chunks"]) == (
         "gradient", 3, SHARE, 3, 0,
@@ -97,7 +95,7 @@ def test_a_trained_device_answers_with_a_transaction_of_its_own(third: SmallChai
 def test_the_transaction_carries_the_values_the_weight_and_what_they_were_made_from(
     third: SmallChain, order: Order, terms: LedgerTerms
 ) -> None:
-    device, genesis = third.devices[3], third.hosting.nodes[0].genesis
+    device, genesis = third.devices[3], third.hosted.nodes[0].genesis
     values = np.linspace(-2, 2, len(order.model), dtype=np.float32)
     signed = signed_gradient(third.wallets[3].account, terms, 3, 40, 3, values, sizes_of(device))
     transaction = decode_transaction(signed)
@@ -114,26 +112,25 @@ def test_the_transaction_carries_the_values_the_weight_and_what_they_were_made_f
 def test_the_digests_are_those_on_the_ledger(third: SmallChain, order: Order, terms: LedgerTerms) -> None:
     leader = third.federation.servers[0]
     assert bytes.fromhex(terms.plan) == keccak(leader.current.plan.payload)
-    assert bytes.fromhex(terms.base_model) == bytes(third.hosting.nodes[0].ask("model_digest"))
+    assert bytes.fromhex(terms.base_model) == bytes(third.hosted.nodes[0].ask("model_digest"))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_terms_that_nobody_can_sign_are_refused(
+    subtests: pytest.Subtests, third: SmallChain, order: Order, terms: LedgerTerms
+) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"codec": "fp8"}, "found codec 'fp8', expected one of fp32, fp16, int8"),
         ({"registry": "no hex"}, "non-hexadecimal"),
         ({"plan": "é"}, "non-hexadecimal"),
         ({"base_model": "ab" * 33}, "arguments of gradient that do not fit"),
-    ],
-)
-def test_terms_that_nobody_can_sign_are_refused(
-    third: SmallChain, order: Order, terms: LedgerTerms, change: dict[str, Any], message: str
-) -> None:
-    values = np.zeros(len(order.model), np.float32)
-    with pytest.raises(ClientError, match=f"the gradient cannot be posted: .*{message}"):
-        signed_gradient(
-            third.wallets[3].account, replace(terms, **change), 3, 40, 3, values, sizes_of(third.devices[3])
-        )
+    ]
+    for change, message in cases:
+        with subtests.test(change=change, message=message):
+            values = np.zeros(len(order.model), np.float32)
+            with pytest.raises(ClientError, match=f"the gradient cannot be posted: .*{message}"):
+                signed_gradient(
+                    third.wallets[3].account, replace(terms, **change), 3, 40, 3, values, sizes_of(third.devices[3])
+                )
 
 
 def test_a_gradient_that_its_codec_cannot_hold_is_a_failure_of_the_device_alone(third: SmallChain) -> None:
@@ -191,9 +188,11 @@ def test_what_cannot_be_signed_does_not_take_the_place_of_what_can(wallet: Walle
 # --- for whom ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_wallet_that_has_joined_nothing_refuses_every_order(order: Order) -> None:
+def test_a_device_that_has_joined_nothing_refuses_every_order_for_a_chain(third: SmallChain, order: Order) -> None:
+    stranger = replace(third.devices[3], wallet=None)
     with pytest.raises(OrderError, match="this device has joined no network"):
-        Wallet(simulated_account(bytes(32), "device 3")).check(order)
+        stranger.accept(sent(order))
+    assert stranger.accept(sent(replace(order, ledger=None))).round == order.round
 
 
 def test_devices_that_have_joined_nothing_are_out_and_named() -> None:
@@ -203,15 +202,17 @@ def test_devices_that_have_joined_nothing_are_out_and_named() -> None:
         (f"device {n}", "failed") for n in range(6)
     }
     assert report.training_nodes == 0
-    chain.hosting.close()
+    chain.hosted.close()
 
 
-@pytest.mark.parametrize("change", [{"chain_id": 1}, {"registry": "ab" * 20}, {"registry": ""}])
 def test_a_key_signs_for_its_own_network_alone(
-    wallet: Wallet, order: Order, terms: LedgerTerms, change: dict[str, Any]
+    subtests: pytest.Subtests, wallet: Wallet, order: Order, terms: LedgerTerms
 ) -> None:
-    with pytest.raises(OrderError, match=r"found chain \d+ and registry \w*, expected"):
-        wallet.check(replace(order, ledger=replace(terms, **change)))
+    cases: list[dict[str, Any]] = [{"chain_id": 1}, {"registry": "ab" * 20}, {"registry": ""}]
+    for change in cases:
+        refused = pytest.raises(OrderError, match=r"found chain \d+ and registry \w*, expected")
+        with subtests.test(change=change), refused:
+            wallet.check(replace(order, ledger=replace(terms, **change)))
 
 
 def test_a_key_does_not_sign_that_its_gradient_was_made_from_another_model(
@@ -238,15 +239,14 @@ def test_a_later_model_is_proven_also_to_a_device_that_was_away_and_as_often_as_
 ) -> None:
     for _ in range(2):
         wallet.check(order)
-        assert wallet.known_hash == third.hosting.nodes[0].head.hash
+        assert wallet.known_hash == third.hosted.nodes[0].head.hash
 
 
 def earlier(chain: SmallChain, order: Order) -> Order:
     """An order of round 2, whose headers go on to the head: model 1 is proven to whoever knows any of the blocks."""
-    node = chain.hosting.nodes[0]
-    block, founding = node.block(2), chain.hosting.founding
+    node = chain.hosted.nodes[0]
+    block, founding = node.block(2), chain.hosted.founding
     assert block is not None
-    assert founding is not None
     model = model_in(block, founding)
     before = LocalLedger(node).model_proof(1, 1)
     headers = tuple(header for n in range(1, 4) if (header := node.header(n)) is not None)
@@ -262,15 +262,15 @@ def test_a_wallet_goes_forward_only(wallet: Wallet, third: SmallChain, order: Or
         wallet.check(old)
     with pytest.raises(OrderError, match="found round 1, model 2 is proven already"):
         wallet.check(replace(order, round=1))
-    assert wallet.known_hash == third.hosting.nodes[0].head.hash
+    assert wallet.known_hash == third.hosted.nodes[0].head.hash
 
 
 def test_a_wallet_that_joined_late_does_not_go_back_before_the_block_it_knows(third: SmallChain, order: Order) -> None:
-    late, head = Wallet(third.hosting.account("device", 3)), third.hosting.nodes[0].head.hash
-    late.join(third.hosting.chain(), head)
+    head = third.hosted.nodes[0].head.hash
+    (late,) = third.hosted.wallets([third.hosting.account("device", 3)])
     with pytest.raises(OrderError, match="found the model of block 2, 3 is known already"):
         late.check(earlier(third, order))
-    founding = third.hosting.chain().model_digest
+    founding = third.hosted.known_chain().model_digest
     with pytest.raises(OrderError, match="found round 1, a later block than the founding is known already"):
         late.check(replace(order, round=1, model_digest=founding))
     late.check(order)
@@ -296,8 +296,7 @@ def test_a_refused_proof_does_not_change_what_a_wallet_knows(wallet: Wallet, ord
 
 
 def test_a_proof_from_a_block_that_nobody_knows_is_refused(third: SmallChain, order: Order) -> None:
-    stranger = Wallet(third.hosting.account("device", 3))
-    stranger.join(third.hosting.chain(), bytes(31) + b"\x01")
+    stranger = Wallet(third.hosting.account("device", 3), third.hosted.known_chain(), bytes(31) + b"\x01")
     with pytest.raises(OrderError, match="the headers do not contain 0x0000"):
         stranger.check(order)
 
@@ -323,7 +322,7 @@ def spoiled(proof: bytes) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("name", list(spoiled(b'{"headers": [], "model": {}}')))
-def test_a_proof_that_is_none_is_refused(wallet: Wallet, order: Order, name: str) -> None:
-    with pytest.raises(OrderError, match="the model is not proven: "):
-        wallet.check(replace(order, proof=spoiled(order.proof)[name]))
+def test_a_proof_that_is_none_is_refused(subtests: pytest.Subtests, wallet: Wallet, order: Order) -> None:
+    for name in list(spoiled(b'{"headers": [], "model": {}}')):
+        with subtests.test(name=name), pytest.raises(OrderError, match="the model is not proven: "):
+            wallet.check(replace(order, proof=spoiled(order.proof)[name]))

@@ -1,33 +1,39 @@
 """A small network on a chain, for tests that run whole rounds and look into their blocks."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from bfl.attacks.servers import conduct_of, poison_device, read_attacks
+from bfl.attacks.conduct import Conduct
+from bfl.attacks.devices import poison_device
+from bfl.attacks.dishonest import AttackedHosting, DishonestBoard, disguise, post_nowhere
+from bfl.attacks.text import read_attacks
 from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
+from chain.errors import ChainError
 from chain.node.node import Node
-from chain.protocol.consensus import SignedCall, read_signed_call
-from chain.wire.blocks import Block
+from chain.protocol.posts import SignedCall, read_signed_call
+from chain.wire.address import Address
+from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
 from clients.device import Device
 from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
-from edge_servers.chain_hosting import START_S, ChainHosting
-from edge_servers.federation import Federation, RoundReport, found_federation
+from edge_servers.chain_hosting import START_S, ChainHosting, HostedChain
+from edge_servers.federation import Federation, found_federation
 from edge_servers.founding.parameters import FoundingParameters
-from edge_servers.ledger.board import Slot
-from edge_servers.ledger.chain_board import LedgerBoard
-from edge_servers.ledger.conduct import Conduct
+from edge_servers.ledger.block_check import RoundChecker
+from edge_servers.ledger.board import RoundSlot
+from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.replay.block_record import model_in, record_of
-from edge_servers.replay.record import RoundRecord
+from edge_servers.replay.block_record import model_in
+from edge_servers.replay.record import GradientReader, RoundRecord
 from edge_servers.replay.replay import Before, Replayed, replay_round
+from edge_servers.report import RoundReport
 from edge_servers.server import EdgeServer
 from tests.edge_servers.small_network import small_dataset
 
@@ -44,9 +50,9 @@ class ChainNetwork:
 
     federation: Federation
     hosting: ChainHosting
+    hosted: HostedChain
     clock: SimulatedClock
-    devices: list[Device]
-    wallets: list[Wallet]
+    grid: InProcessGrid
 
     # --- who
 
@@ -55,13 +61,20 @@ class ChainNetwork:
         return list(self.federation.servers)
 
     @property
+    def devices(self) -> list[Device]:
+        return self.grid.devices
+
+    @property
+    def wallets(self) -> list[Wallet]:
+        return [device.wallet for device in self.devices if device.wallet is not None]
+
+    @property
     def founding(self) -> FoundingParameters:
-        assert self.hosting.founding is not None
-        return self.hosting.founding
+        return self.hosted.founding
 
     @property
     def node(self) -> Node:
-        return self.hosting.nodes[0]
+        return self.hosted.nodes[0]
 
     @property
     def leader(self) -> int:
@@ -73,14 +86,12 @@ class ChainNetwork:
         """Who may lead the round that comes, by rank."""
         return [self.founding.network.server_index(each) for each in self.servers[0].leaders]
 
-    def key(self, server: int) -> bytes:
+    def key(self, server: int) -> Address:
         """A server's address as the chain has it."""
-        return bytes.fromhex(self.founding.network.servers[server][2:])
+        return self.founding.network.servers[server]
 
-    def board(self, server: int) -> LedgerBoard:
-        board = self.servers[server].board
-        assert isinstance(board, LedgerBoard)
-        return board
+    def board(self, server: int) -> ChainBoard:
+        return chain_board(self.servers[server])
 
     # --- what was sealed
 
@@ -102,7 +113,7 @@ class ChainNetwork:
 
     def leader_of(self, round_: int) -> int:
         """Who built a round's block."""
-        return self.founding.network.server_index("0x" + self.header(round_).coinbase.hex())
+        return self.founding.network.server_index(self.header(round_).coinbase)
 
     def posts(self, round_: int) -> list[SignedCall]:
         return [read_signed_call(transaction, self.node.genesis) for transaction in self.block(round_).transactions]
@@ -113,20 +124,22 @@ class ChainNetwork:
 
     def senders(self, round_: int) -> set[int]:
         """Servers that posted anything in a round."""
-        found = {"0x" + post.sender.hex() for post in self.posts(round_)}
+        found = {post.sender for post in self.posts(round_)}
         return {m for m, address in enumerate(self.founding.network.servers) if address in found}
 
     def record(self, round_: int) -> RoundRecord:
         statuses = [receipt.status for receipt in self.block(round_).receipts]
-        return record_of(round_, zip(self.posts(round_), statuses, strict=True))
+        return RoundRecord.of_block(round_, zip(self.posts(round_), statuses, strict=True))
 
     def model(self, round_: int) -> Vector:
         """The model that a block publishes."""
         return model_in(self.block(round_), self.founding)
 
-    def replayed(self, round_: int, virtual: tuple[str, ...] = ()) -> Replayed:
+    def replayed(self, round_: int, virtual: tuple[Address, ...] = ()) -> Replayed:
         """A round derived again from the chain alone, as an auditor does."""
-        return replay_round(self.record(round_), Before(self.model(round_ - 1), None, virtual), self.founding)
+        return replay_round(
+            self.record(round_), Before(self.model(round_ - 1), None, virtual), GradientReader(self.founding)
+        )
 
 
 @contextmanager
@@ -150,33 +163,61 @@ def chain_network(
     architecture = network_for(dataset, settings.training, seed)
     clock = SimulatedClock(START_S)
     hosting = ChainHosting(settings, architecture, clock, folder)
+    attacks = read_attacks(attack, settings.rounds.edges, devices)
+    made = [
+        poison_device(
+            (kinds or {}).get(n, Device)(n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), architecture),
+            attacks,
+            dataset.classes,
+        )
+        for n in range(devices)
+    ]
+    grid = InProcessGrid(made, faults=faults)
+    attacked = AttackedHosting(hosting, attacks, settings)
+    federation = found_federation(grid, settings, dataset, architecture, clock, grid.train, attacked)
+    hosted = federation.hosted
+    assert isinstance(hosted, HostedChain)
     try:
-        wallets = [Wallet(hosting.account("device", n)) for n in range(devices)]
-        attacks = read_attacks(attack, settings.rounds.edges, devices)
-        made = [
-            poison_device(
-                (kinds or {}).get(n, Device)(
-                    n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), architecture, wallet=wallet
-                ),
-                attacks,
-                dataset.classes,
-            )
-            for n, wallet in enumerate(wallets)
-        ]
-        grid = InProcessGrid(made, faults=faults)
-        federation = found_federation(grid, settings, dataset, architecture, clock, grid.train, hosting)
-        for server in federation.servers:
-            server.conduct = conduct_of(attacks, server.index, settings, server.network.name)
-        hosting.admit(wallets)
-        yield ChainNetwork(federation, hosting, clock, made, wallets)
+        grid.equip(hosted.wallets(hosting.account("device", n) for n in range(devices)))
+        yield ChainNetwork(federation, hosting, hosted, clock, grid)
     finally:
-        hosting.close()
+        hosted.close()
+
+
+def follower(network: ChainNetwork, checked: bool) -> Node:
+    """Another node with all blocks but the last, that checks rounds or does not."""
+    options = {"check_round": RoundChecker(GradientReader(network.founding))} if checked else {}
+    node = Node.in_memory(network.node.genesis, now=network.clock.now, **options)
+    for round_ in range(network.node.head.block_number - 1):
+        block = network.block(round_)
+        node.import_block(encode_block(block.header, block.transactions))
+    return node
+
+
+def chain_board(server: EdgeServer) -> ChainBoard:
+    """The board of a server, whatever it makes of what is posted on it."""
+    board = server.board.board if isinstance(server.board, DishonestBoard) else server.board
+    assert isinstance(board, ChainBoard)
+    return board
+
+
+def misbehave(server: EdgeServer, conduct: Conduct) -> None:
+    """From now on the server behaves so; `honest` makes it honest again. A second post goes to its own node."""
+    post_again = post_nowhere
+    if server.settings.rounds.is_on_chain:
+        board = chain_board(server)
+
+        def post_again(slot: RoundSlot, body: Any) -> None:
+            with suppress(ChainError):
+                board.send(slot, body, board.ledger_of(server.address))
+
+    server.access = disguise(server.access, server.address, conduct, post_again)
 
 
 def only(kind: str, change: Callable[[Any], Any], *rounds: int) -> Conduct:
     """Honest apart from posts of one kind, in these rounds (all if none is named)."""
 
-    def conduct(slot: Slot, body: Any) -> Any:
+    def conduct(slot: RoundSlot, body: Any) -> Any:
         return change(body) if slot[1] == kind and (not rounds or slot[0] in rounds) else body
 
     return conduct

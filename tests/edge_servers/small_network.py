@@ -14,7 +14,7 @@ from clients.device import Device
 from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
-from edge_servers.chain_hosting import START_S, ChainHosting
+from edge_servers.chain_hosting import START_S, ChainHosting, HostedChain
 from edge_servers.federation import Federation, found_federation
 from edge_servers.parameters import RoundParams, Settings
 
@@ -66,8 +66,18 @@ class SmallChain:
 
     federation: Federation
     hosting: ChainHosting
-    devices: list[Device]
-    wallets: list[Wallet]
+    hosted: HostedChain
+    grid: InProcessGrid
+
+    @property
+    def devices(self) -> list[Device]:
+        """As they are now."""
+        return self.grid.devices
+
+    @property
+    def wallets(self) -> list[Wallet]:
+        """Of the devices that have joined."""
+        return [device.wallet for device in self.devices if device.wallet is not None]
 
 
 def small_chain(joins: bool = True, **rounds: Any) -> SmallChain:
@@ -82,13 +92,11 @@ def small_chain(joins: bool = True, **rounds: Any) -> SmallChain:
     network = network_for(dataset, settings.training, settings.data.seed)
     clock = SimulatedClock(START_S)
     hosting = ChainHosting(settings, network, clock, None)
-    wallets = [Wallet(hosting.account("device", n)) for n in range(DEVICES)]
-    devices = [
-        Device(n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), network, wallet=wallet)
-        for n, wallet in enumerate(wallets)
-    ]
+    devices = [Device(n, dataset.train, np.arange(n * SHARE, (n + 1) * SHARE), network) for n in range(DEVICES)]
     grid = InProcessGrid(devices)
     federation = found_federation(grid, settings, dataset, network, clock, grid.train, hosting)
+    hosted = federation.hosted
+    assert isinstance(hosted, HostedChain)
     if joins:
-        hosting.admit(wallets)
-    return SmallChain(federation, hosting, devices, wallets)
+        grid.equip(hosted.wallets(hosting.account("device", n) for n in range(DEVICES)))
+    return SmallChain(federation, hosting, hosted, grid)

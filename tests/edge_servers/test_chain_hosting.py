@@ -27,12 +27,11 @@ from clients.wallet import Wallet
 from edge_servers.chain_hosting import START_S
 from edge_servers.errors import FederationError
 from edge_servers.ledger import chain_board as ledger_board
-from edge_servers.ledger.block_check import NodeHistory, RoundChecker
 from edge_servers.replay.replay import model_payload
 from edge_servers.round import plan
 from tests.chain.network import seal
 from tests.clients.messages import sent
-from tests.edge_servers.chain_network import SHARE, ChainNetwork, chain_network
+from tests.edge_servers.chain_network import SHARE, ChainNetwork, chain_network, follower
 
 # --- devices ----------------------------------------------------------------------------------------------------------
 
@@ -94,8 +93,7 @@ def test_a_device_refuses_the_proof_of_another_round(planned: ChainNetwork, orde
     old = planned.model(2)
     proof = planned.board(0).ledger.model_proof(2, 1)
     stale = replace(order, model=old, model_digest=vector_digest(old), proof=json.dumps(proof.to_json()).encode())
-    fresh = Wallet(planned.hosting.account("device", 3))
-    fresh.join(planned.hosting.chain())
+    fresh = Wallet(planned.hosting.account("device", 3), planned.hosted.known_chain())
     returned = replace(planned.devices[3], wallet=fresh)
     assert refusal(returned, stale) == "OrderError: order: found a proof of model 2, expected 3"
     fresh.check(order)
@@ -114,12 +112,10 @@ def test_a_device_refuses_a_chain_that_does_not_contain_the_block_it_knows(order
 
 
 def test_a_device_refuses_headers_that_begin_after_the_block_it_knows(planned: ChainNetwork, order: Order) -> None:
-    wallet = Wallet(planned.hosting.account("device", 3))
-    wallet.join(planned.hosting.chain())
+    wallet = Wallet(planned.hosting.account("device", 3), planned.hosted.known_chain())
     proof = content(order)
     wallet.check(order)
-    late = Wallet(planned.hosting.account("device", 3))
-    late.join(planned.hosting.chain(), planned.node.genesis.header.hash)
+    late = Wallet(planned.hosting.account("device", 3), planned.hosted.known_chain(), planned.node.genesis.header.hash)
     proof["headers"] = proof["headers"][-2:]
     with pytest.raises(OrderError, match="the model is not proven"):
         late.check(replace(order, proof=json.dumps(proof).encode()))
@@ -163,7 +159,9 @@ def test_a_device_that_was_away_for_longer_than_the_headers_reach_back_is_told_s
         (refused,) = reports[-1].refused
         assert (refused.node, refused.reason) == ("device 3", "failed")
         assert "the headers do not contain" in refused.detail
-        network.hosting.admit([network.wallets[3]])
+        wallets = network.wallets
+        (wallets[3],) = network.hosted.wallets([wallets[3].account])
+        network.grid.equip(wallets)
         assert network.run()[0].refused == ()
 
 
@@ -237,26 +235,14 @@ def test_a_gradient_of_another_plan_is_refused_by_the_ledger(planned: ChainNetwo
     sizes = planned.founding.sizes
     values = np.zeros(sum(sizes), np.float32)
     signed = signed_gradient(planned.wallets[3].account, terms, 4, SHARE, 2, values, sizes)
-    opened = planned.board(0).opener(planned.servers[0].current.plan)
-    gradient = opened(signed, planned.founding.network.devices[3].address)
+    sender, plan_ = planned.founding.network.devices[3].address, planned.servers[0].current.plan
+    gradient = planned.board(0).read_signed(signed, sender, plan_)
     assert gradient.plan_digest == "ab" * 32
     with pytest.raises(Exception, match="gradient for another plan"):
-        planned.board(0).ledger.submit_raw(signed)
+        planned.board(0).ledger.access.send_raw(signed)
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
-
-
-def follower(network: ChainNetwork, checked: bool) -> Node:
-    """Another node with all blocks but the last, that checks rounds or does not."""
-    checker = RoundChecker(network.founding, history := NodeHistory(network.founding))
-    options = {"check_round": checker} if checked else {}
-    node = Node.in_memory(network.node.genesis, now=network.clock.now, **options)
-    history.follow(node, checker)
-    for round_ in range(network.node.head.block_number - 1):
-        block = network.block(round_)
-        node.import_block(encode_block(block.header, block.transactions))
-    return node
 
 
 def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: float) -> None:
@@ -361,7 +347,7 @@ def test_of_three_nodes_those_that_lack_blocks_or_everything_catch_up(tmp_path: 
         path.write_bytes(content_before)
     (tmp_path / "chain-2.db").unlink()
     with chain_network(**settings) as network:
-        assert {node.head.hash for node in network.hosting.nodes} == {head.hash}
+        assert {node.head.hash for node in network.hosted.nodes} == {head.hash}
         assert network.run()[0].round == 3
 
 
@@ -371,7 +357,7 @@ def test_the_first_node_catches_up_as_well(tmp_path: Path) -> None:
         head = network.node.head.hash
     (tmp_path / "chain.db").unlink()
     with chain_network(folder=tmp_path, nodes=3, phi="0") as network:
-        assert {node.head.hash for node in network.hosting.nodes} == {head}
+        assert {node.head.hash for node in network.hosted.nodes} == {head}
         assert network.servers[0].standing.round == 2
 
 

@@ -7,15 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from bfl.attacks.conduct import WITHHELD, Conduct, honest
 from chain.protocol import slots
 from chain.wire.documents import ClosedList
 from edge_servers.errors import BoardError
 from edge_servers.learning.gradients import Close
-from edge_servers.ledger.board import Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, honest
+from edge_servers.ledger.board import RoundSlot
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.record import text
-from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only, with_fields
 
 TURN_S = 900
 
@@ -29,7 +28,7 @@ def check_passed_on(network: ChainNetwork, round_: int, failed: int, following: 
     assert network.leader_of(round_) == following
     assert network.replayed(round_).model.tobytes() == network.model(round_).tobytes()
     assert all(server.standing.model.tobytes() == network.model(round_).tobytes() for server in network.servers)
-    accused = {each.offender for each in network.record(round_).accusations}
+    accused = {each.offender for each in network.record(round_).flags}
     assert accused == {network.founding.network.servers[failed]}
 
 
@@ -47,7 +46,7 @@ def test_where_the_leader_is_silent_the_next_in_rank_acts_after_a_turn_and_the_s
         (report,) = network.run()
         assert report.failed_leaders == (leader,)
         (offence,) = report.offences
-        assert (offence.offender, offence.kind) == (f"server {leader}", "missing")
+        assert (offence.name, offence.kind) == (f"server {leader}", "missing")
         assert offence.detail == f"server {leader} posted no {what} in its time"
         assert report.excluded == (leader,)
         assert network.waited_s(1) >= TURN_S
@@ -69,8 +68,8 @@ def test_a_leader_that_was_silent_before_flags_are_due_goes_on_posting_what_ever
 def test_two_silent_leaders_cost_two_turns() -> None:
     with chain_network(edges=5, graph="ring") as network:
         first, second, third = network.ranked[:3]
-        network.servers[first].conduct = silent_in("plan")
-        network.servers[second].conduct = silent_in("plan")
+        misbehave(network.servers[first], silent_in("plan"))
+        misbehave(network.servers[second], silent_in("plan"))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((first, second), third)
         assert network.waited_s(1) >= 2 * TURN_S
@@ -80,8 +79,8 @@ def test_two_silent_leaders_cost_two_turns() -> None:
 def test_whoever_plans_next_may_fail_later_in_the_same_round() -> None:
     with chain_network() as network:
         first, second, third = network.ranked
-        network.servers[first].conduct = silent_in("plan")
-        network.servers[second].conduct = silent_in("close")
+        misbehave(network.servers[first], silent_in("plan"))
+        misbehave(network.servers[second], silent_in("close"))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((first, second), third)
         assert network.waited_s(1) >= 2 * TURN_S
@@ -95,11 +94,11 @@ def test_whoever_plans_next_may_fail_later_in_the_same_round() -> None:
 def test_of_two_servers_the_silent_one_is_passed_over_and_stays() -> None:
     with chain_network(edges=2) as network:
         leader, following = network.ranked
-        network.servers[leader].conduct = silent_in("model")
+        misbehave(network.servers[leader], silent_in("model"))
         (report,) = network.run()
         assert (report.leader, report.excluded, report.failed_leaders) == (following, (), (leader,))
         assert network.waited_s(1) >= TURN_S
-        network.servers[leader].conduct = honest
+        misbehave(network.servers[leader], honest)
         assert network.run()[0].failed_leaders == ()
 
 
@@ -108,7 +107,7 @@ def test_of_two_servers_the_silent_one_is_passed_over_and_stays() -> None:
 def test_where_all_leaders_are_silent_the_round_stops_and_says_so(what: str, edges: int) -> None:
     with chain_network(edges=edges) as network:
         for server in network.servers:
-            server.conduct = silent_in(what)
+            misbehave(server, silent_in(what))
         with pytest.raises(BoardError, match=r"round 1: no server is left to lead it; \d have failed"):
             network.run()
         assert network.node.head.block_number == 1  # nothing was sealed
@@ -124,13 +123,13 @@ def test_a_wrong_model_is_dropped_flagged_with_its_transaction_and_the_next_publ
     with chain_network(nodes=nodes, phi="1") as network:
         leader, following = network.ranked[:2]
         network.node.listeners.append(lambda kind, raw: sent.append(raw) if kind == "transaction" else None)
-        network.servers[leader].conduct = only("model", lambda model: model + np.float32(1))
+        misbehave(network.servers[leader], only("model", lambda model: model + np.float32(1)))
         (report,) = network.run()
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "model")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "model")]
         assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
         assert network.waited_s(1) < TURN_S  # the flags excluded the leader: the next is first in rank, at once
         check_passed_on(network, 1, leader, following)
-        flags = network.record(1).accusations
+        flags = network.record(1).flags
         assert {each.slot for each in flags} == {slots.Slot.MODEL}
         assert all(any(each.transaction_hash) and any(each.expected) for each in flags)
         assert network.calls(1).count("model") == 1
@@ -141,7 +140,7 @@ def test_a_wrong_model_is_dropped_flagged_with_its_transaction_and_the_next_publ
 def test_a_model_that_is_none_costs_its_leader_the_turn(change: Callable[[Any], Any]) -> None:
     with chain_network() as network:
         leader, following = network.ranked[:2]
-        network.servers[leader].conduct = only("model", change)
+        misbehave(network.servers[leader], only("model", change))
         (report,) = network.run()
         assert network.replayed(1).offences == ()
         if report.failed_leaders:
@@ -160,7 +159,7 @@ def test_a_leader_whose_model_follows_from_its_own_lie_has_already_been_excluded
 def test_of_two_servers_a_model_that_follows_from_the_leaders_own_lie_is_passed_over() -> None:
     with chain_network(edges=2) as network:
         leader, following = network.ranked
-        network.servers[leader].conduct = only("iterate", lambda x: x + 1)
+        misbehave(network.servers[leader], only("iterate", lambda x: x + 1))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader, report.excluded) == ((leader,), following, ())
         assert network.waited_s(1) >= TURN_S
@@ -193,10 +192,10 @@ def test_of_two_servers_a_model_that_follows_from_the_leaders_own_lie_is_passed_
 def test_a_plan_that_the_founding_does_not_allow_costs_its_leader_the_turn(changes: dict[str, Any], told: str) -> None:
     with chain_network() as network:
         leader, following = network.ranked[:2]
-        network.servers[leader].conduct = only("plan", with_fields(**changes))
+        misbehave(network.servers[leader], only("plan", with_fields(**changes)))
         (report,) = network.run()
         (offence,) = report.offences
-        assert (offence.offender, offence.kind) == (f"server {leader}", "plan")
+        assert (offence.name, offence.kind) == (f"server {leader}", "plan")
         assert offence.detail.startswith(told)
         assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
         assert network.waited_s(1) >= TURN_S
@@ -217,9 +216,9 @@ def test_a_flag_about_a_dropped_plan_names_its_transaction() -> None:
             seen.append(transaction)
             return WITHHELD
 
-        network.servers[leader].conduct = only("plan", wrong)
+        misbehave(network.servers[leader], only("plan", wrong))
         network.run()
-        assert {each.transaction_hash for each in network.record(1).accusations} == set(seen)
+        assert {each.transaction_hash for each in network.record(1).flags} == set(seen)
 
 
 def test_a_plan_that_sends_a_device_to_an_excluded_server_is_refused() -> None:
@@ -227,7 +226,7 @@ def test_a_plan_that_sends_a_device_to_an_excluded_server_is_refused() -> None:
         network.run()
         leader, following = network.ranked
         assert network.servers[0].standing.excluded == (network.founding.network.servers[2],)
-        network.servers[leader].conduct = only("plan", with_fields(assignment=(-1, -1, 2, -1, -1, -1)))
+        misbehave(network.servers[leader], only("plan", with_fields(assignment=(-1, -1, 2, -1, -1, -1))))
         (report,) = network.run()
         assert report.offences[0].detail == "plan: device 2 may not offload to server 2"
         assert (report.failed_leaders, report.leader) == ((leader,), following)
@@ -243,7 +242,7 @@ def test_a_plan_that_nobody_can_read_is_a_missing_one() -> None:
             )
             return WITHHELD
 
-        network.servers[leader].conduct = only("plan", gibberish)
+        misbehave(network.servers[leader], only("plan", gibberish))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
         assert network.replayed(1).offences == ()
@@ -257,7 +256,7 @@ def posting_close(network: ChainNetwork, leader: int, change: Callable[[ClosedLi
 
     def post(close: Close) -> Any:
         ledger = network.board(leader).ledger
-        posts = {text(sender): post for sender, post in ledger.posts(1, slots.Slot.GRADIENT).items()}
+        posts = ledger.posts(1, slots.Slot.GRADIENT)
         right = ClosedList(
             tuple(posts[sender].transaction_hash for sender in close.accepted),
             tuple((refusal.node, refusal.reason) for refusal in close.refused),
@@ -284,10 +283,10 @@ def test_a_wrong_closed_list_costs_its_leader_the_turn_and_the_next_closes(
 ) -> None:
     with chain_network() as network:
         leader, following = network.ranked[:2]
-        network.servers[leader].conduct = posting_close(network, leader, change)
+        misbehave(network.servers[leader], posting_close(network, leader, change))
         (report,) = network.run()
         assert (report.failed_leaders, report.excluded) == ((leader,), (leader,))
-        assert {offence.offender for offence in report.offences} == {f"server {leader}"}
+        assert {offence.name for offence in report.offences} == {f"server {leader}"}
         assert (report.training_nodes, report.refused) == (6, ())
         assert network.waited_s(1) >= TURN_S
         check_passed_on(network, 1, leader, following)
@@ -302,10 +301,10 @@ def test_a_closed_list_that_accepts_what_must_not_count_is_the_leaders_failure()
         def generous(close: Close) -> Close:
             return Close(tuple(sorted((*close.accepted, network.founding.network.servers[0]))), ())
 
-        network.servers[leader].conduct = only("close", generous)
+        misbehave(network.servers[leader], only("close", generous))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
         assert "which is no gradient that may count" in report.offences[0].detail
         assert [(r.node, r.reason) for r in report.refused] == [("server 0", "wrong-weight")]
 
@@ -317,7 +316,7 @@ def test_a_closed_list_that_accepts_whom_the_filters_take_out_is_the_leaders_fai
         def everybody(close: Close) -> Close:
             return Close(tuple(sorted(device.address for device in network.founding.network.devices)), ())
 
-        network.servers[leader].conduct = only("close", everybody)
+        misbehave(network.servers[leader], only("close", everybody))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
         assert "the filters take out 1 gradients of the closed list, the leader named 0" in report.offences[0].detail
@@ -333,9 +332,7 @@ def test_the_winners_home_leads_the_next_round_and_the_winner_is_in_the_header()
         for before, after in pairwise(reports):
             assert before.winner is not None
             assert after.leader == before.winner % 3
-            winner = network.header(before.round).winner
-            assert winner is not None
-            assert text(winner) == network.founding.network.devices[before.winner].address
+            assert network.header(before.round).winner == network.founding.network.devices[before.winner].address
 
 
 @pytest.mark.parametrize("cap", [1, 2])
@@ -348,15 +345,16 @@ def test_nobody_leads_longer_than_the_term_cap(cap: int) -> None:
 
 
 def test_conduct_is_told_the_round_the_kind_and_the_step() -> None:
-    seen: list[Slot] = []
+    seen: list[RoundSlot] = []
 
-    def watching(slot: Slot, body: Any) -> Any:
+    def watching(slot: RoundSlot, body: Any) -> Any:
         seen.append(slot)
         return body
 
     with chain_network() as network:
         leader = network.leader
-        network.servers[leader].conduct = watching
+        misbehave(network.servers[leader], watching)
         network.run()
     kinds = [(slot[1], slot[2]) for slot in seen if slot[1] != "gradient"]
-    assert kinds == [("plan", 0), ("close", 0), *(("iterate", step) for step in range(3)), ("model", 0), ("seal", 0)]
+    iterates = [("iterate", step) for step in range(3)]
+    assert kinds == [("plan", 0), ("refusals", 0), ("close", 0), *iterates, ("model", 0), ("seal", 0)]

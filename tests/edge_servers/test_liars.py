@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
+from bfl.attacks.conduct import WITHHELD, Conduct
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
 from chain.node.local_ledger import LocalLedger
 from chain.protocol.round_check import RoundBody
@@ -17,22 +18,19 @@ from chain.wire.blocks import encode_block
 from clients.device import answer_orders
 from clients.errors import ParameterError
 from clients.orders import SignedReply, read_reply
-from edge_servers.devices.closing import believed_refusals, close_list
+from edge_servers.devices.admission import believed_refusals
 from edge_servers.errors import BoardError, PlanError, ReplayError
+from edge_servers.learning.filters import close_list
 from edge_servers.learning.gradients import Close, Refusal
-from edge_servers.ledger.block_check import NodeHistory, RoundChecker, body_of
-from edge_servers.ledger.chain_board import LedgerBoard
-from edge_servers.ledger.conduct import WITHHELD, Conduct
+from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
-from edge_servers.replay.block_record import model_in
-from edge_servers.replay.record import check_plan
-from edge_servers.replay.replay import Admitted, Before, admitted_gradients, closed_gradients
+from edge_servers.replay.record import GradientReader, check_plan
+from edge_servers.replay.replay import Admitted, admitted_gradients, closed_gradients
 from edge_servers.round import ALGORITHM_1
 from tests.clients.messages import sent
-from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
-from tests.edge_servers.replay.test_replay import posts_of, with_close, with_payload
-from tests.edge_servers.test_chain_hosting import follower
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, follower, misbehave, only, with_fields
+from tests.edge_servers.round_records import posts_of, with_close, with_payload
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +72,9 @@ def refusing(network: ChainNetwork, reason: str, kept: int) -> Conduct:
 def test_a_loss_where_no_filter_measures_it_is_no_reason_and_its_leader_is_flagged() -> None:
     with chain_network(filter="none") as network:
         leader = network.leader
-        network.servers[leader].conduct = refusing(network, "loss", kept=1)
+        misbehave(network.servers[leader], refusing(network, "loss", kept=1))
         (report,) = network.run()
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
         assert report.excluded == (leader,)
         assert [o.kind for o in network.replayed(1).offences] == ["close"]
 
@@ -85,7 +83,7 @@ def test_a_loss_where_no_filter_measures_it_is_no_reason_and_its_leader_is_flagg
 def test_a_leaders_verdict_takes_out_less_than_half_or_costs_it_the_turn(kept: int, fails: bool) -> None:
     with chain_network(filter="loss") as network:
         leader, following = network.ranked[:2]
-        network.servers[leader].conduct = refusing(network, "loss", kept)
+        misbehave(network.servers[leader], refusing(network, "loss", kept))
         (report,) = network.run()
         assert report.failed_leaders == ((leader,) if fails else ())
         assert report.leader == (following if fails else leader)
@@ -100,7 +98,7 @@ def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -
     with chain_network(filter="krum", planner="fixed:none") as network:
         network.run()
         record, founding = network.record(1), network.founding
-        everybody = dict(admitted_gradients(record, founding).good)
+        everybody = dict(admitted_gradients(record, GradientReader(founding)).good)
     for late in sorted(everybody):
         seen = {sender: gradient for sender, gradient in everybody.items() if sender != late}
         honest = close_list(seen, [], np.zeros(sum(founding.sizes), np.float32), founding.settings, lambda model: 0.0)
@@ -124,7 +122,7 @@ def test_a_list_that_names_another_outlier_than_the_filter_does_costs_its_leader
             gone, *rest = close.accepted
             return Close(tuple(sorted([*rest, back])), (Refusal(network_.name(gone), "krum", ""),))
 
-        network.servers[leader].conduct = only("close", other_outlier)
+        misbehave(network.servers[leader], only("close", other_outlier))
         (report,) = network.run()
         assert report.failed_leaders == (leader,)
 
@@ -156,7 +154,7 @@ def test_a_server_that_slanders_others_changes_nothing(reason: str) -> None:
         honest, model = calm.record(1).closed_list, calm.model(1)
     with chain_network(filter="krum", planner="fixed:none") as network:
         liar = network.ranked[1]
-        network.servers[liar].conduct = only("refusals", lambda refusals: slander)
+        misbehave(network.servers[liar], only("refusals", lambda refusals: slander))
         (report,) = network.run()
         assert (report.offences, report.failed_leaders) == ((), ())
         assert network.record(1).closed_list.accepted == honest.accepted
@@ -171,10 +169,10 @@ def test_a_number_that_no_float_can_hold_costs_its_leader_the_turn_and_ends_noth
     """The audit and a node that imports such a block are in `test_audit`."""
     with chain_network() as network:
         leader, following = network.ranked[:2]
-        network.servers[leader].conduct = only("plan", with_fields(**{field: (10**400,) * 6}))
+        misbehave(network.servers[leader], only("plan", with_fields(**{field: (10**400,) * 6})))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {leader}", "missing")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "missing")]
 
 
 @pytest.mark.parametrize("samples", [(1, 1, 1, 40, 40, 40), (39,) * 6, (40,) * 5 + (41,)])
@@ -215,7 +213,7 @@ def test_a_node_refuses_a_block_whose_plan_names_a_false_divergence_or_an_exclud
         network.run()
         monkeypatch.setattr(Referee, "check_plan", lambda self, plan, leader: None)
         for server in network.servers:
-            server.conduct = only("plan", with_fields(**changes))
+            misbehave(server, only("plan", with_fields(**changes)))
         with pytest.raises(BoardError, match="no server is left to lead it"):
             network.run()
         assert network.node.head.block_number == 2
@@ -283,7 +281,7 @@ def test_an_offloader_whose_data_the_server_does_not_count_may_train(
         else post
         for post in posts_of(planned)
     ]
-    found = admitted_gradients(type(record).of(2, weighed), sealed.founding)
+    found = admitted_gradients(type(record).of(2, weighed), GradientReader(sealed.founding))
     assert [sealed.founding.network.name(sender) for sender in found.refused] == refused
     assert {error.reason for error in found.refused.values()} <= {"wrong-weight"}
 
@@ -297,9 +295,9 @@ def test_a_server_whose_gradient_comes_late_does_not_make_a_list_with_its_offloa
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))  # device 3 trained, as the ledger has it
     full = with_payload(record, Slot.PLAN, plan.payload)
     early = type(record).of(2, [p for p in posts_of(full) if (p.slot, p.sender) != (Slot.GRADIENT, key)])
-    seen = admitted_gradients(early, founding)
+    seen = admitted_gradients(early, GradientReader(founding))
     accepted = tuple(seen.good[sender].transaction_hash for sender in sorted(seen.good))
-    late = admitted_gradients(full, founding)
+    late = admitted_gradients(full, GradientReader(founding))
     assert late.refused[device.address].reason == "wrong-weight"
     leaders = closed_gradients(with_close(early, accepted), founding, seen)
     others = closed_gradients(with_close(full, accepted), founding, late)
@@ -313,7 +311,7 @@ def test_a_list_that_counts_data_at_the_device_and_at_its_server_is_refused(seal
     plan = replace(record.plan, assignment=(-1, -1, -1, 0, -1, -1))
     forged = with_payload(record, Slot.PLAN, plan.payload)
     with pytest.raises(ReplayError, match="round 2: the closed list counts data of a device and at the server"):
-        closed_gradients(forged, founding, admitted_gradients(forged, founding))
+        closed_gradients(forged, founding, admitted_gradients(forged, GradientReader(founding)))
 
 
 # --- posts ------------------------------------------------------------------------------------------------------------
@@ -323,7 +321,7 @@ def test_a_second_post_with_the_same_digest_is_no_conflict_and_does_not_save_a_l
     """Its evidence would be refused by the registry, and the flag for the lie itself would never be posted."""
     with chain_network() as network:
         liar = next(m for m in range(3) if m != network.leader)
-        network.servers[liar].conduct = only("iterate", lambda x: x + np.int32(1000))
+        misbehave(network.servers[liar], only("iterate", lambda x: x + np.int32(1000)))
         phases(network, "plan", "gossip")
         ledger = ledger_of(network, liar)
         post = ledger.posts(1, iterate_slot(2))[network.key(liar)]
@@ -351,7 +349,7 @@ def in_chunks(ledger: LocalLedger) -> Callable[[int, int, bytes], bytes]:
 def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     with chain_network() as network:
         leader = network.leader
-        ledger = network.board(leader)._ledgers[network.servers[leader].address]
+        ledger = network.board(leader).ledger_of(network.servers[leader].address)
         assert isinstance(ledger, LocalLedger)
         monkeypatch.setattr(ledger, "post", in_chunks(ledger))
         first, second = network.run(2)
@@ -363,15 +361,15 @@ def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.Monke
 def test_a_flag_that_cannot_be_posted_does_not_end_the_round(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def full(self: LedgerBoard, *arguments: Any) -> None:
+    def full(self: LocalLedger, *arguments: Any) -> None:
         raise LedgerError("the pool is full")
 
-    monkeypatch.setattr(LedgerBoard, "submit_flag", full)
+    monkeypatch.setattr(LocalLedger, "submit_flag", full)
     with chain_network() as network:
         liar = next(m for m in range(3) if m != network.leader)
-        network.servers[liar].conduct = only("iterate", lambda x: WITHHELD)
+        misbehave(network.servers[liar], only("iterate", lambda x: WITHHELD))
         (report,) = network.run()
-        assert {o.offender for o in report.offences} == {f"server {liar}"}
+        assert {o.name for o in report.offences} == {f"server {liar}"}
         assert (report.excluded, network.node.head.block_number) == ((), 2)
     assert "cannot flag" in caplog.text
 
@@ -381,11 +379,10 @@ def test_a_flag_that_cannot_be_posted_does_not_end_the_round(
 
 def checker_of(network: ChainNetwork, round_: int) -> tuple[RoundChecker, RoundBody]:
     """A node's checker that has replayed a round already, and that round."""
-    before = model_in(network.block(round_ - 1), network.founding)
-    checker = RoundChecker(network.founding, lambda parent: Before(before))
+    checker = RoundChecker(GradientReader(network.founding))
     body = body_of(network.block(round_), network.node)
-    checker(body)
-    assert checker.find(body) is not None
+    checker(body, network.node)
+    assert checker.replayed(body, network.node) is checker.replayed(body, network.node)
     return checker, body
 
 
@@ -393,9 +390,8 @@ def test_the_same_transactions_with_other_statuses_are_replayed_anew(sealed: Cha
     checker, body = checker_of(sealed, 2)
     is_close = [post.call is not None and post.call.name == "close" for post in body.posts]
     other = replace(body, statuses=tuple(0 if close else 1 for close in is_close))
-    assert checker.find(other) is None
     with pytest.raises(RoundRefusedError, match="round 2 is not closed"):
-        checker(other)
+        checker(other, sealed.node)
 
 
 def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_over(sealed: ChainNetwork) -> None:
@@ -405,17 +401,16 @@ def test_a_leader_that_is_no_server_of_the_founding_is_refused_and_not_stumbled_
         replace(post, sender=stranger) if post.call is not None and post.call.name == "model" else post
         for post in body.posts
     )
-    checker = RoundChecker(sealed.founding, lambda parent: Before(sealed.model(1)))
+    checker = RoundChecker(GradientReader(sealed.founding))
     with pytest.raises(RoundRefusedError, match=f"found 0x{'05' * 20}, expected a server of the founding"):
-        checker(replace(body, header=replace(body.header, coinbase=stranger), posts=posts))
+        checker(replace(body, header=replace(body.header, coinbase=stranger), posts=posts), sealed.node)
 
 
 def test_a_node_knows_from_its_chain_what_a_round_starts_from() -> None:
     with chain_network(attack="iterate-noise@2:server=2,step=1") as network:
         reports = network.run(3)
-        checker = RoundChecker(network.founding, history := NodeHistory(network.founding))
-        history.follow(network.node, checker)
-        found = [history(network.header(round_)) for round_ in range(4)]
+        checker = RoundChecker(GradientReader(network.founding))
+        found = [checker.before(network.header(round_), network.node) for round_ in range(4)]
         assert [each.divergence for each in found] == [0.0, *(report.divergence for report in reports)]
         liar = (network.founding.network.servers[2],)
         assert [each.excluded for each in found] == [(), (), liar, liar]
@@ -434,8 +429,7 @@ def test_a_node_reads_who_is_excluded_from_the_branch_that_a_block_is_on(sealed:
     for block in (shown, newest):
         node.import_block(encode_block(block.header, block.transactions))
     assert node.head == newest.header
-    history = NodeHistory(sealed.founding)
-    history.follow(node, RoundChecker(sealed.founding, history))
-    assert history(shown.header).excluded == (sealed.founding.network.servers[2],)
-    assert history(newest.header).excluded == ()
+    checker = RoundChecker(GradientReader(sealed.founding))
+    assert checker.before(shown.header, node).excluded == (sealed.founding.network.servers[2],)
+    assert checker.before(newest.header, node).excluded == ()
     node.close()

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
+from bfl.attacks.conduct import WITHHELD
 from bfl.simulation.run_folder import metrics_of
+from chain.protocol.slots import Slot
 from edge_servers.errors import ReplayError
-from edge_servers.federation import RoundReport
-from edge_servers.ledger.conduct import WITHHELD
 from edge_servers.recovery import recovered_report
-from tests.edge_servers.chain_network import ChainNetwork, chain_network, only, with_fields
+from edge_servers.report import RoundReport
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only, with_fields
 
 
 def line(report: RoundReport) -> dict[str, Any]:
@@ -21,7 +22,7 @@ def line(report: RoundReport) -> dict[str, Any]:
 
 
 def recovered(network: ChainNetwork, round_: int) -> dict[str, Any]:
-    return line(recovered_report(network.federation, network.node, network.hosting.checkers[0], round_))
+    return line(recovered_report(network.federation, network.hosted, round_))
 
 
 @pytest.mark.parametrize(
@@ -55,8 +56,8 @@ def test_of_a_wrong_plan_and_a_wrong_list_everything_but_the_detail_can_be_made_
     """They were dropped from the block: what exactly was wrong with them nobody can tell from the chain."""
     with chain_network(edges=5, graph="ring") as network:
         first, second = network.ranked[:2]
-        network.servers[first].conduct = only("plan", with_fields(phi=1))
-        network.servers[second].conduct = only("close", lambda close: WITHHELD)
+        misbehave(network.servers[first], only("plan", with_fields(phi=1)))
+        misbehave(network.servers[second], only("close", lambda close: WITHHELD))
         (report,) = network.run()
         told, again = line(report), recovered(network, 1)
         kinds = [[(o["offender"], o["kind"], o["step"]) for o in each.pop("offences")] for each in (told, again)]
@@ -93,7 +94,7 @@ def test_a_false_flag_is_no_offence_of_whom_it_accuses() -> None:
             phase(network.servers)
             if phase.__name__ == "verify":
                 accused, server = network.founding.network.servers[victim], network.servers[liar].address
-                network.board(liar).submit_flag(server, 2, accused, 3, bytes(32), bytes(32))
+                network.board(liar).ledger_of(server).submit_flag(2, accused, Slot.MODEL, bytes(32), bytes(32))
         found = recovered(network, 2)
         assert (found["offences"], found["failed-leaders"]) == ([], [])
 

@@ -14,11 +14,12 @@ from clients.device import Device
 from clients.models import Vector
 from clients.orders import Order
 from clients.training import TrainingNode
-from edge_servers.federation import Federation, RoundReport
+from edge_servers.federation import Federation
 from edge_servers.learning.schemes import SCHEMES
-from edge_servers.ledger.board import Slot
+from edge_servers.ledger.board import RoundSlot
 from edge_servers.parameters import ON_CHAIN
 from edge_servers.planning.plan import Plan
+from edge_servers.report import RoundReport
 from edge_servers.round import ALGORITHM_1
 from tests.edge_servers.small_network import DEVICES, SHARE, small_chain, small_federation
 
@@ -84,7 +85,7 @@ def test_one_server_makes_of_the_chain_a_board(scheme: str, without: str) -> Non
     chain, calm = small_chain(scheme=scheme, codec="fp32", edges=1), small_federation(scheme=without, edges=1)
     reports = [chain.federation.run_round(), calm.run_round()]
     one, other = chain.federation.servers[0], calm.servers[0]
-    chain.hosting.close()
+    chain.hosted.close()
     expected = {g.node: g.values for g in other.current.closed}
     assert {g.node for g in one.current.closed} == set(expected)
     assert all(np.array_equal(g.values, expected[g.node]) for g in one.current.closed)
@@ -124,7 +125,7 @@ def test_auto_phi_follows_the_divergence_of_the_round_before() -> None:
     federation = small_federation(phi="auto", rounds=3, xi=1e-4)
     first, second, _ = federation.rounds()
     assert first.phi == 5
-    plan: Plan = next(iter(federation.servers[0].board.read(Slot(3, "plan")).values()))
+    plan: Plan = next(iter(federation.servers[0].board.read(RoundSlot(3, "plan")).values()))
     assert plan.divergence == second.divergence
     assert second.phi > 5
 

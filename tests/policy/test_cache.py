@@ -9,7 +9,7 @@ import pytest
 import policy.cache
 from policy.actor.weights import read_weights
 from policy.agents import LEARNERS, UPDATES
-from policy.cache import AgentCache, validated_s
+from policy.cache import AgentCache, validation_latency_s
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.rivals.heuristics import greedy_channel
@@ -41,11 +41,11 @@ def test_an_agent_is_trained_once_and_read_afterwards(
     cache: AgentCache, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[float] = []
-    agent, curve = cache.agent(name, seed=5, told=lambda part, _: told.append(part))
+    agent, curve = cache.agent(name, seed=5, on_progress=lambda part, _: told.append(part))
     assert curve is not None
     assert (curve.agent, curve.seed) == (name, 5)
     assert told == [0.5, 1.0]
-    monkeypatch.setattr(policy.cache, "train_own", refuse)
+    monkeypatch.setattr(policy.cache, "train_own_agent", refuse)
     again, same = cache.agent(name, seed=5)
     assert same == curve
     state = new_state(WORLD, 4, np.random.default_rng(0))
@@ -82,7 +82,7 @@ def test_weights_say_what_network_they_are_for(cache: AgentCache) -> None:
 def test_less_effort_is_fewer_updates_but_at_least_one(cache: AgentCache) -> None:
     for effort in (0.5, 1e-6):
         told: list[float] = []
-        replace(cache, effort=effort).agent("a2c", told=lambda part, _, told=told: told.append(part))  # type: ignore[misc]
+        replace(cache, effort=effort).agent("a2c", on_progress=lambda part, _, told=told: told.append(part))  # type: ignore[misc]
         assert told == [1.0]
 
 
@@ -99,11 +99,11 @@ def test_an_agent_of_the_library_is_kept_too(cache: AgentCache, monkeypatch: pyt
     agent, curve = quick.agent("dqn")
     assert curve is not None
     assert curve.rounds == [16, 32]
-    assert curve.final_s == pytest.approx(validated_s(agent, WORLD))
-    monkeypatch.setattr(policy.cache, "trained", refuse)
+    assert curve.final_s == pytest.approx(validation_latency_s(agent, WORLD))
+    monkeypatch.setattr(policy.cache, "train_agent", refuse)
     again, same = quick.agent("dqn")
     assert same == curve
-    assert validated_s(again, WORLD) == pytest.approx(curve.final_s)
+    assert validation_latency_s(again, WORLD) == pytest.approx(curve.final_s)
 
 
 def test_an_unknown_agent_is_refused(cache: AgentCache) -> None:

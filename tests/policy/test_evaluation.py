@@ -23,7 +23,7 @@ from policy.agents import (
 from policy.errors import PolicyError
 from policy.evaluation import CHUNK, Score, evaluate_agent, fresh_states, half_width, ratio
 from policy.parameters import LatencyParams
-from policy.rivals.heuristics import HEURISTICS, all_local, greedy_channel, random_choice, threshold
+from policy.rivals.heuristics import HEURISTICS, all_local, greedy_channel, random_decision, threshold
 from policy.rivals.library import LIBRARY_AGENTS
 from policy.rivals.optimum import search_nearby
 from policy.world.latency import latency_of
@@ -69,10 +69,10 @@ def test_every_agent_sees_the_same_states_whatever_it_draws() -> None:
 
     def watching(state: State, params: LatencyParams, rng: np.random.Generator) -> Decision:
         seen.append(state)
-        return random_choice(state, params, rng) if len(seen) > 2 else all_local(state, params, rng)
+        return random_decision(state, params, rng) if len(seen) > 2 else all_local(state, params, rng)
 
     for _ in range(2):
-        evaluate_agent("watching", watching, WORLD, CHUNK + 5, told=told.append)
+        evaluate_agent("watching", watching, WORLD, CHUNK + 5, on_progress=told.append)
     assert same(seen[0], seen[2])
     assert same(seen[1], seen[3])
     assert told == [CHUNK, 5] * 2
@@ -87,14 +87,16 @@ def test_a_score_is_the_latency_of_each_state() -> None:
     assert score.per_state_s.tolist() == np.concatenate(expected).tolist()
     assert score.mean_s == pytest.approx(float(np.concatenate(expected).mean()))
     assert score.decide_ms > 0
-    again = [evaluate_agent("random", random_choice, WORLD, 9).per_state_s.tolist() for _ in range(2)]
+    again = [evaluate_agent("random", random_decision, WORLD, 9).per_state_s.tolist() for _ in range(2)]
     assert again[0] == again[1]
 
 
-@pytest.mark.parametrize("states", [0, -3])
-def test_no_states_are_refused(states: int) -> None:
-    with pytest.raises(PolicyError, match=f"states: found {states}, expected at least 1"):
-        evaluate_agent("all-local", all_local, WORLD, states)
+def test_no_states_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[int] = [0, -3]
+    for states in cases:
+        refused = pytest.raises(PolicyError, match=f"states: found {states}, expected at least 1")
+        with subtests.test(states=states), refused:
+            evaluate_agent("all-local", all_local, WORLD, states)
 
 
 def test_a_half_width_by_hand() -> None:
@@ -125,15 +127,17 @@ def pairs(correlation: float) -> tuple[Array, Array]:
     return scores, 1.0 + 0.15 * (common + 0.3 * rng.normal(size=400))
 
 
-@pytest.mark.parametrize("correlation", [0.0, 1.0, 3.0])
-def test_the_interval_of_a_ratio_is_that_of_a_bootstrap(correlation: float) -> None:
-    scores, yardstick = pairs(correlation)
-    picked = np.random.default_rng(6).integers(0, 400, (4000, 400))
-    ratios = scores[picked].mean(axis=1) / yardstick[picked].mean(axis=1)
-    low, high = np.quantile(ratios, [0.025, 0.975])
-    found = ratio(scores, yardstick)
-    assert found.half_width == pytest.approx((high - low) / 2, rel=0.08)
-    assert found.value == pytest.approx((high + low) / 2, abs=0.2 * found.half_width)
+def test_the_interval_of_a_ratio_is_that_of_a_bootstrap(subtests: pytest.Subtests) -> None:
+    cases: list[float] = [0.0, 1.0, 3.0]
+    for correlation in cases:
+        with subtests.test(correlation=correlation):
+            scores, yardstick = pairs(correlation)
+            picked = np.random.default_rng(6).integers(0, 400, (4000, 400))
+            ratios = scores[picked].mean(axis=1) / yardstick[picked].mean(axis=1)
+            low, high = np.quantile(ratios, [0.025, 0.975])
+            found = ratio(scores, yardstick)
+            assert found.half_width == pytest.approx((high - low) / 2, rel=0.08)
+            assert found.value == pytest.approx((high + low) / 2, abs=0.2 * found.half_width)
 
 
 def test_names_are_unique_and_every_one_is_known() -> None:
@@ -146,17 +150,21 @@ def test_names_are_unique_and_every_one_is_known() -> None:
         check_name("oracle")
 
 
-@pytest.mark.parametrize("name", [*HEURISTICS, OPTIMUM])
-def test_agents_without_weights_decide(name: str) -> None:
-    agent, state = fixed_agent(name), new_state(WORLD, 3, np.random.default_rng(0))
-    assert agent is not None
-    agent(state, WORLD, np.random.default_rng(0)).check(state)
+def test_agents_without_weights_decide(subtests: pytest.Subtests) -> None:
+    cases: list[str] = [*HEURISTICS, OPTIMUM]
+    for name in cases:
+        with subtests.test(name=name):
+            agent, state = fixed_agent(name), new_state(WORLD, 3, np.random.default_rng(0))
+            assert agent is not None
+            agent(state, WORLD, np.random.default_rng(0)).check(state)
 
 
-@pytest.mark.parametrize("name", ["a2c-vanilla", "actor-critic", "a2c-paper", "ddpg", "dqn", "a2c-relaxed"])
-def test_the_others_have_to_be_trained(name: str) -> None:
-    assert fixed_agent(name) is None
-    assert name in LEARNERS or name in LIBRARY_AGENTS
+def test_the_others_have_to_be_trained(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["a2c-vanilla", "actor-critic", "a2c-paper", "ddpg", "dqn", "a2c-relaxed"]
+    for name in cases:
+        with subtests.test(name=name):
+            assert fixed_agent(name) is None
+            assert name in LEARNERS or name in LIBRARY_AGENTS
 
 
 def test_a_seed_goes_into_the_settings() -> None:
@@ -174,19 +182,21 @@ def test_agents_of_a_file_decide_and_searching_helps(weights: Path) -> None:
     assert search.mean() < best_of.mean()
 
 
-@pytest.mark.parametrize("name", ["all-local", "greedy-channel", "threshold", "random", OPTIMUM])
-def test_a_search_is_never_worse_than_where_it_began(name: str) -> None:
+def test_a_search_is_never_worse_than_where_it_began(subtests: pytest.Subtests) -> None:
     """Where the decision has no time-outs."""
-    params = LatencyParams(devices=6, servers=2, channels=2)
-    state, agent = new_state(params, 60, np.random.default_rng(8)), fixed_agent(name)
-    assert agent is not None
-    decision = agent(state, params, np.random.default_rng(9))
-    began = latency_of(decision, state, params)
-    found = latency_of(search_nearby(decision, state, params), state, params)
-    quiet = ~began.is_timeout.any(axis=1)
-    assert quiet.sum() >= 5
-    assert (found.total_s[quiet] <= began.total_s[quiet] + 1e-9).all()
-    assert not found.is_timeout.any()
+    cases: list[str] = ["all-local", "greedy-channel", "threshold", "random", OPTIMUM]
+    for name in cases:
+        with subtests.test(name=name):
+            params = LatencyParams(devices=6, servers=2, channels=2)
+            state, agent = new_state(params, 30, np.random.default_rng(8)), fixed_agent(name)
+            assert agent is not None
+            decision = agent(state, params, np.random.default_rng(9))
+            began = latency_of(decision, state, params)
+            found = latency_of(search_nearby(decision, state, params), state, params)
+            quiet = ~began.is_timeout.any(axis=1)
+            assert quiet.sum() >= 5
+            assert (found.total_s[quiet] <= began.total_s[quiet] + 1e-9).all()
+            assert not found.is_timeout.any()
 
 
 def test_a_search_from_a_rule_comes_close_to_the_optimum() -> None:

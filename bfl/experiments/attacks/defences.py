@@ -4,14 +4,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bfl.experiments.attacks.catches import DEVICES, SERVER, Catch, caught, defence_claims
-from bfl.experiments.bench import Bench
+from bfl.experiments.attacks.detection import DEVICES, SERVER, Detection, defence_claims, measure_detection
+from bfl.experiments.context import ExperimentContext
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.figure import Figure, Result, Table
-from bfl.experiments.images import Images, OnImages
-from bfl.experiments.learning.curves import PARTITIONS, accuracy, end, gap, seeds_told, told
-from bfl.experiments.learning.panels import draw_bars
-from bfl.experiments.learning.trials import Line, Trial, run_trials, trial_on
+from bfl.experiments.figure import Figure, FigureResult, TextTable
+from bfl.experiments.images import ImageFigure, ImageSource
+from bfl.experiments.learning.curves import (
+    PARTITIONS,
+    accuracy,
+    estimate_text,
+    final_mean,
+    seeds_text,
+    seedwise_difference,
+)
+from bfl.experiments.learning.run_pictures import draw_bars
+from bfl.experiments.learning.trials import RoundRecord, Trial, dataset_trial, run_trials
 
 _DEVICES = "device=" + "+".join(map(str, DEVICES))
 FILTERS = ("none", "norm-clip", "krum", "median", "trimmed-mean", "norm-clip+loss")
@@ -53,7 +60,7 @@ HEADER = ["attack", "filter", "data", "caught by", "after", "excluded", "rounds 
 
 
 @dataclass(frozen=True)
-class Case:
+class AttackCase:
     """An attack under a filter on one kind of data."""
 
     attack: str
@@ -72,60 +79,78 @@ class Case:
 
 
 @dataclass(frozen=True)
-class DefencesFigure(OnImages):
+class DefencesFigure(ImageFigure):
     """All attacks, one run each."""
 
     name: str = "defences"
-    images: Images = Images()
+    images: ImageSource = ImageSource()
 
-    def measured(self, bench: Bench) -> Result:
+    def measure(self, context: ExperimentContext) -> FigureResult:
         """Run every case honestly and attacked."""
-        images, budget = self.images.found(), bench.budget
+        images, budget = self.images.locate(), context.budget
         seeds, rounds, first = range(budget.seeds), budget.defence_rounds, budget.honest_rounds + 1
         honest, attacked = {}, {}
-        for case in cases():
+        for case in attack_cases():
             for seed in seeds:
-                plain = trial_on(images, case.scheme, case.partition, seed, rounds, filter=case.filter)
+                plain = dataset_trial(images, case.scheme, case.partition, seed, rounds, filter=case.filter)
                 honest[case, seed], attacked[case, seed] = plain, replace(plain, attack=case.text(first, rounds))
-        lines = run_trials(bench, self.name, dict.fromkeys([*honest.values(), *attacked.values()]))
+        lines = run_trials(context, self.name, dict.fromkeys([*honest.values(), *attacked.values()]))
 
-        def runs(some: Mapping[tuple[Case, int], Trial], case: Case) -> list[Sequence[Line]]:
+        def runs(some: Mapping[tuple[AttackCase, int], Trial], case: AttackCase) -> list[Sequence[RoundRecord]]:
             return [lines[some[case, seed]] for seed in seeds]
 
-        catches = {case: caught(runs(attacked, case), case.attack, first) for case in cases()}
-        ends = {case: end(runs(attacked, case), accuracy) for case in cases()}
-        lost = {case: gap(end(runs(honest, case), accuracy), ends[case]) for case in cases()}
-        unfiltered = {case: end(runs(honest, replace(case, filter="none")), accuracy) for case in cases()}
-        below = {case: gap(unfiltered[case], ends[case]) for case in cases()}
+        catches = {case: measure_detection(runs(attacked, case), case.attack, first) for case in attack_cases()}
+        ends = {case: final_mean(runs(attacked, case), accuracy) for case in attack_cases()}
+        lost = {
+            case: seedwise_difference(final_mean(runs(honest, case), accuracy), ends[case]) for case in attack_cases()
+        }
+        unfiltered = {case: final_mean(runs(honest, replace(case, filter="none")), accuracy) for case in attack_cases()}
+        below = {case: seedwise_difference(unfiltered[case], ends[case]) for case in attack_cases()}
         title = f"Attacks and what catches them, {images.dataset}"
 
         def draw(path: Path) -> None:
             label = "accuracy at the end below that of the honest run without a filter (points)"
-            draw_bars(path, f"{title}, {seeds_told(budget.seeds)}", _groups(below), label)
+            draw_bars(path, f"{title}, {seeds_text(budget.seeds)}", _groups(below), label)
 
-        table = Table(HEADER, [_line(case, catches[case], ends[case], lost[case], below[case]) for case in cases()])
-        findings = defence_claims({(c.attack, c.filter, c.partition): (catches[c], below[c]) for c in cases()})
-        spent = f"{seeds_told(budget.seeds)}, {rounds} rounds on {images.dataset}, attacked from round {first} on"
-        return Result(self.name, title, [], table, findings, list(NOTES), draw, table, spent)
+        table = TextTable(
+            HEADER, [_line(case, catches[case], ends[case], lost[case], below[case]) for case in attack_cases()]
+        )
+        verdicts = defence_claims({(c.attack, c.filter, c.partition): (catches[c], below[c]) for c in attack_cases()})
+        spent = f"{seeds_text(budget.seeds)}, {rounds} rounds on {images.dataset}, attacked from round {first} on"
+        return FigureResult(self.name, title, [], table, verdicts, list(NOTES), draw, table, spent)
 
 
-def cases() -> list[Case]:
+def attack_cases() -> list[AttackCase]:
     """In the order of the table."""
-    ruled = [Case(attack, "none", partition) for attack in SERVER_ATTACKS for partition in PARTITIONS]
+    ruled = [AttackCase(attack, "none", partition) for attack in SERVER_ATTACKS for partition in PARTITIONS]
     filtered = [
-        Case(attack, name, partition) for attack in DEVICE_ATTACKS for name in FILTERS for partition in PARTITIONS
+        AttackCase(attack, name, partition) for attack in DEVICE_ATTACKS for name in FILTERS for partition in PARTITIONS
     ]
     return ruled + filtered
 
 
-def _line(case: Case, catch: Catch, at_end: Estimate, lost: Estimate, below: Estimate) -> list[str]:
-    excluded = "-" if catch.excluded is None else "yes" if catch.excluded else "no"
-    after = "never" if catch.after is None else catch.after_told
-    shown = [catch.by or "nothing", after, excluded, f"{catch.hits} of {catch.attacks}", str(catch.honest_refusals)]
-    return [case.attack, case.filter, PARTITIONS[case.partition], *shown, told(at_end), told(lost), told(below)]
+def _line(case: AttackCase, detection: Detection, at_end: Estimate, lost: Estimate, below: Estimate) -> list[str]:
+    excluded = "-" if detection.excluded is None else "yes" if detection.excluded else "no"
+    after = "never" if detection.after is None else detection.after_text
+    shown = [
+        detection.by or "nothing",
+        after,
+        excluded,
+        f"{detection.hits} of {detection.attacks}",
+        str(detection.honest_refusals),
+    ]
+    return [
+        case.attack,
+        case.filter,
+        PARTITIONS[case.partition],
+        *shown,
+        estimate_text(at_end),
+        estimate_text(lost),
+        estimate_text(below),
+    ]
 
 
-def _groups(below: Mapping[Case, Estimate]) -> dict[str, dict[str, Estimate]]:
+def _groups(below: Mapping[AttackCase, Estimate]) -> dict[str, dict[str, Estimate]]:
     groups: dict[str, dict[str, Estimate]] = {shown: {} for shown in PARTITIONS.values()}
     for case, value in below.items():
         name = case.attack if case.attack in SERVER_ATTACKS else f"{case.attack}, filter {case.filter}"

@@ -4,14 +4,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfl.experiments.attacks.poisoning_claims import Drops, Named, attack_claims
-from bfl.experiments.attacks.sides import REFERENCE, SERVERS, SIDES, SIGMA, STEP, VICTIM, Side
-from bfl.experiments.bench import Bench
-from bfl.experiments.figure import Figure, Result, Table
-from bfl.experiments.images import Images, OnImages
-from bfl.experiments.learning.curves import PARTITIONS, Curve, accuracy, curve, drop, over_seeds, seeds_told, told
-from bfl.experiments.learning.panels import draw_attack
-from bfl.experiments.learning.trials import Line, Trial, run_trials, trial_on
+from bfl.experiments.attacks.attacked_schemes import (
+    ATTACKED_SCHEMES,
+    REFERENCE,
+    SERVERS,
+    SIGMA,
+    STEP,
+    VICTIM,
+    AttackedScheme,
+)
+from bfl.experiments.attacks.poisoning_claims import Accusations, Drops, attack_claims
+from bfl.experiments.context import ExperimentContext
+from bfl.experiments.figure import Figure, FigureResult, TextTable
+from bfl.experiments.images import ImageFigure, ImageSource
+from bfl.experiments.learning.curves import (
+    PARTITIONS,
+    SeedCurve,
+    accuracy,
+    accuracy_drop,
+    curve_over_seeds,
+    estimate_text,
+    seed_range,
+    seeds_text,
+)
+from bfl.experiments.learning.run_pictures import draw_attack
+from bfl.experiments.learning.trials import RoundRecord, Trial, dataset_trial, run_trials
 
 COLUMNS = ["figure", "partition", "scheme", "quantity", "round", "mean", "low", "high", "seeds"]
 NOTES = (
@@ -33,7 +50,7 @@ NOTES = (
 
 
 @dataclass(frozen=True)
-class Trio:
+class SeedTrials:
     """The runs of one seed: honest, attacked twice, and attacked in the second round only."""
 
     honest: Trial
@@ -42,43 +59,54 @@ class Trio:
 
 
 @dataclass(frozen=True)
-class AttackFigure(OnImages):
+class AttackFigure(ImageFigure):
     """Four schemes under the same attack."""
 
     name: str
     title: str
-    images: Images = Images()
+    images: ImageSource = ImageSource()
 
-    def measured(self, bench: Bench) -> Result:
+    def measure(self, context: ExperimentContext) -> FigureResult:
         """Run every scheme honestly and attacked."""
-        images, budget = self.images.found(), bench.budget
-        trios = {
-            (partition, side.label): [_trio(images, side, partition, seed, bench) for seed in range(budget.seeds)]
+        images, budget = self.images.locate(), context.budget
+        trials_of = {
+            (partition, scheme.label): [
+                _seed_trials(images, scheme, partition, seed, context) for seed in range(budget.seeds)
+            ]
             for partition in PARTITIONS
-            for side in SIDES
+            for scheme in ATTACKED_SCHEMES
         }
-        every = [trial for some in trios.values() for t in some for trial in (t.honest, t.twice, t.late)]
-        lines = run_trials(bench, self.name, every)
-        drops = _drops(trios, lines, budget.attack_rounds)
-        named = [_named(trio, lines, budget.attack_rounds) for p in PARTITIONS for trio in trios[p, SIDES[0].label]]
+        every = [trial for some in trials_of.values() for t in some for trial in (t.honest, t.twice, t.late)]
+        lines = run_trials(context, self.name, every)
+        drops = _drops(trials_of, lines, budget.attack_rounds)
+        accusations = [
+            _accusations(trials, lines, budget.attack_rounds)
+            for p in PARTITIONS
+            for trials in trials_of[p, ATTACKED_SCHEMES[0].label]
+        ]
         curves = {
-            kind: {key: curve([lines[getattr(t, kind)] for t in some], accuracy) for key, some in trios.items()}
+            kind: {
+                key: curve_over_seeds([lines[getattr(t, kind)] for t in some], accuracy)
+                for key, some in trials_of.items()
+            }
             for kind in ("twice", "honest")
         }
         title = f"Accuracy under model poisoning, {images.dataset}"
 
         def draw(path: Path) -> None:
-            shown = {side.label: side.paper.get(images.dataset) for side in SIDES}
-            draw_attack(path, f"{title}, {seeds_told(budget.seeds)}", curves, drops, shown, budget.attack_rounds)
+            shown = {scheme.label: scheme.paper.get(images.dataset) for scheme in ATTACKED_SCHEMES}
+            draw_attack(path, f"{title}, {seeds_text(budget.seeds)}", curves, drops, shown, budget.attack_rounds)
 
-        findings = attack_claims(drops, named, images.dataset)
-        spent = f"{seeds_told(budget.seeds)}, {budget.rounds} rounds on {images.dataset}, "
+        verdicts = attack_claims(drops, accusations, images.dataset)
+        spent = f"{seeds_text(budget.seeds)}, {budget.rounds} rounds on {images.dataset}, "
         spent += f"attacked in rounds {budget.attack_rounds[0]} and {budget.attack_rounds[1]}"
-        csv = Table(COLUMNS, self._rows(curves, drops, budget.seeds))
+        csv = TextTable(COLUMNS, self._rows(curves, drops, budget.seeds))
         table = _table(drops, images.dataset)
-        return Result(self.name, title, [], table, findings, list(NOTES), draw, csv, spent)
+        return FigureResult(self.name, title, [], table, verdicts, list(NOTES), draw, csv, spent)
 
-    def _rows(self, curves: Mapping[str, Mapping[tuple[str, str], Curve]], drops: Drops, seeds: int) -> list[list[str]]:
+    def _rows(
+        self, curves: Mapping[str, Mapping[tuple[str, str], SeedCurve]], drops: Drops, seeds: int
+    ) -> list[list[str]]:
         rows = []
         for kind, some in curves.items():
             what = "accuracy (%), " + ("attacked" if kind == "twice" else "honest")
@@ -92,69 +120,79 @@ class AttackFigure(OnImages):
         return rows
 
 
-def _trio(images: Images, side: Side, partition: str, seed: int, bench: Bench) -> Trio:
-    rounds, (first, second) = bench.budget.rounds, bench.budget.attack_rounds
-    return Trio(
-        trial_on(images, side.scheme, partition, seed, rounds),
-        trial_on(images, side.scheme, partition, seed, rounds, attack=side.attack(f"{first},{second}")),
-        trial_on(images, side.scheme, partition, seed, second, attack=side.attack(f"{second}"), evaluate_every=0),
+def _seed_trials(
+    images: ImageSource, scheme: AttackedScheme, partition: str, seed: int, context: ExperimentContext
+) -> SeedTrials:
+    rounds, (first, second) = context.budget.rounds, context.budget.attack_rounds
+    return SeedTrials(
+        dataset_trial(images, scheme.scheme, partition, seed, rounds),
+        dataset_trial(images, scheme.scheme, partition, seed, rounds, attack=scheme.attack(f"{first},{second}")),
+        dataset_trial(
+            images, scheme.scheme, partition, seed, second, attack=scheme.attack(f"{second}"), evaluate_every=0
+        ),
     )
 
 
 def _drops(
-    trios: Mapping[tuple[str, str], Sequence[Trio]], lines: Mapping[Trial, Sequence[Line]], rounds: tuple[int, int]
+    trials_of: Mapping[tuple[str, str], Sequence[SeedTrials]],
+    lines: Mapping[Trial, Sequence[RoundRecord]],
+    rounds: tuple[int, int],
 ) -> Drops:
-    """By partition, scheme and round."""
-    weights = {side.label: side.weight for side in SIDES}
+    """What the attack costs, by partition, scheme and round."""
+    weights = {scheme.label: scheme.weight for scheme in ATTACKED_SCHEMES}
     found = {}
-    for (partition, label), some in trios.items():
+    for (partition, label), some in trials_of.items():
         for at, kind in zip(rounds, ("twice", "late"), strict=True):
-            values = [weights[label] * drop(lines[t.honest], lines[getattr(t, kind)], at) for t in some]
-            found[partition, label, at] = over_seeds(values)
+            values = [weights[label] * accuracy_drop(lines[t.honest], lines[getattr(t, kind)], at) for t in some]
+            found[partition, label, at] = seed_range(values)
     return found
 
 
-def _named(trio: Trio, lines: Mapping[Trial, Sequence[Line]], rounds: tuple[int, int]) -> Named:
+def _accusations(
+    trials: SeedTrials, lines: Mapping[Trial, Sequence[RoundRecord]], rounds: tuple[int, int]
+) -> Accusations:
     """Who was accused in the runs of one seed on the chain."""
-    attacks = [(trio.twice, rounds[0]), (trio.late, rounds[1])]
-    if VICTIM not in lines[trio.twice][rounds[1] - 2]["excluded"]:  # an excluded server posts nothing, so it cannot lie
-        attacks.append((trio.twice, rounds[1]))
+    attacks = [(trials.twice, rounds[0]), (trials.late, rounds[1])]
+    if (
+        VICTIM not in lines[trials.twice][rounds[1] - 2]["excluded"]
+    ):  # an excluded server posts nothing, so it cannot lie
+        attacks.append((trials.twice, rounds[1]))
     culprit = f"server {VICTIM}"
     right = false = 0
-    for trial in (trio.honest, trio.twice, trio.late):
+    for trial in (trials.honest, trials.twice, trials.late):
         for line in lines[trial]:
             who = [(each["offender"], each["step"]) for each in line["offences"]]
             is_attacked = (trial, line["round"]) in attacks
             right += is_attacked and bool(who) and min(step for _, step in who) == STEP and who[0][0] == culprit
             false += sum(not is_attacked or offender != culprit for offender, _ in who)
-    honest = sum(len(lines[trial]) for trial in (trio.honest, trio.twice, trio.late)) - len(attacks)
+    honest = sum(len(lines[trial]) for trial in (trials.honest, trials.twice, trials.late)) - len(attacks)
     drops = [
-        (drop(lines[trio.honest], lines[trial], at), lines[trio.honest][at - 1]["leader"] == VICTIM)
+        (accuracy_drop(lines[trials.honest], lines[trial], at), lines[trials.honest][at - 1]["leader"] == VICTIM)
         for trial, at in attacks[:2]
     ]
     led, followed = (tuple(value for value, is_led in drops if is_led == wanted) for wanted in (True, False))
-    return Named(right, len(attacks), false, honest, followed, led)
+    return Accusations(right, len(attacks), false, honest, followed, led)
 
 
-def _table(drops: Drops, dataset: str) -> Table:
+def _table(drops: Drops, dataset: str) -> TextTable:
     rounds = list(dict.fromkeys(at for _, _, at in drops))
     header = ["drop in points", *(f"{shown}, round {at}" for shown in PARTITIONS.values() for at in rounds)]
     header += [f"paper, IID, {dataset}", "reference of our spec, IID, fashion-mnist"]
-    return Table(
+    return TextTable(
         header,
         [
             [
-                side.label,
-                *(told(drops[p, side.label, at]) for p in PARTITIONS for at in rounds),
-                f"{side.paper[dataset]:g}" if dataset in side.paper else "-",
-                f"{REFERENCE[side.scheme]:g}",
+                scheme.label,
+                *(estimate_text(drops[p, scheme.label, at]) for p in PARTITIONS for at in rounds),
+                f"{scheme.paper[dataset]:g}" if dataset in scheme.paper else "-",
+                f"{REFERENCE[scheme.scheme]:g}",
             ]
-            for side in SIDES
+            for scheme in ATTACKED_SCHEMES
         ],
     )
 
 
 FIGURES: dict[str, Figure] = {
     "attack": AttackFigure("attack", "Accuracy under model poisoning"),
-    "attack-svhn": AttackFigure("attack-svhn", "Accuracy under model poisoning", Images("svhn")),
+    "attack-svhn": AttackFigure("attack-svhn", "Accuracy under model poisoning", ImageSource("svhn")),
 }

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from bfl.experiments.attacks.sides import SIDES
+from bfl.experiments.attacks.attacked_schemes import ATTACKED_SCHEMES
 from bfl.experiments.claims import INCOMPARABLE, verdict
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import ClaimVerdict
@@ -18,7 +18,7 @@ ALIKE = (0.5, 2.0)
 
 
 @dataclass(frozen=True)
-class Named:
+class Accusations:
     """Who was accused in the runs of one seed on the chain."""
 
     right: int
@@ -33,26 +33,26 @@ class Named:
     """Of those that the attacker would have led"""
 
 
-def attack_claims(drops: Drops, named: Sequence[Named], dataset: str) -> list[ClaimVerdict]:
+def attack_claims(drops: Drops, accusations: Sequence[Accusations], dataset: str) -> list[ClaimVerdict]:
     """Its numbers (IID), its order (both), and ours: exact names, no false ones, no drop."""
     return [
-        *_numbers(drops, dataset),
-        *(ordered(f"the drops are in the paper's order, {shown}", drops, p) for p, shown in PARTITIONS.items()),
-        *(least(f"ours drops least, {shown}", drops, p) for p, shown in PARTITIONS.items()),
-        _no_drop(named),
-        _names(named),
-        _false_flags(named),
+        *_judge_numbers(drops, dataset),
+        *(judge_order(f"the drops are in the paper's order, {shown}", drops, p) for p, shown in PARTITIONS.items()),
+        *(judge_least(f"ours drops least, {shown}", drops, p) for p, shown in PARTITIONS.items()),
+        _judge_no_drop(accusations),
+        _judge_accusations(accusations),
+        _judge_false_accusations(accusations),
     ]
 
 
 def mean_drop(drops: Drops, partition: str, label: str) -> float:
-    """Over the attacked rounds."""
+    """Of one scheme, the mean over the attacked rounds."""
     return statistics.fmean(each.mean for (p, name, _), each in drops.items() if (p, name) == (partition, label))
 
 
-def _numbers(drops: Drops, dataset: str) -> list[ClaimVerdict]:
+def _judge_numbers(drops: Drops, dataset: str) -> list[ClaimVerdict]:
     """Each drop as a part of traditional FL's, for how strong the paper's noise was only its traditional FL tells."""
-    *robust, traditional = SIDES
+    *robust, traditional = ATTACKED_SCHEMES
     if dataset not in traditional.paper:
         return []
     said, whole = traditional.paper[dataset], mean_drop(drops, "iid", traditional.label)
@@ -63,43 +63,42 @@ def _numbers(drops: Drops, dataset: str) -> list[ClaimVerdict]:
             INCOMPARABLE,
         )
     ]
-    for side in robust:
-        value = mean_drop(drops, "iid", side.label)
+    for scheme in robust:
+        value = mean_drop(drops, "iid", scheme.label)
         measured = f"{value:.2f} where it drops by {whole:.2f}"
         if ALIKE[0] <= whole / said <= ALIKE[1]:
-            measured += f": {value / whole:.2f} of it, the paper's {side.paper[dataset] / said:.2f}"
-            judged = verdict(value / whole <= side.paper[dataset] / said)
+            measured += f": {value / whole:.2f} of it, the paper's {scheme.paper[dataset] / said:.2f}"
+            judged = verdict(value / whole <= scheme.paper[dataset] / said)
         else:
             measured += f", {whole / said:.2f} times the paper's: the attacks differ"
             judged = INCOMPARABLE
-        claim = (
-            f"{side.label} drops by only {side.paper[dataset]:g} % where {traditional.label} drops by {said:g} %, IID"
-        )
+        claim = f"{scheme.label} drops by only {scheme.paper[dataset]:g} % "
+        claim += f"where {traditional.label} drops by {said:g} %, IID"
         found.append(ClaimVerdict(claim, measured, judged))
     return found
 
 
-def ordered(claim: str, drops: Drops, partition: str) -> ClaimVerdict:
+def judge_order(claim: str, drops: Drops, partition: str) -> ClaimVerdict:
     """Every scheme loses more than the one before it, in the mean over the attacked rounds."""
-    values = {side.label: mean_drop(drops, partition, side.label) for side in SIDES}
+    values = {scheme.label: mean_drop(drops, partition, scheme.label) for scheme in ATTACKED_SCHEMES}
     measured = " < ".join(f"{label} {value:.2f}" for label, value in sorted(values.items(), key=lambda each: each[1]))
     return ClaimVerdict(claim, measured, verdict(all(a < b for a, b in pairwise(values.values()))))
 
 
-def least(claim: str, drops: Drops, partition: str) -> ClaimVerdict:
+def judge_least(claim: str, drops: Drops, partition: str) -> ClaimVerdict:
     """Ours loses less than every other scheme, in the mean over the attacked rounds."""
-    ours, *others = (mean_drop(drops, partition, side.label) for side in SIDES)
+    ours, *others = (mean_drop(drops, partition, scheme.label) for scheme in ATTACKED_SCHEMES)
     return ClaimVerdict(claim, f"{ours:.2f} points, least of the others {min(others):.2f}", verdict(ours < min(others)))
 
 
-def _no_drop(named: Sequence[Named]) -> ClaimVerdict:
+def _judge_no_drop(accusations: Sequence[Accusations]) -> ClaimVerdict:
     """Repair puts back the iterate that eq. 9 gives, so the model is the honest one to the bit.
 
     Where the attacker would have led, it is excluded before it can: the next in rank publishes from an iterate of its
     own, which is another one by what consensus has left.
     """
-    followed = [each for one in named for each in one.drops]
-    led = [each for one in named for each in one.drops_led]
+    followed = [each for one in accusations for each in one.drops]
+    led = [each for one in accusations for each in one.drops_led]
     told = f"largest {max(map(abs, followed)):.4f} in {len(followed)} rounds" if followed else "no such round"
     if led:
         told += f"; {min(led):.2f} to {max(led):.2f} in {len(led)} in which it would have led"
@@ -107,12 +106,12 @@ def _no_drop(named: Sequence[Named]) -> ClaimVerdict:
     return ClaimVerdict("(ours) repair leaves a drop of exactly 0 where the attacker does not lead", told, is_so)
 
 
-def _names(named: Sequence[Named]) -> ClaimVerdict:
-    right, attacks = sum(each.right for each in named), sum(each.attacks for each in named)
+def _judge_accusations(accusations: Sequence[Accusations]) -> ClaimVerdict:
+    right, attacks = sum(each.right for each in accusations), sum(each.attacks for each in accusations)
     told = f"{right} of {attacks} attacks"
     return ClaimVerdict("(ours) round, step and server are named every time", told, verdict(right == attacks > 0))
 
 
-def _false_flags(named: Sequence[Named]) -> ClaimVerdict:
-    false, rounds = sum(each.false for each in named), sum(each.honest_rounds for each in named)
+def _judge_false_accusations(accusations: Sequence[Accusations]) -> ClaimVerdict:
+    false, rounds = sum(each.false for each in accusations), sum(each.honest_rounds for each in accusations)
     return ClaimVerdict("(ours) nobody is accused wrongly", f"{false} in {rounds:,} honest rounds", verdict(false == 0))

@@ -19,7 +19,7 @@ STEADIER_PART = 0.9
 
 
 @dataclass(frozen=True)
-class Learned:
+class MeanLearningCurve:
     """A learning curve over the training seeds, and T/N of the decisions at its end."""
 
     label: str
@@ -40,7 +40,7 @@ class Learned:
         return self.mean_s[0] - self.last_s > LEARNED_PART * self.mean_s[0]
 
     @property
-    def settled(self) -> float:
+    def settling_rounds(self) -> float:
         """Rounds until it had made 90 % of its own fall; infinite if it learned nothing."""
         level = self.mean_s[0] - SETTLED_PART * (self.mean_s[0] - self.last_s)
         reached = [at for at, value in zip(self.rounds, self.mean_s, strict=True) if value <= level]
@@ -53,61 +53,68 @@ class Learned:
         return statistics.fmean([abs(b - a) for a, b in pairwise(half)] or [0.0])
 
 
-Race = Mapping[str, Learned]
+LearningCurves = Mapping[str, MeanLearningCurve]
+"""By label"""
 
 
-def best(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
+def judge_best(claim: str, curves: LearningCurves, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The winner's decisions end below those of every rival by more than the interval of the difference."""
-    return _ranked(claim, race, winner, rivals, all(is_below(race[winner].final, race[r].final) for r in rivals))
+    return _judge_ends(
+        claim, curves, winner, rivals, all(is_below(curves[winner].final, curves[r].final) for r in rivals)
+    )
 
 
-def worst(claim: str, race: Race, loser: str, rivals: Sequence[str]) -> ClaimVerdict:
+def judge_worst(claim: str, curves: LearningCurves, loser: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The loser's decisions end above those of every rival by more than the interval of the difference."""
-    return _ranked(claim, race, loser, rivals, all(is_below(race[r].final, race[loser].final) for r in rivals))
+    return _judge_ends(
+        claim, curves, loser, rivals, all(is_below(curves[r].final, curves[loser].final) for r in rivals)
+    )
 
 
-def _ranked(claim: str, race: Race, one: str, rivals: Sequence[str], is_so: bool) -> ClaimVerdict:
-    told = "at the end " + ", ".join(f"{name} {race[name].final} s" for name in (one, *rivals))
-    return _unless_nobody_learned(claim, told, race, (one, *rivals), is_so)
+def _judge_ends(claim: str, curves: LearningCurves, one: str, rivals: Sequence[str], is_so: bool) -> ClaimVerdict:
+    told = "at the end " + ", ".join(f"{name} {curves[name].final} s" for name in (one, *rivals))
+    return _unless_nobody_learned(claim, told, curves, (one, *rivals), is_so)
 
 
-def fastest(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
+def judge_fastest(claim: str, curves: LearningCurves, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The winner settles in fewer rounds than every rival."""
-    is_so = all(race[winner].settled < race[rival].settled for rival in rivals)
-    return _unless_nobody_learned(claim, _settling(race, (winner, *rivals)), race, (winner, *rivals), is_so)
+    is_so = all(curves[winner].settling_rounds < curves[rival].settling_rounds for rival in rivals)
+    return _unless_nobody_learned(claim, _settling_text(curves, (winner, *rivals)), curves, (winner, *rivals), is_so)
 
 
-def slowest(claim: str, race: Race, loser: str, rivals: Sequence[str]) -> ClaimVerdict:
+def judge_slowest(claim: str, curves: LearningCurves, loser: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The loser settles in more rounds than every rival."""
-    is_so = all(race[rival].settled < race[loser].settled for rival in rivals)
-    return _unless_nobody_learned(claim, _settling(race, (loser, *rivals)), race, (loser, *rivals), is_so)
+    is_so = all(curves[rival].settling_rounds < curves[loser].settling_rounds for rival in rivals)
+    return _unless_nobody_learned(claim, _settling_text(curves, (loser, *rivals)), curves, (loser, *rivals), is_so)
 
 
-def _settling(race: Race, names: Sequence[str]) -> str:
-    def told(name: str) -> str:
-        settled = race[name].settled
+def _settling_text(curves: LearningCurves, names: Sequence[str]) -> str:
+    def text(name: str) -> str:
+        settled = curves[name].settling_rounds
         return f"{name} does not learn" if math.isinf(settled) else f"{name} {settled:,.0f}"
 
-    return "rounds to 90 % of its fall: " + ", ".join(told(name) for name in names)
+    return "rounds to 90 % of its fall: " + ", ".join(text(name) for name in names)
 
 
-def steadiest(claim: str, race: Race, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
+def judge_steadiest(claim: str, curves: LearningCurves, winner: str, rivals: Sequence[str]) -> ClaimVerdict:
     """The winner's curve jumps less than every rival's in its second half, by a tenth."""
     told = "mean jump in the second half: "
-    told += ", ".join(f"{name} {1e3 * race[name].roughness_s:.1f} ms" for name in (winner, *rivals))
-    is_so = all(race[winner].roughness_s < STEADIER_PART * race[rival].roughness_s for rival in rivals)
-    return _unless_nobody_learned(claim, told, race, (winner, *rivals), is_so)
+    told += ", ".join(f"{name} {1e3 * curves[name].roughness_s:.1f} ms" for name in (winner, *rivals))
+    is_so = all(curves[winner].roughness_s < STEADIER_PART * curves[rival].roughness_s for rival in rivals)
+    return _unless_nobody_learned(claim, told, curves, (winner, *rivals), is_so)
 
 
-def diverges(claim: str, race: Race, name: str) -> ClaimVerdict:
+def judge_diverges(claim: str, curves: LearningCurves, name: str) -> ClaimVerdict:
     """It ends above where it once was by a tenth."""
-    run = race[name]
+    run = curves[name]
     told = f"{name}: from {run.mean_s[0]:.3f} s, lowest {min(run.mean_s):.3f} s, ends at {run.last_s:.3f} s"
     return ClaimVerdict(claim, told, verdict(run.last_s > (1 + LEARNED_PART) * min(run.mean_s)))
 
 
-def _unless_nobody_learned(claim: str, told: str, race: Race, names: Sequence[str], is_so: bool) -> ClaimVerdict:
-    if any(race[name].has_learned for name in names):
+def _unless_nobody_learned(
+    claim: str, told: str, curves: LearningCurves, names: Sequence[str], is_so: bool
+) -> ClaimVerdict:
+    if any(curves[name].has_learned for name in names):
         return ClaimVerdict(claim, told, verdict(is_so))
-    falls = [f"{name} {race[name].mean_s[0]:.3f} -> {race[name].last_s:.3f} s" for name in names]
+    falls = [f"{name} {curves[name].mean_s[0]:.3f} -> {curves[name].last_s:.3f} s" for name in names]
     return ClaimVerdict(claim, f"none of them learns: {', '.join(falls)}", INCOMPARABLE)

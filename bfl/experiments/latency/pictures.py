@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.latency.learning_claims import Learned
-from bfl.experiments.latency.sweep_claims import RANDOM, Swept
+from bfl.experiments.latency.learning_claims import MeanLearningCurve
+from bfl.experiments.latency.sweep_claims import RANDOM, SweepResult
 from bfl.show.plots import COLOURS, pyplot
 from policy.agents import OPTIMUM, OURS
 
@@ -19,20 +19,20 @@ ALIKE = {"a2c-relaxed": "ddpg", "a2c-discretised": "dqn", "a2c-paper": "threshol
 """Never in one figure with those whose looks they have"""
 
 
-def looks(name: str, index: int) -> tuple[str, str]:
+def colour_and_marker(name: str, index: int) -> tuple[str, str]:
     """Colour and marker of an agent, or of the line with this index."""
     known = ALIKE.get(name, name)
     place = PLACES.index(known) if known in PLACES else index % len(PALETTE)
     return PALETTE[place], MARKERS[place]
 
 
-def draw_curves(path: Path, title: str, runs: Sequence[Learned]) -> None:
+def draw_curves(path: Path, title: str, runs: Sequence[MeanLearningCurve]) -> None:
     """T/N while learning over the rounds that were played; logarithmic where some need many more than others."""
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(8.5, 4.8))
     figure.subplots_adjust(left=0.08, right=0.7, bottom=0.12, top=0.92)
     for index, run in enumerate(runs):
-        colour, marker = looks(run.label, index)
+        colour, marker = colour_and_marker(run.label, index)
         label = f"{run.label}: {run.final.mean:.2f} s"
         axes.plot(
             run.rounds,
@@ -55,19 +55,19 @@ def draw_curves(path: Path, title: str, runs: Sequence[Learned]) -> None:
     plt.close(figure)
 
 
-def draw_sweep(path: Path, title: str, axis: str, swept: Swept) -> None:
+def draw_sweep(path: Path, title: str, axis: str, sweep: SweepResult) -> None:
     """Left all agents; right T where the number of devices changes, else the same without random decisions."""
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 4.8))
     figure.subplots_adjust(left=0.06, right=0.86, bottom=0.12, top=0.88, wspace=0.2)
     figure.suptitle(title)
-    _draw_lines(left, swept.xs, swept.series)
+    _draw_lines(left, sweep.xs, sweep.series)
     left.set(xlabel=axis, ylabel="T/N (s)", title="latency per device T/N", ylim=(0, None))
-    if len(set(swept.devices)) > 1:
-        _draw_lines(right, swept.xs, swept.totals)
+    if len(set(sweep.devices)) > 1:
+        _draw_lines(right, sweep.xs, sweep.totals)
         right.set(xlabel=axis, ylabel="T (s)", title="system latency T")
     else:
-        _draw_lines(right, swept.xs, {name: line for name, line in swept.series.items() if name != RANDOM})
+        _draw_lines(right, sweep.xs, {name: line for name, line in sweep.series.items() if name != RANDOM})
         right.set(xlabel=axis, ylabel="T/N (s)", title="without random decisions")
     handles, labels = left.get_legend_handles_labels()
     figure.legend(handles, labels, loc="center right")
@@ -78,7 +78,7 @@ def draw_sweep(path: Path, title: str, axis: str, swept: Swept) -> None:
 def _draw_lines(axes: Any, xs: Sequence[float], series: Any) -> None:
     for index, (name, line) in enumerate(series.items()):
         points: Sequence[Estimate] = line
-        colour, marker = looks(name, index)
+        colour, marker = colour_and_marker(name, index)
         axes.errorbar(
             xs,
             [point.mean for point in points],

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bfl.experiments.claims import Series, as_far_below, averaged, falls, knee, lowest, rises, steepest
+from bfl.experiments.claims import (
+    Series,
+    axis_mean,
+    judge_falls,
+    judge_far_below,
+    judge_knee,
+    judge_lowest,
+    judge_rises,
+    judge_steepest,
+)
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import ClaimVerdict
 from policy.agents import OPTIMUM, OURS
@@ -17,7 +26,7 @@ WITH_BANDWIDTH = (7.0, 8.0, 17.0, 60.0)
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepResult:
     """T/N of every agent along an axis."""
 
     xs: list[float]
@@ -38,55 +47,55 @@ class Swept:
         }
 
 
-def device_claims(swept: Swept) -> list[ClaimVerdict]:
+def device_claims(sweep: SweepResult) -> list[ClaimVerdict]:
     """Fig. (a): number of devices."""
-    totals = {name: swept.totals[name] for name in swept.methods}
-    at = {name: line[-1] for name, line in swept.series.items()}
+    totals = {name: sweep.totals[name] for name in sweep.methods}
+    at = {name: line[-1] for name, line in sweep.series.items()}
     return [
-        rises("T of every method rises with N", totals, OURS),
-        lowest("ours is the lowest at every N", swept.series, OURS, list(RIVALS)),
-        *_savings(at, AT_100_DEVICES, f"at N = {swept.devices[-1]}"),
+        judge_rises("T of every method rises with N", totals, OURS),
+        judge_lowest("ours is the lowest at every N", sweep.series, OURS, list(RIVALS)),
+        *_judge_savings(at, AT_100_DEVICES, f"at N = {sweep.devices[-1]}"),
     ]
 
 
-def consensus_claims(swept: Swept) -> list[ClaimVerdict]:
+def consensus_claims(sweep: SweepResult) -> list[ClaimVerdict]:
     """Fig. (b): rounds of consensus."""
     return [
-        rises("latency rises with the rounds of consensus", swept.methods, OURS),
-        lowest("ours is the lowest at every number of rounds", swept.series, OURS, list(RIVALS)),
+        judge_rises("latency rises with the rounds of consensus", sweep.methods, OURS),
+        judge_lowest("ours is the lowest at every number of rounds", sweep.series, OURS, list(RIVALS)),
     ]
 
 
-def power_claims(swept: Swept) -> list[ClaimVerdict]:
+def power_claims(sweep: SweepResult) -> list[ClaimVerdict]:
     """Fig. (a): transmit power."""
     return [
-        falls("latency of every method falls with P_max", swept.methods, OURS),
-        knee("it falls more slowly above 20 dBm", swept.xs, swept.series[OURS], 20, "dBm"),
-        steepest("ours has the largest fall", swept.series, OURS, list(RIVALS)),
-        lowest("ours is the lowest at every P_max", swept.series, OURS, list(RIVALS)),
+        judge_falls("latency of every method falls with P_max", sweep.methods, OURS),
+        judge_knee("it falls more slowly above 20 dBm", sweep.xs, sweep.series[OURS], 20, "dBm"),
+        judge_steepest("ours has the largest fall", sweep.series, OURS, list(RIVALS)),
+        judge_lowest("ours is the lowest at every P_max", sweep.series, OURS, list(RIVALS)),
     ]
 
 
-def bandwidth_claims(swept: Swept) -> list[ClaimVerdict]:
+def bandwidth_claims(sweep: SweepResult) -> list[ClaimVerdict]:
     """Fig. (b): bandwidth. The paper does not say at which W its percentages hold: the mean over the axis is taken."""
     return [
-        falls("latency of every method falls with W", swept.methods, OURS),
-        knee("bandwidth matters more below 25 MHz", swept.xs, swept.series[OURS], 25, "MHz"),
-        *_savings({name: averaged(line) for name, line in swept.series.items()}, WITH_BANDWIDTH, "mean over W"),
+        judge_falls("latency of every method falls with W", sweep.methods, OURS),
+        judge_knee("bandwidth matters more below 25 MHz", sweep.xs, sweep.series[OURS], 25, "MHz"),
+        *_judge_savings({name: axis_mean(line) for name, line in sweep.series.items()}, WITH_BANDWIDTH, "mean over W"),
     ]
 
 
-def hash_claims(swept: Swept) -> list[ClaimVerdict]:
+def hash_claims(sweep: SweepResult) -> list[ClaimVerdict]:
     """Fig. (c): hash power."""
     return [
-        falls("latency of every method falls with Ψ_max", swept.methods, OURS),
-        lowest("ours is the lowest at every Ψ_max", swept.series, OURS, list(RIVALS)),
+        judge_falls("latency of every method falls with Ψ_max", sweep.methods, OURS),
+        judge_lowest("ours is the lowest at every Ψ_max", sweep.series, OURS, list(RIVALS)),
     ]
 
 
-def _savings(at: dict[str, Estimate], claimed: Sequence[float], where: str) -> list[ClaimVerdict]:
+def _judge_savings(at: dict[str, Estimate], claimed: Sequence[float], where: str) -> list[ClaimVerdict]:
     room = (at[OPTIMUM], at[RANDOM])
     return [
-        as_far_below(f"ours is {percent:g} % below {shown} ({where})", at[OURS], at[name], percent, room)
+        judge_far_below(f"ours is {percent:g} % below {shown} ({where})", at[OURS], at[name], percent, room)
         for (name, shown), percent in zip(RIVALS.items(), claimed, strict=True)
     ]

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from bfl.experiments.bench import Bench
-from bfl.experiments.estimate import Estimate, estimated
-from bfl.experiments.figure import ClaimVerdict, Figure, Result, Row, Table
-from bfl.experiments.latency.contestants import Scores, check_agents, check_shipped, scores_in
+from bfl.experiments.context import ExperimentContext
+from bfl.experiments.estimate import Estimate, estimate_mean
+from bfl.experiments.figure import AgentPoint, ClaimVerdict, Figure, FigureResult, TextTable
+from bfl.experiments.latency.agent_variants import Scores, check_agents, check_shipped, scores_in
 from bfl.experiments.latency.pictures import draw_sweep
 from bfl.experiments.latency.sweep_claims import (
-    Swept,
+    SweepResult,
     bandwidth_claims,
     consensus_claims,
     device_claims,
@@ -38,7 +38,7 @@ class SweepFigure:
     field: str
     """Of `LatencyParams`"""
     values: tuple[float, ...]
-    claims: Callable[[Swept], list[ClaimVerdict]]
+    claims: Callable[[SweepResult], list[ClaimVerdict]]
     factor: float = 1.0
     """From the axis's unit to that of the field"""
 
@@ -54,53 +54,55 @@ class SweepFigure:
         changes: list[dict[str, Any]] = [{self.field: kind(value * self.factor)} for value in self.values]
         return [replace(plain, **change) for change in changes]
 
-    def measured(self, bench: Bench) -> Result:
+    def measure(self, context: ExperimentContext) -> FigureResult:
         """Measure every agent in every world."""
         worlds = self.worlds()
-        scores = {agent: [scores_in(bench, agent, world) for world in worlds] for agent in AGENTS}
-        series = {agent: [estimated(found) for found in line] for agent, line in scores.items()}
-        swept = Swept(list(self.values), [world.devices for world in worlds], series)
+        scores = {agent: [scores_in(context, agent, world) for world in worlds] for agent in AGENTS}
+        series = {agent: [estimate_mean(found) for found in line] for agent, line in scores.items()}
+        sweep = SweepResult(list(self.values), [world.devices for world in worlds], series)
 
         def draw(path: Path) -> None:
-            draw_sweep(path, self.title, self.axis, swept)
+            draw_sweep(path, self.title, self.axis, sweep)
 
-        notes = _notes(bench, series)
-        return Result(self.name, self.title, _rows(swept), self._table(swept, scores), self.claims(swept), notes, draw)
+        notes = _notes(context, series)
+        return FigureResult(
+            self.name, self.title, _rows(sweep), self._table(sweep, scores), self.claims(sweep), notes, draw
+        )
 
-    def _table(self, swept: Swept, scores: dict[str, list[Scores]]) -> Table:
+    def _table(self, sweep: SweepResult, scores: dict[str, list[Scores]]) -> TextTable:
         header = [f"T/N (s) \\ {self.axis}", *(f"{value:g}" for value in self.values)]
-        lines = [[agent, *(str(point) for point in line)] for agent, line in swept.series.items()]
+        lines = [[agent, *(str(point) for point in line)] for agent, line in sweep.series.items()]
         if OPTIMUM in scores:
             gaps = [_gap(ours[0], best[0]) for ours, best in zip(scores[OURS], scores[OPTIMUM], strict=True)]
             lines.append([f"{OURS} above {OPTIMUM}, same states", *(f"{100 * gap:.1f} %" for gap in gaps)])
-        if len(set(swept.devices)) > 1:
-            lines.append([f"T of {OURS} (s)", *(f"{point.mean:.1f}" for point in swept.totals[OURS])])
-        return Table(header, lines)
+        if len(set(sweep.devices)) > 1:
+            lines.append([f"T of {OURS} (s)", *(f"{point.mean:.1f}" for point in sweep.totals[OURS])])
+        return TextTable(header, lines)
 
 
 def _gap(ours: list[float], optimum: list[float]) -> float:
     return statistics.fmean(ours[: len(optimum)]) / statistics.fmean(optimum) - 1
 
 
-def _rows(swept: Swept) -> list[Row]:
+def _rows(sweep: SweepResult) -> list[AgentPoint]:
     per_device = [
-        Row(agent, "T/N", x, point)
-        for agent, line in swept.series.items()
-        for x, point in zip(swept.xs, line, strict=True)
+        AgentPoint(agent, "T/N", x, point)
+        for agent, line in sweep.series.items()
+        for x, point in zip(sweep.xs, line, strict=True)
     ]
     totals = [
-        Row(agent, "T", x, point)
-        for agent, line in swept.totals.items()
-        for x, point in zip(swept.xs, line, strict=True)
+        AgentPoint(agent, "T", x, point)
+        for agent, line in sweep.totals.items()
+        for x, point in zip(sweep.xs, line, strict=True)
     ]
     return per_device + totals
 
 
-def _notes(bench: Bench, series: dict[str, list[Estimate]]) -> list[str]:
+def _notes(context: ExperimentContext, series: dict[str, list[Estimate]]) -> list[str]:
     optimum = series[OPTIMUM][0].states if OPTIMUM in series else 0
     trained = (
         "trained anew in every world of the sweep (--retrain)"
-        if bench.budget.is_retrained
+        if context.budget.is_retrained
         else "trained at the default parameters (N = 30) and used as they are"
     )
     return [
@@ -110,7 +112,7 @@ def _notes(bench: Bench, series: dict[str, list[Estimate]]) -> list[str]:
         f"The near-optimum was searched in the first {optimum} of the states.",
         "± is the larger of the 95 % interval over the states and half of the spread between the training seeds. All "
         "agents see the same states, so verdicts rest on differences state by state, which are known better than ±.",
-        *([UNFAIR] if bench.budget.effort < 1 else []),
+        *([UNFAIR] if context.budget.effort < 1 else []),
     ]
 
 

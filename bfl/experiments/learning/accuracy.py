@@ -4,14 +4,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfl.experiments.bench import Bench
-from bfl.experiments.figure import ClaimVerdict, Figure, Result, Table
-from bfl.experiments.images import Images, OnImages
+from bfl.experiments.context import ExperimentContext
+from bfl.experiments.figure import ClaimVerdict, Figure, FigureResult, TextTable
+from bfl.experiments.images import ImageFigure, ImageSource
 from bfl.experiments.learning import accuracy_claims
 from bfl.experiments.learning.accuracy_claims import Ends, Key
-from bfl.experiments.learning.curves import PARTITIONS, Curve, accuracy, curve, end, loss, seeds_told, told
-from bfl.experiments.learning.panels import draw_accuracy
-from bfl.experiments.learning.trials import Line, run_trials, trial_on
+from bfl.experiments.learning.curves import (
+    PARTITIONS,
+    SeedCurve,
+    accuracy,
+    curve_over_seeds,
+    estimate_text,
+    final_mean,
+    loss,
+    seeds_text,
+)
+from bfl.experiments.learning.run_pictures import draw_accuracy
+from bfl.experiments.learning.trials import RoundRecord, dataset_trial, run_trials
 
 READ = {"accuracy (%)": accuracy, "loss": loss}
 COLUMNS = ["figure", "partition", "line", "quantity", "round", "mean", "low", "high", "seeds"]
@@ -28,8 +37,8 @@ MEASURED = (
 
 
 @dataclass(frozen=True)
-class Contestant:
-    """A line of the figure."""
+class SchemeLine:
+    """One curve of the figure: a scheme with its consensus steps and weights."""
 
     label: str
     scheme: str
@@ -38,43 +47,45 @@ class Contestant:
 
 
 @dataclass(frozen=True)
-class AccuracyFigure(OnImages):
-    """Contestants learn from the same shares, IID and non-IID."""
+class AccuracyFigure(ImageFigure):
+    """Accuracy and loss of several schemes that learn from the same shares, IID and non-IID."""
 
     name: str
     title: str
-    contestants: tuple[Contestant, ...]
+    schemes: tuple[SchemeLine, ...]
     claims: Callable[[Ends, Ends, str], list[ClaimVerdict]]
     notes: tuple[str, ...] = ()
-    images: Images = Images()
+    images: ImageSource = ImageSource()
 
-    def measured(self, bench: Bench) -> Result:
-        """Run every contestant with every seed on both partitions."""
-        images, budget = self.images.found(), bench.budget
+    def measure(self, context: ExperimentContext) -> FigureResult:
+        """Run every scheme with every seed on both partitions."""
+        images, budget = self.images.locate(), context.budget
         trials = {
             (partition, each.label): [
-                trial_on(images, each.scheme, partition, seed, budget.rounds, phi=each.phi, weights=each.weights)
+                dataset_trial(images, each.scheme, partition, seed, budget.rounds, phi=each.phi, weights=each.weights)
                 for seed in range(budget.seeds)
             ]
             for partition in PARTITIONS
-            for each in self.contestants
+            for each in self.schemes
         }
-        lines = run_trials(bench, self.name, [trial for some in trials.values() for trial in some])
+        lines = run_trials(context, self.name, [trial for some in trials.values() for trial in some])
         runs = {key: [lines[trial] for trial in some] for key, some in trials.items()}
-        ends = {what: {key: end(some, read) for key, some in runs.items()} for what, read in READ.items()}
-        curves = {what: {key: curve(some, read) for key, some in runs.items()} for what, read in READ.items()}
+        ends = {what: {key: final_mean(some, read) for key, some in runs.items()} for what, read in READ.items()}
+        curves = {
+            what: {key: curve_over_seeds(some, read) for key, some in runs.items()} for what, read in READ.items()
+        }
         title = f"{self.title}, {images.dataset}"
 
         def draw(path: Path) -> None:
-            draw_accuracy(path, f"{title}, {seeds_told(budget.seeds)}", curves)
+            draw_accuracy(path, f"{title}, {seeds_text(budget.seeds)}", curves)
 
-        findings = self.claims(ends["accuracy (%)"], ends["loss"], images.dataset)
-        csv = Table(COLUMNS, self._rows(curves, budget.seeds))
-        spent = f"{seeds_told(budget.seeds)}, {budget.rounds} rounds on {images.dataset}"
+        verdicts = self.claims(ends["accuracy (%)"], ends["loss"], images.dataset)
+        csv = TextTable(COLUMNS, self._rows(curves, budget.seeds))
+        spent = f"{seeds_text(budget.seeds)}, {budget.rounds} rounds on {images.dataset}"
         notes = [LIKE_WITH_LIKE, MEASURED, *self.notes]
-        return Result(self.name, title, [], _table(ends, runs), findings, notes, draw, csv, spent)
+        return FigureResult(self.name, title, [], _table(ends, runs), verdicts, notes, draw, csv, spent)
 
-    def _rows(self, curves: Mapping[str, Mapping[Key, Curve]], seeds: int) -> list[list[str]]:
+    def _rows(self, curves: Mapping[str, Mapping[Key, SeedCurve]], seeds: int) -> list[list[str]]:
         return [
             [self.name, *key, what, str(at), *(f"{value:.6g}" for value in values), str(seeds)]
             for what, some in curves.items()
@@ -83,28 +94,28 @@ class AccuracyFigure(OnImages):
         ]
 
 
-def _table(ends: Mapping[str, Ends], runs: Mapping[Key, list[list[Line]]]) -> Table:
+def _table(ends: Mapping[str, Ends], runs: Mapping[Key, list[list[RoundRecord]]]) -> TextTable:
     labels = list(dict.fromkeys(label for _, label in runs))
     header = ["line", *(f"{what}, {shown}" for what in READ for shown in PARTITIONS.values())]
     lines = [
         [
             label,
             *(
-                told(ends[what][partition, label], 3 if what == "loss" else 2)
+                estimate_text(ends[what][partition, label], 3 if what == "loss" else 2)
                 for what in READ
                 for partition in PARTITIONS
             ),
         ]
         for label in labels
     ]
-    return Table(header, lines)
+    return TextTable(header, lines)
 
 
 _SCHEMES = (
-    Contestant(accuracy_claims.OURS, "bfl"),
-    Contestant(accuracy_claims.ALONE, "no-consensus-no-chain"),
-    Contestant(accuracy_claims.TRADITIONAL, "traditional"),
-    Contestant("FedAvg, one server (our reference)", "fedavg"),
+    SchemeLine(accuracy_claims.OURS, "bfl"),
+    SchemeLine(accuracy_claims.ALONE, "no-consensus-no-chain"),
+    SchemeLine(accuracy_claims.TRADITIONAL, "traditional"),
+    SchemeLine("FedAvg, one server (our reference)", "fedavg"),
 )
 _SCHEME_NOTES = (
     "bfl runs on the chain: every gradient, iterate and model is posted, replayed and sealed. No consensus is the "
@@ -119,17 +130,17 @@ FIGURES: dict[str, Figure] = {
         ),
         AccuracyFigure(
             "accuracy-svhn", "Accuracy and loss of the schemes", _SCHEMES, accuracy_claims.scheme_claims,
-            _SCHEME_NOTES, Images("svhn"),
+            _SCHEME_NOTES, ImageSource("svhn"),
         ),
         AccuracyFigure(
             "consensus-accuracy",
             "Accuracy and loss with different rounds of consensus",
             (
                 *(
-                    Contestant(accuracy_claims.steps_label(phi), "consensus-no-chain", str(phi), "paper")
+                    SchemeLine(accuracy_claims.steps_label(phi), "consensus-no-chain", str(phi), "paper")
                     for phi in accuracy_claims.STEPS
                 ),
-                Contestant("φ = 5, optimal weights (ours)", "consensus-no-chain"),
+                SchemeLine("φ = 5, optimal weights (ours)", "consensus-no-chain"),
             ),
             accuracy_claims.consensus_claims,
             (

@@ -1,30 +1,30 @@
-"""Real partial aggregates of a round, for whoever wants to mix them again on another graph."""
+"""Real partial aggregates of a round, which the convergence figure mixes again on other graphs."""
 
 import shutil
 
 import numpy as np
 
 from bfl.config import read_settings
-from bfl.experiments.bench import Bench
-from bfl.experiments.images import Images
-from bfl.experiments.learning.trials import Trial, trial_on
+from bfl.experiments.context import ExperimentContext
+from bfl.experiments.images import ImageSource
+from bfl.experiments.learning.trials import Trial, dataset_trial
 from bfl.simulation import run as simulation
 from edge_servers.learning.aggregation import FixedPoint
 
 _WAIT_S = 1.0
 
 
-def real_aggregates(bench: Bench, images: Images, partition: str, servers: int) -> list[FixedPoint]:
+def real_aggregates(context: ExperimentContext, images: ImageSource, partition: str, servers: int) -> list[FixedPoint]:
     """x_m(0) of all servers in the last round of a short run of seed 0, kept in FOLDER/points."""
-    rounds = bench.budget.defence_rounds
-    trial = trial_on(images, "consensus-no-chain", partition, 0, rounds, edges=servers, evaluate_every=0)
-    path = bench.folder / "points" / f"{trial.key}-aggregates.npz"
+    rounds = context.budget.defence_rounds
+    trial = dataset_trial(images, "consensus-no-chain", partition, 0, rounds, edges=servers, evaluate_every=0)
+    path = context.folder / "points" / f"{trial.key}-aggregates.npz"
     try:
         with np.load(path, allow_pickle=False) as stored:
             return [np.array(row, dtype=np.int32) for row in stored["x"]]
     except (OSError, ValueError, KeyError, EOFError):  # not there, or damaged
         pass
-    found = _run(bench, trial)
+    found = _run_trial(context, trial)
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".part").open("wb") as file:
         np.savez(file, x=np.stack(found))
@@ -32,13 +32,13 @@ def real_aggregates(bench: Bench, images: Images, partition: str, servers: int) 
     return found
 
 
-def _run(bench: Bench, trial: Trial) -> list[FixedPoint]:
-    folder = bench.folder / "runs" / f"{trial.key}-aggregates"
+def _run_trial(context: ExperimentContext, trial: Trial) -> list[FixedPoint]:
+    folder = context.folder / "runs" / f"{trial.key}-aggregates"
     shutil.rmtree(folder, ignore_errors=True)  # of a run that was cut short
     ready = simulation.start(read_settings(flags=trial.flags), folder)
-    with bench.watch.part(f"aggregates of {trial.edges} servers, {trial.partition}") as told:
+    with context.display.task(f"aggregates of {trial.edges} servers, {trial.partition}") as show_progress:
         for report in ready.federation.rounds():
-            told(report.round / trial.rounds, f"round {report.round} of {trial.rounds}")
+            show_progress(report.round / trial.rounds, f"round {report.round} of {trial.rounds}")
     oversight = ready.federation.servers[0].oversight
     found = [oversight.iterate(m, 0, _WAIT_S) for m in range(trial.edges)]
     ready.folder.release()

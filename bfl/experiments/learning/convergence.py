@@ -5,15 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bfl.experiments.bench import Bench
-from bfl.experiments.figure import Figure, Result, Table
-from bfl.experiments.images import Images, OnImages
+from bfl.experiments.context import ExperimentContext
+from bfl.experiments.figure import Figure, FigureResult, TextTable
+from bfl.experiments.images import ImageFigure, ImageSource
 from bfl.experiments.learning.aggregates import real_aggregates
 from bfl.experiments.learning.convergence_claims import convergence_claims
-from bfl.experiments.learning.curves import PARTITIONS, Curve, curve, seeds_told, spread_of
-from bfl.experiments.learning.mixing import MIXERS, SHOWN_STEPS, SIZES, XIS, Key, Mixed, error_bound
+from bfl.experiments.learning.curves import PARTITIONS, SeedCurve, curve_over_seeds, divergence_of, seeds_text
+from bfl.experiments.learning.mixing import SHOWN_STEPS, SIZES, WEIGHTED_GRAPHS, XIS, Key, MixingResult, error_bound
 from bfl.experiments.learning.mixing_pictures import draw_convergence
-from bfl.experiments.learning.trials import run_trials, trial_on
+from bfl.experiments.learning.trials import dataset_trial, run_trials
 
 SHOWN_STEP = 5
 """Of the errors in the table"""
@@ -35,55 +35,56 @@ COLUMNS = ["figure", "quantity", "graph", "servers", "weights", "partition", "x"
 
 
 @dataclass(frozen=True)
-class ConvergenceFigure(OnImages):
+class ConvergenceFigure(ImageFigure):
     """Quantities of "Convergence Analysis"."""
 
     name: str = "convergence"
-    images: Images = Images()
+    images: ImageSource = ImageSource()
 
-    def measured(self, bench: Bench) -> Result:
+    def measure(self, context: ExperimentContext) -> FigureResult:
         """Run both partitions, take the last aggregates, and mix them on every graph."""
-        images, budget = self.images.found(), bench.budget
+        images, budget = self.images.locate(), context.budget
         trials = {
             partition: [
-                trial_on(images, "consensus-no-chain", partition, seed, budget.rounds) for seed in range(budget.seeds)
+                dataset_trial(images, "consensus-no-chain", partition, seed, budget.rounds)
+                for seed in range(budget.seeds)
             ]
             for partition in PARTITIONS
         }
-        lines = run_trials(bench, self.name, [trial for some in trials.values() for trial in some])
+        lines = run_trials(context, self.name, [trial for some in trials.values() for trial in some])
         runs = {p: [lines[trial] for trial in some] for p, some in trials.items()}
-        aggregates = {(p, m): real_aggregates(bench, images, p, m) for p in PARTITIONS for m in SIZES}
+        aggregates = {(p, m): real_aggregates(context, images, p, m) for p in PARTITIONS for m in SIZES}
         mixed = {
-            (p, mixer): Mixed.of(mixer, aggregates[p, mixer.servers], budget.rounds)
+            (p, weighted): MixingResult.of(weighted, aggregates[p, weighted.servers], budget.rounds)
             for p in PARTITIONS
-            for mixer in MIXERS
+            for weighted in WEIGHTED_GRAPHS
         }
-        spread = {p: curve(some, spread_of) for p, some in runs.items()}
+        spread = {p: curve_over_seeds(some, divergence_of) for p, some in runs.items()}
         title = f"Convergence quantities, {images.dataset}"
 
         def draw(path: Path) -> None:
-            draw_convergence(path, f"{title}, {seeds_told(budget.seeds)}", spread, mixed, SHOWN_STEPS)
+            draw_convergence(path, f"{title}, {seeds_text(budget.seeds)}", spread, mixed, SHOWN_STEPS)
 
-        findings = convergence_claims(runs, mixed)
-        spent = f"{seeds_told(budget.seeds)}, {budget.rounds} rounds on {images.dataset}; "
+        verdicts = convergence_claims(runs, mixed)
+        spent = f"{seeds_text(budget.seeds)}, {budget.rounds} rounds on {images.dataset}; "
         spent += f"aggregates of seed 0 in round {budget.defence_rounds}"
-        csv = Table(COLUMNS, self._rows(spread, mixed))
-        return Result(self.name, title, [], _table(mixed), findings, list(NOTES), draw, csv, spent)
+        csv = TextTable(COLUMNS, self._rows(spread, mixed))
+        return FigureResult(self.name, title, [], _table(mixed), verdicts, list(NOTES), draw, csv, spent)
 
-    def _rows(self, spread: Mapping[str, Curve], mixed: Mapping[Key, Mixed]) -> list[list[str]]:
+    def _rows(self, spread: Mapping[str, SeedCurve], mixed: Mapping[Key, MixingResult]) -> list[list[str]]:
         rows = [
             [self.name, "Xi", "line", "3", "optimal", partition, str(at), f"{value:.6g}"]
             for partition, each in spread.items()
             for at, value in zip(each.rounds, each.mean, strict=True)
         ]
-        for (partition, mixer), found in mixed.items():
-            where = [mixer.name, str(mixer.servers), mixer.rule]
+        for (partition, weighted), found in mixed.items():
+            where = [weighted.name, str(weighted.servers), weighted.rule]
             if partition == "iid":
-                rows.append([self.name, "lambda", *where, "", "", f"{mixer.radius:.6g}"])
+                rows.append([self.name, "lambda", *where, "", "", f"{weighted.radius:.6g}"])
             numbers: dict[str, Mapping[Any, float | None]] = {
                 "Xi of the aggregates": {"": found.xi},
                 "consensus error": dict(enumerate(found.errors[: SHOWN_STEPS + 1])),
-                "bound of the error": {step: error_bound(mixer, found.xi, step) for step in range(SHOWN_STEPS + 1)},
+                "bound of the error": {step: error_bound(weighted, found.xi, step) for step in range(SHOWN_STEPS + 1)},
                 "phi of Corollary 1, by xi": found.asked,
                 "steps really needed, by xi": found.needed,
             }
@@ -95,26 +96,26 @@ class ConvergenceFigure(OnImages):
         return rows
 
 
-def _table(mixed: Mapping[Key, Mixed]) -> Table:
+def _table(mixed: Mapping[Key, MixingResult]) -> TextTable:
     """One line for every graph, size and weight; errors and steps of IID / non-IID."""
     asked = [f"φ of Corollary 1 / really needed, ξ = {xi:g}, {shown}" for shown in PARTITIONS.values() for xi in XIS]
     header = ["graph", "M", "weights", "λ", "Ξ, IID / non-IID", f"error / bound at step {SHOWN_STEP}, non-IID", *asked]
     lines = []
-    for mixer in MIXERS:
-        both = [mixed[partition, mixer] for partition in PARTITIONS]
+    for weighted in WEIGHTED_GRAPHS:
+        both = [mixed[partition, weighted] for partition in PARTITIONS]
         last = both[-1]
         lines.append(
             [
-                mixer.name,
-                str(mixer.servers),
-                mixer.rule,
-                f"{mixer.radius:.4f}",
+                weighted.name,
+                str(weighted.servers),
+                weighted.rule,
+                f"{weighted.radius:.4f}",
                 " / ".join(f"{found.xi:.4f}" for found in both),
-                f"{last.errors[SHOWN_STEP]:.2e} / {error_bound(mixer, last.xi, SHOWN_STEP):.2e}",
+                f"{last.errors[SHOWN_STEP]:.2e} / {error_bound(weighted, last.xi, SHOWN_STEP):.2e}",
                 *(f"{found.asked[xi]} / {_number(found.needed[xi])}" for found in both for xi in XIS),
             ]
         )
-    return Table(header, lines)
+    return TextTable(header, lines)
 
 
 def _number(steps: int | None) -> str:

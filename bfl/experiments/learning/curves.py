@@ -5,31 +5,31 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from bfl.experiments.estimate import Estimate, combined, estimated
-from bfl.experiments.learning.trials import Line
+from bfl.experiments.estimate import Estimate, estimate_mean, weighted_sum
+from bfl.experiments.learning.trials import RoundRecord
 from bfl.simulation.run import LAST_EVALUATIONS
 
 PARTITIONS = {"iid": "IID", "non-iid": "non-IID"}
-Read = Callable[[Line], float]
+Read = Callable[[RoundRecord], float]
 
 
-def accuracy(line: Line) -> float:
+def accuracy(line: RoundRecord) -> float:
     """Test accuracy in per cent; NaN in a round without evaluation."""
     return math.nan if line["accuracy"] is None else 100 * float(line["accuracy"])
 
 
-def loss(line: Line) -> float:
+def loss(line: RoundRecord) -> float:
     """Test loss; NaN where there is none, or where it is none any more."""
     return math.nan if line["loss"] is None else float(line["loss"])
 
 
-def spread_of(line: Line) -> float:
+def divergence_of(line: RoundRecord) -> float:
     """Xi, the divergence of the servers' aggregates (Definition 1)."""
     return float(line["divergence"])
 
 
 @dataclass(frozen=True)
-class Curve:
+class SeedCurve:
     """One quantity over the rounds: mean, lowest and highest seed."""
 
     rounds: list[int]
@@ -38,15 +38,15 @@ class Curve:
     high: list[float]
 
 
-def curve(runs: Sequence[Sequence[Line]], read: Read) -> Curve:
-    """Of the runs of all seeds, in the rounds that were evaluated."""
+def curve_over_seeds(runs: Sequence[Sequence[RoundRecord]], read: Read) -> SeedCurve:
+    """Mean, lowest and highest value over the runs of all seeds, in the rounds that were evaluated."""
     points = [
         (lines[0]["round"], [read(line) for line in lines])
         for lines in zip(*runs, strict=True)
         if lines[0]["accuracy"] is not None
     ]
     values = [seeds for _, seeds in points]
-    return Curve(
+    return SeedCurve(
         [at for at, _ in points],
         [statistics.fmean(v) for v in values],
         [min(v) for v in values],
@@ -54,17 +54,19 @@ def curve(runs: Sequence[Sequence[Line]], read: Read) -> Curve:
     )
 
 
-def end(runs: Sequence[Sequence[Line]], read: Read) -> Estimate:
+def final_mean(runs: Sequence[Sequence[RoundRecord]], read: Read) -> Estimate:
     """The mean of the last five evaluations; each seed's five are kept, so that differences are taken one by one."""
-    return estimated([[read(line) for line in run if line["accuracy"] is not None][-LAST_EVALUATIONS:] for run in runs])
+    return estimate_mean(
+        [[read(line) for line in run if line["accuracy"] is not None][-LAST_EVALUATIONS:] for run in runs]
+    )
 
 
-def gap(upper: Estimate, lower: Estimate) -> Estimate:
-    """Of two schemes, seed by seed: the same seed has the same shares and the same first model."""
-    return combined([(1.0, upper), (-1.0, lower)])
+def seedwise_difference(upper: Estimate, lower: Estimate) -> Estimate:
+    """Upper minus lower of two schemes, seed by seed: the same seed has the same shares and the same first model."""
+    return weighted_sum([(1.0, upper), (-1.0, lower)])
 
 
-def drop(honest: Sequence[Line], attacked: Sequence[Line], round_: int) -> float:
+def accuracy_drop(honest: Sequence[RoundRecord], attacked: Sequence[RoundRecord], round_: int) -> float:
     """Points of accuracy that an attack costs in the round in which it happens.
 
     Against the honest run of the same seed, which is the same run up to the round before (docs/attacks.md): never
@@ -76,17 +78,17 @@ def drop(honest: Sequence[Line], attacked: Sequence[Line], round_: int) -> float
     return accuracy(honest[round_ - 1]) - accuracy(attacked[round_ - 1])
 
 
-def over_seeds(values: Sequence[float]) -> Estimate:
+def seed_range(values: Sequence[float]) -> Estimate:
     """A mean, and half of the distance between the lowest and the highest."""
     return Estimate(statistics.fmean(values), (max(values) - min(values)) / 2, len(values))
 
 
-def told(value: Estimate, digits: int = 2) -> str:
+def estimate_text(value: Estimate, digits: int = 2) -> str:
     """Mean and half width; of one seed without an interval the mean alone."""
     interval = f" ± {value.half_width:.{digits}f}" if value.seeds > 1 or value.half_width else ""
     return f"{value.mean:.{digits}f}{interval}"
 
 
-def seeds_told(count: int) -> str:
+def seeds_text(count: int) -> str:
     """A number of seeds in words."""
     return f"{count} seed{'s' * (count > 1)}"

@@ -20,8 +20,8 @@ XIS = (1.0, 1e-2, 1e-4)
 
 
 @dataclass(frozen=True)
-class Mixer:
-    """A graph with its consensus weight."""
+class WeightedGraph:
+    """A graph of servers with the weight that a consensus step gives to neighbours."""
 
     name: str
     servers: int
@@ -43,15 +43,17 @@ class Mixer:
         return spectral_radius(self.graph, self.weight)
 
 
-MIXERS = [Mixer(name, servers, rule) for name in GRAPHS for servers in SIZES for rule in RULES]
+WEIGHTED_GRAPHS = [WeightedGraph(name, servers, rule) for name in GRAPHS for servers in SIZES for rule in RULES]
 
 
-def errors_by_step(mixer: Mixer, start: Sequence[FixedPoint], steps: int, most: int, until: float) -> list[float]:
+def errors_by_step(
+    weighted: WeightedGraph, start: Sequence[FixedPoint], steps: int, most: int, until: float
+) -> list[float]:
     """|c_m| of the worst server after 0, 1, ... steps of eq. 9: how far M x_m(l) is from the sum (eq. 10, L11).
 
     Of `steps` steps, and of more, up to `most`, until the error is no larger than `until`.
     """
-    graph, weight = mixer.graph, mixer.weight
+    graph, weight = weighted.graph, weighted.weight
     x, errors = list(start), [consensus_error(start, start)]
     while len(errors) <= steps or (len(errors) <= most and errors[-1] > until):
         old = dict(enumerate(x))
@@ -60,13 +62,13 @@ def errors_by_step(mixer: Mixer, start: Sequence[FixedPoint], steps: int, most: 
     return errors
 
 
-def error_bound(mixer: Mixer, xi: float, step: int) -> float:
+def error_bound(weighted: WeightedGraph, xi: float, step: int) -> float:
     """What the proof of Theorem 1 allows the error of one server after `step` rounds of consensus.
 
     Proof of Theorem 1, last display before eq. (finalResTheo):  |c_m|^2 <= M lambda^(2 phi) Xi^2,  for the distance of
     x_m from the mean. L11's factor M makes of it  |c_m| <= M^(3/2) lambda^phi Xi  for that of M x_m from the sum.
     """
-    return float(mixer.servers**1.5 * mixer.radius**step * xi)
+    return float(weighted.servers**1.5 * weighted.radius**step * xi)
 
 
 def allowed_error(xi: float, rounds: int) -> float:
@@ -74,9 +76,9 @@ def allowed_error(xi: float, rounds: int) -> float:
     return math.sqrt(xi / math.sqrt(rounds))
 
 
-def steps_by_corollary(mixer: Mixer, start: Sequence[FixedPoint], rounds: int, xi: float) -> int:
+def steps_by_corollary(weighted: WeightedGraph, start: Sequence[FixedPoint], rounds: int, xi: float) -> int:
     """phi of Corollary 1 (L16) for these aggregates."""
-    return needed_steps(mixer.radius, divergence(start), mixer.servers, rounds, xi, MOST_STEPS)
+    return needed_steps(weighted.radius, divergence(start), weighted.servers, rounds, xi, MOST_STEPS)
 
 
 def steps_really_needed(errors: Sequence[float], allowed: float) -> int | None:
@@ -85,8 +87,8 @@ def steps_really_needed(errors: Sequence[float], allowed: float) -> int | None:
 
 
 @dataclass(frozen=True)
-class Mixed:
-    """A graph on real aggregates."""
+class MixingResult:
+    """Consensus errors of one graph that mixes real aggregates, and the steps they need."""
 
     xi: float
     """Their divergence (Definition 1)"""
@@ -100,10 +102,10 @@ class Mixed:
     """Parameters of the model"""
 
     @classmethod
-    def of(cls, mixer: Mixer, start: Sequence[FixedPoint], rounds: int) -> "Mixed":
+    def of(cls, weighted: WeightedGraph, start: Sequence[FixedPoint], rounds: int) -> "MixingResult":
         """Mix the aggregates of one round."""
-        asked = {xi: steps_by_corollary(mixer, start, rounds, xi) for xi in XIS}
-        errors = errors_by_step(mixer, start, SHOWN_STEPS, max(asked.values()), allowed_error(min(XIS), rounds))
+        asked = {xi: steps_by_corollary(weighted, start, rounds, xi) for xi in XIS}
+        errors = errors_by_step(weighted, start, SHOWN_STEPS, max(asked.values()), allowed_error(min(XIS), rounds))
         return cls(
             divergence(start),
             errors,
@@ -113,5 +115,5 @@ class Mixed:
         )
 
 
-Key = tuple[str, Mixer]
+Key = tuple[str, WeightedGraph]
 """Partition, and the graph"""

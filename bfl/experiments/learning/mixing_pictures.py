@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from bfl.experiments.learning.curves import PARTITIONS, Curve
-from bfl.experiments.learning.mixing import GRAPHS, RULES, SIZES, XIS, Key, Mixed, Mixer, error_bound
+from bfl.experiments.learning.curves import PARTITIONS, SeedCurve
+from bfl.experiments.learning.mixing import GRAPHS, RULES, SIZES, XIS, Key, MixingResult, WeightedGraph, error_bound
 from bfl.show.plots import COLOURS, pyplot
 
 SHOWN = "non-iid"
@@ -13,7 +13,7 @@ SHOWN = "non-iid"
 
 
 def draw_convergence(
-    path: Path, title: str, spread: Mapping[str, Curve], mixed: Mapping[Key, Mixed], steps: int
+    path: Path, title: str, spread: Mapping[str, SeedCurve], mixed: Mapping[Key, MixingResult], steps: int
 ) -> None:
     """Four panels: lambda, Xi, errors with bounds, and phi of Corollary 1 beside the steps really needed."""
     plt = pyplot()
@@ -33,7 +33,7 @@ def _draw_radii(axes: Any) -> None:
     for place, name in enumerate(GRAPHS):
         for number, (servers, rule) in enumerate((m, rule) for m in SIZES for rule in RULES):
             x = place + wide * (number - (len(SIZES) * len(RULES) - 1) / 2)
-            radius = Mixer(name, servers, rule).radius
+            radius = WeightedGraph(name, servers, rule).radius
             colour, hatch = COLOURS[SIZES.index(servers)], "" if rule == "optimal" else "///"
             label = f"M = {servers}, {rule}" if place == 0 else None
             bar = axes.bar(x, radius, wide * 0.92, color=colour, hatch=hatch, edgecolor="white", label=label)
@@ -44,7 +44,7 @@ def _draw_radii(axes: Any) -> None:
     axes.grid(axis="y", alpha=0.3)
 
 
-def _draw_spread(axes: Any, spread: Mapping[str, Curve]) -> None:
+def _draw_spread(axes: Any, spread: Mapping[str, SeedCurve]) -> None:
     for colour, (partition, each) in zip(COLOURS, spread.items(), strict=False):
         axes.plot(each.rounds, each.mean, color=colour, linewidth=1.5, label=PARTITIONS[partition])
         axes.fill_between(each.rounds, each.low, each.high, color=colour, alpha=0.18, linewidth=0)
@@ -53,15 +53,15 @@ def _draw_spread(axes: Any, spread: Mapping[str, Curve]) -> None:
     axes.grid(alpha=0.3)
 
 
-def _draw_errors(axes: Any, mixed: Mapping[Key, Mixed], steps: int) -> None:
+def _draw_errors(axes: Any, mixed: Mapping[Key, MixingResult], steps: int) -> None:
     """Lines and rings, whose lambda is large; complete graphs agree at once."""
-    chosen = [Mixer("line", 3, "optimal"), Mixer("line", 3, "paper"), Mixer("ring", 5, "optimal"),
-              Mixer("star", 5, "optimal"), Mixer("line", 10, "optimal"), Mixer("line", 10, "paper")]  # fmt: skip
-    for colour, mixer in zip(COLOURS, chosen, strict=False):
-        found = mixed[SHOWN, mixer]
-        label = f"{mixer.name} of {mixer.servers}, {mixer.rule}"
+    shown = (("line", 3, "optimal"), ("line", 3, "paper"), ("ring", 5, "optimal"), ("star", 5, "optimal"))
+    chosen = [WeightedGraph(*each) for each in (*shown, ("line", 10, "optimal"), ("line", 10, "paper"))]
+    for colour, weighted in zip(COLOURS, chosen, strict=False):
+        found = mixed[SHOWN, weighted]
+        label = f"{weighted.name} of {weighted.servers}, {weighted.rule}"
         axes.semilogy(range(steps + 1), found.errors[: steps + 1], "o-", color=colour, markersize=3, label=label)
-        bounds = [error_bound(mixer, found.xi, step) for step in range(steps + 1)]
+        bounds = [error_bound(weighted, found.xi, step) for step in range(steps + 1)]
         axes.semilogy(range(steps + 1), bounds, "--", color=colour, linewidth=0.9)
     axes.set(
         xlabel="consensus step l", ylabel="|M x_m(l) − Σ x|, worst server", title="error (dots) and bound (dashed)"
@@ -70,7 +70,7 @@ def _draw_errors(axes: Any, mixed: Mapping[Key, Mixed], steps: int) -> None:
     axes.grid(alpha=0.3)
 
 
-def _draw_needed(axes: Any, mixed: Mapping[Key, Mixed]) -> None:
+def _draw_needed(axes: Any, mixed: Mapping[Key, MixingResult]) -> None:
     markers = ("o", "s", "^")
     for colour, marker, xi in zip(COLOURS, markers, XIS, strict=False):
         points = [(found.needed[xi], found.asked[xi]) for found in mixed.values() if found.needed[xi] is not None]

@@ -13,12 +13,12 @@ from typing import Any
 
 from bfl.config import read_settings
 from bfl.errors import BflError, RunFolderError
-from bfl.experiments.bench import Bench
-from bfl.experiments.images import Images
+from bfl.experiments.context import ExperimentContext
+from bfl.experiments.images import ImageSource
 from bfl.simulation import run as simulation
 from bfl.simulation.run_folder import RunFolder
 from clients.parameters import key_of
-from edge_servers.federation import RoundReport
+from edge_servers.report import RoundReport
 
 SAME: dict[str, object] = {"data-per-round": "all", "planner": "fixed", "codec": "fp32", "threads": 1}
 """Of all runs. Whole shares, devices 0, 4, 5 of ten offload: no scheme has an easier round than another. Gradients on
@@ -27,13 +27,13 @@ KEPT = (
     "round", "accuracy", "loss", "leader", "divergence", "consensus-error", "refused", "offences", "excluded",
     "failed-leaders",
 )  # fmt: skip
-Line = dict[str, Any]
+RoundRecord = dict[str, Any]
 """What is kept of a round: those of `metrics.jsonl`"""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One run, told by what it differs in from others."""
+    """The settings of one federated run in which it may differ from the others of a figure."""
 
     scheme: str
     partition: str
@@ -62,52 +62,52 @@ class Trial:
         return f"{self.dataset.replace(':', '-')}-{self.scheme}-{self.partition}-seed{self.seed}-{digest}"
 
 
-def trial_on(images: Images, scheme: str, partition: str, seed: int, rounds: int, **more: Any) -> Trial:
-    """A run on a data set."""
+def dataset_trial(images: ImageSource, scheme: str, partition: str, seed: int, rounds: int, **more: Any) -> Trial:
+    """A trial on the images of a figure."""
     return Trial(scheme, partition, seed, rounds, dataset=images.dataset, data_dir=images.folder, **more)
 
 
-def run_trials(bench: Bench, label: str, trials: Iterable[Trial]) -> dict[Trial, list[Line]]:
+def run_trials(context: ExperimentContext, label: str, trials: Iterable[Trial]) -> dict[Trial, list[RoundRecord]]:
     """The rounds of every run, those that are not in FOLDER/points run now."""
-    found = {trial: _kept(bench.folder, trial) for trial in trials}
+    found = {trial: _read_records(context.folder, trial) for trial in trials}
     missing = [trial for trial, lines in found.items() if not lines]
     if missing:
         total = sum(trial.rounds for trial in missing)
-        with bench.watch.part(f"{label}: {len(missing)} runs") as told:
+        with context.display.task(f"{label}: {len(missing)} runs") as show_progress:
 
-            def hear(rounds: int) -> None:
-                told(rounds / total, f"{rounds:,} of {total:,} rounds")
+            def on_progress(rounds: int) -> None:
+                show_progress(rounds / total, f"{rounds:,} of {total:,} rounds")
 
-            run = _run_in_processes if min(bench.jobs, len(missing)) > 1 else _run_in_turn
-            run(missing, bench, hear)
-    return {trial: lines or _kept(bench.folder, trial) for trial, lines in found.items()}
+            run = _run_in_processes if min(context.jobs, len(missing)) > 1 else _run_in_turn
+            run(missing, context, on_progress)
+    return {trial: lines or _read_records(context.folder, trial) for trial, lines in found.items()}
 
 
-def _run_in_turn(trials: Sequence[Trial], bench: Bench, hear: Callable[[int], None]) -> None:
+def _run_in_turn(trials: Sequence[Trial], context: ExperimentContext, on_progress: Callable[[int], None]) -> None:
     done = 0
 
     def on_round(_: RoundReport) -> None:
         nonlocal done
         done += 1
-        hear(done)
+        on_progress(done)
 
     for trial in trials:
-        run_trial(trial, bench.folder, on_round)
+        run_trial(trial, context.folder, on_round)
 
 
 def run_trial(trial: Trial, folder: Path, on_round: Callable[[RoundReport], None]) -> None:
     """Run what is left of it in FOLDER/runs, keep its rounds in FOLDER/points, forget the rest: a chain is large."""
     path = folder / "runs" / trial.key
-    if json_of(path / "summary.json", {}).get("status") != "finished":
-        summary = simulation.run(_begun(trial, path), on_round)
+    if read_json_or(path / "summary.json", {}).get("status") != "finished":
+        summary = simulation.run(_start_or_resume(trial, path), on_round)
         if summary["status"] != "finished":
             raise KeyboardInterrupt
     lines = RunFolder(path).metrics()
-    _keep(folder, trial, [{name: line[name] for name in KEPT} for line in lines])
+    _write_records(folder, trial, [{name: line[name] for name in KEPT} for line in lines])
     shutil.rmtree(path)
 
 
-def _begun(trial: Trial, path: Path) -> simulation.Simulation:
+def _start_or_resume(trial: Trial, path: Path) -> simulation.Simulation:
     if not all((path / name).is_file() for name in ("config.toml", "metrics.jsonl")):
         shutil.rmtree(path, ignore_errors=True)  # cut short before it was a run
         return simulation.start(read_settings(flags=trial.flags), path)
@@ -117,21 +117,21 @@ def _begun(trial: Trial, path: Path) -> simulation.Simulation:
         raise BflError(f"{error}\nIf nobody is using it, delete {path}: the run is then made anew.") from error
 
 
-def json_of(path: Path, otherwise: Any) -> Any:
-    """The content of a file, or something else where there is none or it is damaged."""
+def read_json_or(path: Path, otherwise: Any) -> Any:
+    """The content of a JSON file, or `otherwise` where there is none or it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return otherwise
 
 
-def _kept(folder: Path, trial: Trial) -> list[Line]:
-    lines = json_of(folder / "points" / f"{trial.key}.json", [])
+def _read_records(folder: Path, trial: Trial) -> list[RoundRecord]:
+    lines = read_json_or(folder / "points" / f"{trial.key}.json", [])
     is_whole = isinstance(lines, list) and len(lines) == trial.rounds and set(lines[-1]) == set(KEPT)
     return lines if is_whole else []
 
 
-def _keep(folder: Path, trial: Trial, lines: list[Line]) -> None:
+def _write_records(folder: Path, trial: Trial, lines: list[RoundRecord]) -> None:
     path = folder / "points" / f"{trial.key}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
@@ -145,19 +145,19 @@ _shared: dict[str, Any] = {}
 """Of a worker: the counter of rounds, and the word to stop"""
 
 
-def _run_in_processes(trials: Sequence[Trial], bench: Bench, hear: Callable[[int], None]) -> None:
+def _run_in_processes(trials: Sequence[Trial], context: ExperimentContext, on_progress: Callable[[int], None]) -> None:
     """Two processes use two cores better than one with two threads does. Ctrl-C stops all after their round."""
-    context = get_context("spawn")
-    counter, stop = context.Value("q", 0), context.Event()
-    workers = min(bench.jobs, len(trials))
-    with ProcessPoolExecutor(workers, context, _begin_worker, (counter, stop)) as pool:
-        left = {pool.submit(_run_in_worker, trial, bench.folder) for trial in trials}
+    spawn = get_context("spawn")
+    counter, stop = spawn.Value("q", 0), spawn.Event()
+    workers = min(context.jobs, len(trials))
+    with ProcessPoolExecutor(workers, spawn, _begin_worker, (counter, stop)) as pool:
+        left = {pool.submit(_run_in_worker, trial, context.folder) for trial in trials}
         try:
             while left:
                 done, left = wait(left, timeout=1.0, return_when=FIRST_EXCEPTION)
                 for future in done:
                     future.result()
-                hear(counter.value)
+                on_progress(counter.value)
         finally:  # after the last run neither does anything
             stop.set()
             pool.shutdown(wait=True, cancel_futures=True)

@@ -10,23 +10,28 @@ import torch
 from flwr.app import Message
 from flwr.supercore.task_identity import TaskIdentity
 
-from bfl.attacks.devices import DEVICE_KINDS, LARGEST_VALUE, PoisonedDevice
-from bfl.attacks.servers import KINDS, SERVER_KINDS, Attack, conduct_of, poison_device, read_attacks
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice, conduct_of, honest
+from bfl.attacks.devices import LARGEST_VALUE, PoisonedDevice, poison_device
+from bfl.attacks.kinds import DEVICE_KINDS, KINDS, SERVER_KINDS, Attack
+from bfl.attacks.text import read_attacks
 from bfl.errors import BflError
 from chain.client.keys import address_of, simulated_account
+from chain.protocol.turns import Membership
+from chain.wire.address import Address
 from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.models import network_for, to_vector
 from clients.orders import DataReply, GradientReply, LedgerTerms, Order, SignedReply, read_reply, vector_digest
 from clients.parameters import DataParams, TrainingParams
 from clients.training import LocalUpdate
-from clients.wallet import Wallet
+from clients.wallet import KnownChain, Wallet
 from edge_servers.learning.aggregation import global_update
 from edge_servers.learning.gradients import Close, Gradient
-from edge_servers.ledger.board import Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice, honest
+from edge_servers.ledger.board import RoundSlot
 from edge_servers.parameters import RoundParams, Settings
+from tests.chain.network import genesis
 from tests.clients.messages import an_order, sent
+from tests.edge_servers.addresses import address
 from tests.edge_servers.small_network import SHARE, small_dataset
 
 EDGES, DEVICES, CLASSES = 3, 10, 3
@@ -56,8 +61,8 @@ def conduct(text: str, server: int = 1, scheme: str = "bfl", seed: int = 5) -> C
     return conduct_of(read(text), server, settings(scheme, seed), name)
 
 
-def name(address: str) -> str:
-    return f"device {int(address, 16)}"
+def name(who: Address) -> str:
+    return f"device {int.from_bytes(who, 'big')}"
 
 
 def iterate() -> np.ndarray[Any, np.dtype[np.int32]]:
@@ -69,10 +74,10 @@ def model() -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def gradient() -> Gradient:
-    return Gradient("0x5", "server 1", 1, 40, 10, "model", "plan", np.array([1.0, -2.0, 0.5], np.float32))
+    return Gradient(address(5), "server 1", 1, 40, 10, "model", "plan", np.array([1.0, -2.0, 0.5], np.float32))
 
 
-CLOSE = Close(("0x1", "0x4", "0x7"), ())
+CLOSE = Close((address(1), address(4), address(7)), ())
 
 
 # --- the text
@@ -178,7 +183,7 @@ def test_other_rounds_are_left_as_they_are(kind: str) -> None:
     attacker = conduct(f"{kind}@10-19,21:server=1")
     for post, make in BODIES.items():
         body = make()
-        assert attacker(Slot(ROUND, post, 3 if post == "iterate" else 0), body) is body
+        assert attacker(RoundSlot(ROUND, post, 3 if post == "iterate" else 0), body) is body
 
 
 @pytest.mark.parametrize("kind", SERVER_KINDS)
@@ -191,13 +196,13 @@ def test_an_attack_changes_its_own_kind_of_post_only(kind: str) -> None:
     step = 0 if kind == "lying-aggregate" else 3
     for post, make in BODIES.items():
         body = make()
-        changed = attacker(Slot(ROUND, post, step if post == "iterate" else 0), body) is not body
+        changed = attacker(RoundSlot(ROUND, post, step if post == "iterate" else 0), body) is not body
         assert changed == (post == target)
 
 
 def test_noise_in_an_iterate_has_the_promised_deviation_in_the_model() -> None:
     x, w = iterate(), model()
-    noisy = conduct("iterate-noise@20:server=1,strength=0.08")(Slot(ROUND, "iterate", 3), x)
+    noisy = conduct("iterate-noise@20:server=1,strength=0.08")(RoundSlot(ROUND, "iterate", 3), x)
     assert noisy.dtype == np.int32
     made, honestly = (global_update(w, each, EDGES, 10.0, 0.1) for each in (noisy, x))
     assert np.std(made - honestly) == pytest.approx(0.08, rel=0.03)
@@ -206,11 +211,11 @@ def test_noise_in_an_iterate_has_the_promised_deviation_in_the_model() -> None:
 
 def test_noise_comes_at_its_step_alone() -> None:
     attacker, x = conduct("iterate-noise@20:server=1,step=2"), iterate()
-    assert [attacker(Slot(ROUND, "iterate", step), x) is x for step in range(5)] == [True, True, False, True, True]
+    assert [attacker(RoundSlot(ROUND, "iterate", step), x) is x for step in range(5)] == [True, True, False, True, True]
 
 
 def test_noise_is_cut_to_the_fixed_point_range() -> None:
-    noisy = conduct("iterate-noise@20:server=1,strength=100000")(Slot(ROUND, "iterate", 3), iterate())
+    noisy = conduct("iterate-noise@20:server=1,strength=100000")(RoundSlot(ROUND, "iterate", 3), iterate())
     assert noisy.min() == -(2**31)
     assert noisy.max() == 2**31 - 1
 
@@ -219,85 +224,89 @@ def test_noise_is_cut_to_the_fixed_point_range() -> None:
 def test_where_nobody_gossips_the_noise_goes_into_the_model(scheme: str) -> None:
     attacker = conduct("iterate-noise@20:server=1,step=0,strength=0.2", scheme=scheme)
     x, w = iterate(), model()
-    assert attacker(Slot(ROUND, "iterate", 0), x) is x
-    noisy = attacker(Slot(ROUND, "model"), w)
+    assert attacker(RoundSlot(ROUND, "iterate", 0), x) is x
+    noisy = attacker(RoundSlot(ROUND, "model"), w)
     assert noisy.dtype == np.float32
     assert np.std(noisy - w) == pytest.approx(0.2, rel=0.03)
 
 
 def test_the_noise_of_a_model_is_that_which_the_iterate_would_have_brought() -> None:
     x, w = iterate(), model()
-    noisy_x = conduct("iterate-noise@20:server=1")(Slot(ROUND, "iterate", 3), x)
-    noisy_w = conduct("iterate-noise@20:server=1", scheme="traditional")(Slot(ROUND, "model"), w)
+    noisy_x = conduct("iterate-noise@20:server=1")(RoundSlot(ROUND, "iterate", 3), x)
+    noisy_w = conduct("iterate-noise@20:server=1", scheme="traditional")(RoundSlot(ROUND, "model"), w)
     through_x = global_update(w, noisy_x, EDGES, 10.0, 0.1) - global_update(w, x, EDGES, 10.0, 0.1)
     np.testing.assert_allclose(noisy_w - w, through_x, atol=1e-5)
 
 
 def test_the_same_seed_gives_the_same_attack_and_another_another() -> None:
-    text, slot, x = "iterate-noise@all:server=1; iterate-noise@all:server=2", Slot(ROUND, "iterate", 3), iterate()
+    text, slot, x = "iterate-noise@all:server=1; iterate-noise@all:server=2", RoundSlot(ROUND, "iterate", 3), iterate()
     first = conduct(text)(slot, x)
     np.testing.assert_array_equal(conduct(text)(slot, x), first)
     attacker = conduct(text)
-    attacker(Slot(ROUND - 1, "iterate", 3), x)
+    attacker(RoundSlot(ROUND - 1, "iterate", 3), x)
     np.testing.assert_array_equal(attacker(slot, x), first)
     np.testing.assert_array_equal(attacker(slot, x), first)
-    others = [conduct(text, seed=6)(slot, x), conduct(text, server=2)(slot, x), attacker(Slot(21, "iterate", 3), x)]
+    others = [
+        conduct(text, seed=6)(slot, x),
+        conduct(text, server=2)(slot, x),
+        attacker(RoundSlot(21, "iterate", 3), x),
+    ]
     assert not any(np.array_equal(other, first) for other in others)
 
 
 def test_a_lying_aggregate_is_the_right_one_turned_round() -> None:
     x = np.array([5, -7, 2**31 - 1, -(2**31)], np.int32)
-    slot = Slot(ROUND, "iterate", 0)
+    slot = RoundSlot(ROUND, "iterate", 0)
     assert conduct("lying-aggregate@20:server=1")(slot, x).tolist() == [-5, 7, -(2**31) + 1, 2**31 - 1]
     assert conduct("lying-aggregate@20:server=1,strength=2")(slot, x)[:2].tolist() == [-10, 14]
-    later = Slot(ROUND, "iterate", 1)
+    later = RoundSlot(ROUND, "iterate", 1)
     assert conduct("lying-aggregate@20:server=1")(later, x) is x
 
 
 def test_a_poisoned_gradient_keeps_its_weight() -> None:
     mine = gradient()
-    said = conduct("poisoned-gradient@20:server=1")(Slot(ROUND, "gradient"), mine)
+    said = conduct("poisoned-gradient@20:server=1")(RoundSlot(ROUND, "gradient"), mine)
     assert said.values.tolist() == [-5.0, 10.0, -2.5]
     assert said.values.dtype == np.float32
-    assert (said.samples, said.iterations, said.sender) == (40, 10, "0x5")
+    assert (said.samples, said.iterations, said.sender) == (40, 10, address(5))
     assert mine.values.tolist() == [1.0, -2.0, 0.5]
 
 
 def test_a_poisoned_gradient_can_always_be_posted() -> None:
-    said = conduct("poisoned-gradient@20:server=1,strength=1e6")(Slot(ROUND, "gradient"), gradient())
+    said = conduct("poisoned-gradient@20:server=1,strength=1e6")(RoundSlot(ROUND, "gradient"), gradient())
     assert said.values.tolist() == [-LARGEST_VALUE, LARGEST_VALUE, -LARGEST_VALUE]
     assert np.isfinite(said.values.astype(np.float16)).all()
 
 
 def test_an_inflated_weight_keeps_its_gradient() -> None:
     mine = gradient()
-    said = conduct("inflated-weight@20:server=1")(Slot(ROUND, "gradient"), mine)
+    said = conduct("inflated-weight@20:server=1")(RoundSlot(ROUND, "gradient"), mine)
     assert said == replace(mine, samples=400, values=said.values)
     assert said.values is mine.values
 
 
 def test_a_wrong_model_is_noisy() -> None:
     w = model()
-    said = conduct("wrong-model@20:server=1,strength=0.3")(Slot(ROUND, "model"), w)
+    said = conduct("wrong-model@20:server=1,strength=0.3")(RoundSlot(ROUND, "model"), w)
     assert np.std(said - w) == pytest.approx(0.3, rel=0.03)
 
 
 @pytest.mark.parametrize(
     ("options", "left"),
-    [("", ("0x4", "0x7")), (",device=4", ("0x1", "0x7")), (",device=1+7", ("0x4",)), (",device=2", CLOSE.accepted)],
+    [("", (4, 7)), (",device=4", (1, 7)), (",device=1+7", (4,)), (",device=2", (1, 4, 7))],
 )
-def test_a_leader_leaves_out_the_first_or_whom_it_was_told(options: str, left: tuple[str, ...]) -> None:
-    said = conduct(f"omitted-gradient@20:server=1{options}")(Slot(ROUND, "close"), CLOSE)
-    assert said == Close(left, ())
+def test_a_leader_leaves_out_the_first_or_whom_it_was_told(options: str, left: tuple[int, ...]) -> None:
+    said = conduct(f"omitted-gradient@20:server=1{options}")(RoundSlot(ROUND, "close"), CLOSE)
+    assert said == Close(tuple(map(address, left)), ())
 
 
 def test_from_an_empty_list_nobody_is_left_out() -> None:
-    assert conduct("omitted-gradient@20:server=1")(Slot(ROUND, "close"), Close((), ())) == Close((), ())
+    assert conduct("omitted-gradient@20:server=1")(RoundSlot(ROUND, "close"), Close((), ())) == Close((), ())
 
 
 def test_whoever_withholds_an_iterate_stays_silent() -> None:
     attacker, x = conduct("withheld-iterate@20:server=1,step=2"), iterate()
-    said = [attacker(Slot(ROUND, "iterate", step), x) for step in range(5)]
+    said = [attacker(RoundSlot(ROUND, "iterate", step), x) for step in range(5)]
     assert said[0] is x
     assert said[1] is x
     assert all(each is WITHHELD for each in said[2:])
@@ -305,7 +314,7 @@ def test_whoever_withholds_an_iterate_stays_silent() -> None:
 
 def test_an_equivocator_posts_the_right_iterate_and_one_that_differs_in_one_value() -> None:
     x = iterate()
-    said = conduct("equivocation@20:server=1")(Slot(ROUND, "iterate", 3), x)
+    said = conduct("equivocation@20:server=1")(RoundSlot(ROUND, "iterate", 3), x)
     assert isinstance(said, Twice)
     assert said.first is x
     assert said.second.dtype == np.int32
@@ -315,7 +324,7 @@ def test_an_equivocator_posts_the_right_iterate_and_one_that_differs_in_one_valu
 @pytest.mark.parametrize("phase", ["plan", "close", "model", "seal"])
 def test_a_silent_leader_is_silent_in_one_phase(phase: str) -> None:
     attacker = conduct(f"silent-leader@20:server=1,phase={phase}")
-    silent = [post for post in ("plan", "close", "model", "seal") if attacker(Slot(ROUND, post), None) is WITHHELD]
+    silent = [post for post in ("plan", "close", "model", "seal") if attacker(RoundSlot(ROUND, post), None) is WITHHELD]
     assert silent == [phase]
 
 
@@ -323,7 +332,7 @@ def test_a_silent_leader_is_silent_in_one_phase(phase: str) -> None:
 def test_where_every_server_has_its_own_model_no_leader_can_withhold_it(phase: str) -> None:
     with pytest.raises(BflError, match="silent-leader: found scheme traditional, expected one in which"):
         conduct(f"silent-leader@20:phase={phase}", scheme="traditional")
-    assert conduct("silent-leader@20:phase=plan", scheme="traditional")(Slot(ROUND, "plan"), None) is WITHHELD
+    assert conduct("silent-leader@20:phase=plan", scheme="traditional")(RoundSlot(ROUND, "plan"), None) is WITHHELD
 
 
 @pytest.mark.parametrize("kind", ["wrong-model", "silent-leader", "omitted-gradient"])
@@ -331,18 +340,18 @@ def test_the_leader_is_the_first_to_lead_and_its_successor_is_honest(kind: str) 
     attacks = read(f"{kind}@all:server=leader")
     servers = [conduct_of(attacks, m, settings(), name) for m in range(EDGES)]
     post, body = ("close", CLOSE) if kind == "omitted-gradient" else ("model", model())
-    assert servers[2](Slot(ROUND, post), body) is not body
-    assert servers[0](Slot(ROUND, post), body) is body
-    assert servers[2](Slot(ROUND, post), body) is not body
-    assert servers[0](Slot(ROUND + 1, post), body) is not body
+    assert servers[2](RoundSlot(ROUND, post), body) is not body
+    assert servers[0](RoundSlot(ROUND, post), body) is body
+    assert servers[2](RoundSlot(ROUND, post), body) is not body
+    assert servers[0](RoundSlot(ROUND + 1, post), body) is not body
 
 
 def test_attacks_on_one_post_follow_each_other_until_one_is_silent() -> None:
-    slot = Slot(ROUND, "gradient")
+    slot = RoundSlot(ROUND, "gradient")
     said = conduct("poisoned-gradient@all:server=1; inflated-weight@20:server=1")(slot, gradient())
     assert (said.samples, said.values[0]) == (400, -5.0)
     both = conduct("withheld-iterate@20:server=1; iterate-noise@20:server=1")
-    assert both(Slot(ROUND, "iterate", 3), iterate()) is WITHHELD
+    assert both(RoundSlot(ROUND, "iterate", 3), iterate()) is WITHHELD
 
 
 # --- devices
@@ -455,7 +464,8 @@ TERMS = LedgerTerms(
 
 def signer(text: str, **changes: Any) -> bytes:
     order_ = order(ledger=TERMS, **changes)
-    wallet = Wallet(simulated_account(b"network", "device 3"))
+    known = KnownChain(genesis(), Membership({}, term_cap=3, turn_s=60), bytes(32), "", ())
+    wallet = Wallet(simulated_account(b"network", "device 3"), known)
     reply = read_reply(device(text, wallet).report(order_, UPDATE, sent(replace(order_, ledger=None))))
     assert isinstance(reply, SignedReply)
     return bytes(decode_transaction(reply.transaction).sender)

@@ -6,59 +6,39 @@ from pathlib import Path
 
 import pytest
 
-from bfl.auditing.findings import DERIVED, FALSE_FLAG, WORD, Audit, Finding, audit_rounds, findings_of
-from bfl.simulation import run as simulation
+from bfl.auditing.findings import Audit, audit_rounds, findings_of
 from chain.protocol.slots import Slot, iterate_slot
-from chain.store.store import Store
+from chain.wire.address import Address
 from edge_servers.replay.audit import DerivedRound
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
 from tests.bfl.conftest import Command
 from tests.chain.small_chain import story
-from tests.edge_servers.replay.test_audit import (
+from tests.edge_servers.audited_chain import (
+    LIES,
     Chain,
     Extra,
     chain,
     derived,
-    leader_of,
     rewritten,
     with_other_iterate,
     with_other_model,
 )
 
-LIES = "iterate-noise@1:server=1,step=1,strength=0.5; equivocation@2:server=2,step=1"
 LEADERS = "wrong-model@1:server=leader; silent-leader@2:server=leader,phase=model"
 OMISSION = "omitted-gradient@2:server=leader"
-
-
-@pytest.fixture(autouse=True)
-def _without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "can_plot", lambda: False)
 
 
 def audit_of(found: Chain) -> Audit:
     return audit_rounds(found.archive)
 
 
-def written(found: Chain, folder: Path) -> Path:
-    """The chain as the database of a run folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    store = Store.create(folder / "chain.db", found.genesis)
-    with store.transaction():
-        for block in found.blocks[1:]:
-            store.add_block(block)
-            store.make_canonical(block.header)
-    store.close()
-    return folder
+def named(finding: Offence) -> tuple[int, str, str, int | None, str]:
+    return finding.round, finding.name, finding.kind, finding.step, finding.verdict
 
 
-def named(finding: Finding, of: Chain) -> tuple[int, str, str, int | None, str]:
-    who = of.founding.network.name(finding.offender)
-    return finding.round, who, finding.kind, finding.step, finding.verdict
-
-
-def followers(of: Chain) -> list[str]:
+def followers(of: Chain) -> list[Address]:
     """The servers that did not lead the last round."""
-    leader = "0x" + of.blocks[-1].header.coinbase.hex()
-    return [server for server in of.founding.network.servers if server != leader]
+    return [server for server in of.founding.network.servers if server != of.blocks[-1].header.coinbase]
 
 
 # --- rounds
@@ -66,7 +46,7 @@ def followers(of: Chain) -> list[str]:
 
 def test_a_round_says_who_planned_trained_offloaded_aggregated_led_and_sealed() -> None:
     each = audit_of(chain()).rounds[2]
-    assert {each.planned_by, each.closed_by, each.led_by} == {leader_of(chain())}
+    assert {each.planned_by, each.closed_by, each.led_by} == {chain().leader}
     assert each.sealed_by.startswith("device ")
     assert {trained.name for trained in each.trained} == {"server 0", "device 1", "device 2", "device 3"}
     assert all(trained.is_counted and trained.iterations == 1 for trained in each.trained)
@@ -80,9 +60,16 @@ def test_whom_the_leader_left_out_has_trained_and_does_not_count() -> None:
     each = audit_of(chain(OMISSION)).rounds[1]
     assert [trained.is_counted for trained in each.trained].count(False) == 1
     (finding,) = each.findings
-    assert named(finding, chain(OMISSION))[2:] == ("close", None, DERIVED)
+    assert named(finding)[2:] == ("close", None, DERIVED)
     assert len(finding.flagged_by) == 3
     assert finding.excluded_through == 12
+
+
+def test_an_audit_tells_how_far_it_is() -> None:
+    seen: list[tuple[int, int]] = []
+    audit = audit_rounds(chain().archive, lambda done, total: seen.append((done, total)))
+    assert [each.round for each in audit.rounds] == [1, 2, 3]
+    assert (audit.obstacle, audit.found.blocks, seen) == ("", 5, [(n, 5) for n in range(1, 6)])
 
 
 # --- findings
@@ -90,7 +77,7 @@ def test_whom_the_leader_left_out_has_trained_and_does_not_count() -> None:
 
 def test_a_wrong_iterate_is_flagged_justly_and_its_distance_is_measured() -> None:
     first = audit_of(chain(LIES)).findings[0]
-    assert named(first, chain(LIES)) == (1, "server 1", "iterate", 1, DERIVED)
+    assert named(first) == (1, "server 1", "iterate", 1, DERIVED)
     assert sorted(first.flagged_by) == ["server 0", "server 2", "server 3"]
     assert first.excluded_through == 11
     assert first.off_by is not None
@@ -107,7 +94,7 @@ def test_an_iterate_that_is_three_units_off_is_off_by_three_times_2_to_the_minus
 
 def test_two_signed_posts_for_one_slot_are_recovered_from_the_flag() -> None:
     found = [f for f in audit_of(chain(LIES)).findings if f.round == 2]
-    assert [named(each, chain(LIES)) for each in found] == [(2, "server 2", "equivocation", None, DERIVED)]
+    assert [named(each) for each in found] == [(2, "server 2", "equivocation", None, DERIVED)]
     assert found[0].detail == "server 2 signed two different posts for one slot (step 1 of round 2)"
     assert found[0].found != found[0].expected
 
@@ -138,13 +125,13 @@ def test_a_model_that_was_dropped_is_the_word_of_those_who_saw_it() -> None:
     assert found[0].detail.endswith("is on the chain: the word of 3 of 4 servers")
 
 
-def flagged(slot: int, is_missing: bool = False, sent: bytes = b"") -> tuple[Chain, Finding]:
+def flagged(slot: int, is_missing: bool = False, sent: bytes = b"") -> tuple[Chain, Offence]:
     """One follower flags another one in the last round of an honest chain."""
     accuser, victim, *_ = followers(chain())
-    posts = [p for p in chain().posts(4) if "0x" + p.sender.hex() == victim and p.call is not None]
+    posts = [p for p in chain().posts(4) if p.sender == victim and p.call is not None]
     hashes = {Slot.ITERATE + p.call["step"]: p.transaction.hash for p in posts if p.call and p.call.name == "iterate"}
     evidence = bytes(32) if is_missing else sent or hashes.get(slot, b"\7" * 32)
-    flag: Extra = (accuser, "flag", (3, bytes.fromhex(victim[2:]), slot, evidence, b"\1" * 32, b""))
+    flag: Extra = (accuser, "flag", (3, victim, slot, evidence, b"\1" * 32, b""))
     forged = rewritten(chain(), {}, extra=[flag])
     (finding,) = audit_of(forged).findings
     assert finding.offender == victim
@@ -190,7 +177,7 @@ def rows(shown: str) -> dict[str, str]:
 
 
 def test_check_says_how_many_rounds_follow(command: Command, tmp_path: Path) -> None:
-    answer = command("audit", "check", str(written(chain(), tmp_path)))
+    answer = command("audit", "check", str(chain().written(tmp_path)))
     assert (answer.code, answer.err) == (0, "")
     assert rows(answer.out)["verdict"] == "everything fits"
     assert rows(answer.out)["checked"].endswith("digests, plans, models")
@@ -198,7 +185,7 @@ def test_check_says_how_many_rounds_follow(command: Command, tmp_path: Path) -> 
 
 
 def test_check_lists_who_lied_and_what_came_of_it(command: Command, tmp_path: Path) -> None:
-    answer = command("audit", "check", str(written(chain(LIES), tmp_path)))
+    answer = command("audit", "check", str(chain(LIES).written(tmp_path)))
     assert answer.code == 0
     assert "offences and flags" in answer.out
     for told in ("a wrong iterate", "two posts for one slot", "repaired, flagged by server", "excluded through round"):
@@ -206,7 +193,7 @@ def test_check_lists_who_lied_and_what_came_of_it(command: Command, tmp_path: Pa
 
 
 def test_check_shows_one_round_by_itself(command: Command, tmp_path: Path) -> None:
-    run = written(chain(), tmp_path)
+    run = chain().written(tmp_path)
     found = rows(command("audit", "check", str(run), "--round", "2").out)
     assert found["offloaded"] == "device 0 to server 0"
     assert found["planned by"] == found["led by"]
@@ -221,7 +208,7 @@ def test_a_forged_model_gives_exit_code_1_though_it_can_be_executed(command: Com
     with_other_model(chain(), tmp_path / "chain.db")
     answer = command("audit", "check", str(tmp_path), "--execute")
     assert (answer.code, answer.err) == (1, "")
-    assert answer.out.startswith(f"does not fit: block 4, built by {leader_of(chain())}: round 3: the model of ")
+    assert answer.out.startswith(f"does not fit: block 4, built by {chain().leader}: round 3: the model of ")
     assert answer.out.count("\n") == 1
 
 
@@ -230,7 +217,7 @@ def test_without_a_run_the_newest_one_with_a_chain_is_taken_and_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for age_s, name in enumerate(("newest", "old")):
-        run = written(chain(), tmp_path / "runs" / name)
+        run = chain().written(tmp_path / "runs" / name)
         os.utime(run / "chain.db", (10_000 - age_s, 10_000 - age_s))
     (tmp_path / "runs" / "without-a-chain").mkdir()
     for arguments in (["check"], ["why", "server 1"], ["model"]):
@@ -254,9 +241,9 @@ def test_a_chain_of_another_kind_says_why_its_models_are_not_derived(command: Co
 
 
 def test_why_shows_the_evidence_of_an_exclusion(command: Command, tmp_path: Path) -> None:
-    run = written(chain(LIES), tmp_path)
+    run = chain(LIES).written(tmp_path)
     first = audit_of(chain(LIES)).findings[0]
-    address = chain(LIES).founding.network.servers[1]
+    address = str(chain(LIES).founding.network.servers[1])
     for name in ("server 1", "server-1", "Server1", address, address[:12], address[2:14]):
         answer = command("audit", "why", name, str(run))
         assert (answer.code, answer.err) == (0, "")
@@ -269,13 +256,13 @@ def test_why_shows_the_evidence_of_an_exclusion(command: Command, tmp_path: Path
 
 
 def test_why_says_that_nobody_has_accused_an_honest_server(command: Command, tmp_path: Path) -> None:
-    run = written(chain(LIES), tmp_path)
+    run = chain(LIES).written(tmp_path)
     answer = command("audit", "why", "server 0", str(run))
     assert (answer.code, answer.out) == (0, "nobody has accused server 0\n")
 
 
 def test_why_tells_a_device_in_which_rounds_it_did_not_count(command: Command, tmp_path: Path) -> None:
-    run = written(chain(OMISSION), tmp_path)
+    run = chain(OMISSION).written(tmp_path)
     left_out = next(t.name for t in audit_of(chain(OMISSION)).rounds[1].trained if not t.is_counted)
     answer = command("audit", "why", left_out, str(run))
     assert answer.code == 0
@@ -284,10 +271,10 @@ def test_why_tells_a_device_in_which_rounds_it_did_not_count(command: Command, t
 
 
 def test_why_shows_an_equivocation_and_a_word(command: Command, tmp_path: Path) -> None:
-    answer = command("audit", "why", "server 2", str(written(chain(LIES), tmp_path / "lies")))
+    answer = command("audit", "why", "server 2", str(chain(LIES).written(tmp_path / "lies")))
     assert "second digest" in answer.out
     forged, finding = flagged(Slot.MODEL)
-    answer = command("audit", "why", finding.offender, str(written(forged, tmp_path / "word")))
+    answer = command("audit", "why", str(finding.offender), str(forged.written(tmp_path / "word")))
     assert "the word of 1 of 4 servers" in answer.out
     assert answer.out.endswith("was accused in round 3, never excluded\n")
 
@@ -303,6 +290,6 @@ def test_why_shows_an_equivocation_and_a_word(command: Command, tmp_path: Path) 
 def test_a_name_that_means_nobody_or_several_is_refused(
     command: Command, tmp_path: Path, name: str, message: str
 ) -> None:
-    answer = command("audit", "why", name, str(written(chain(), tmp_path)))
+    answer = command("audit", "why", name, str(chain().written(tmp_path)))
     assert answer.code == 2
     assert answer.err.startswith(f"error: {message}; expected server 0 to 3, device 0 to 3, or the beginning of one")

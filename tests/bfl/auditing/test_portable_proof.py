@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from bfl.auditing.portable_proof import MANIFEST, verify_proof, write_proof
-from bfl.simulation import run as simulation
 from chain.audit.inspection import inspect_chain
 from chain.errors import InspectionError, ProofError
 from chain.node.node import Node
@@ -22,21 +21,15 @@ from chain.wire.blocks import encode_block
 from chain.wire.documents import canonical_json
 from edge_servers.replay.audit import AuditError
 from edge_servers.replay.block_record import model_in
-from tests.bfl.auditing.test_findings import LIES, written
 from tests.bfl.conftest import Command
 from tests.chain.small_chain import StoredChain, story
-from tests.edge_servers.replay.test_audit import Chain, chain, leader_of, with_other_model
+from tests.edge_servers.audited_chain import LIES, Chain, chain, with_other_model
 
 REFUSALS = (ProofError, InspectionError, AuditError)
 FILES = (
     "README.txt", "block-1.rlp", "block-3.rlp", "block-4.rlp", "genesis.json", "headers.rlp", MANIFEST, "model-3.pt",
     "receipts.z",
 )  # fmt: skip
-
-
-@pytest.fixture(autouse=True)
-def _without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "can_plot", lambda: False)
 
 
 def proof_of(found: Chain, round_: int, folder: Path) -> Path:
@@ -96,7 +89,7 @@ def test_the_manifest_names_every_file_and_the_readme_has_five_lines(proof: Path
 
 
 def test_proof_and_verify_as_commands(command: Command, tmp_path: Path) -> None:
-    run = written(chain(), tmp_path / "run")
+    run = chain().written(tmp_path / "run")
     answer = command("audit", "proof", str(run), "--round", "2", "--out", str(tmp_path / "proof"))
     assert (answer.code, answer.err) == (0, "")
     genesis = "0x" + chain().genesis.header.hash.hex()
@@ -234,7 +227,7 @@ def test_a_manifest_that_says_something_else_is_refused(proof: Path, changes: di
 def test_a_model_that_does_not_follow_is_refused_though_every_seal_fits(tmp_path: Path) -> None:
     forged = with_other_model(chain())
     folder = proof_of(forged, 3, tmp_path / "proof")
-    with pytest.raises(AuditError, match=f"block 4, built by {leader_of(chain())}: round 3: the model of"):
+    with pytest.raises(AuditError, match=f"block 4, built by {chain().leader}: round 3: the model of"):
         verify_proof(folder)
 
 
@@ -250,13 +243,13 @@ def test_a_chain_that_does_not_follow_gets_no_proof(command: Command, tmp_path: 
     [
         (lambda folder: None, ["--round", "0"], "model 0 is in the founding block"),
         (lambda folder: None, ["--round", "9"], "the last sealed round is 3"),
-        (lambda folder: written(chain(), folder), [], "is not empty"),
+        (lambda folder: chain().written(folder), [], "is not empty"),
     ],
 )
 def test_what_cannot_be_written_gives_exit_code_2(
     command: Command, tmp_path: Path, prepare: Callable[[Path], Any], arguments: list[str], message: str
 ) -> None:
-    run = written(chain(), tmp_path / "run")
+    run = chain().written(tmp_path / "run")
     prepare(tmp_path / "proof")
     answer = command("audit", "proof", str(run), "--out", str(tmp_path / "proof"), *arguments)
     assert answer.code == 2

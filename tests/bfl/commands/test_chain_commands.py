@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bfl.show.chain_tables import moment, pairs_table, printable, short, size, transaction_tables
+from bfl.show.chain_tables import pairs_table, printable, short_hex, size_text, transaction_tables, utc_time
 from chain.client.connection import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
@@ -64,9 +64,9 @@ def test_show_lists_the_blocks_with_leader_winner_and_contents(command: Command,
         ("0", "-"), ("1", "-"), ("2", "1"), ("3", "2"), ("4", "3"), ("5", "4"), ("6", "5"), ("7", "6"),
     ]  # fmt: skip
     for row, header in zip(listed, story().headers, strict=True):
-        assert row[2] == short(header.hash)
-        assert row[5] == (short(header.winner) if header.winner else "-")
-    assert [row[4] for row in listed[1:]] == [short(header.coinbase) for header in story().headers[1:]]
+        assert row[2] == short_hex(header.hash)
+        assert row[5] == (short_hex(header.winner) if header.winner else "-")
+    assert [row[4] for row in listed[1:]] == [short_hex(header.coinbase) for header in story().headers[1:]]
     assert listed[0][6] == "genesis"
     assert listed[1][6] == "1 creation, 1 register, 1 found"
     assert listed[2][6] == "1 plan, 4 gradient, 1 close, 3 iterate, 1 model"
@@ -151,7 +151,7 @@ def test_participants_lists_roles_homes_and_standing(command: Command, place: li
     assert "9 participants after 6 rounds" in answer.out
     listed = {row[0]: row[1:] for row in rows(answer.out)}
     assert listed[f"0x{address_of(NEW_DEVICE).hex()}"] == [
-        "device", short(address_of(NETWORK.servers[0])), "-", "1", "ok",
+        "device", short_hex(address_of(NETWORK.servers[0])), "-", "1", "ok",
     ]  # fmt: skip
     assert listed[f"0x{address_of(NEW_SERVER).hex()}"][:2] == ["edge server", "-"]
     assert sum(int(row[2]) for row in listed.values() if row[2] != "-") == 6
@@ -284,8 +284,8 @@ def test_markup_and_control_characters_of_a_chain_are_shown_not_obeyed() -> None
 
 
 def test_values_for_people() -> None:
-    assert (size(999), size(1000), size(2_500_000)) == ("999 B", "1.0 KB", "2.50 MB")
-    assert (short(b"\1\2\3\4\5\6\7"), short(b"\1\2")) == ("0x01020304…", "0x0102")
-    assert (moment(0), moment(2**62)) == ("1970-01-01 00:00:00", str(2**62))
+    assert (size_text(999), size_text(1000), size_text(2_500_000)) == ("999 B", "1.0 KB", "2.50 MB")
+    assert (short_hex(b"\1\2\3\4\5\6\7"), short_hex(b"\1\2")) == ("0x01020304…", "0x0102")
+    assert (utc_time(0), utc_time(2**62)) == ("1970-01-01 00:00:00", str(2**62))
     assert printable("a\tb\u202ec é") == "a\ufffdb\ufffdc é"
     assert pairs_table("t", {"a": "[x]"}).row_count == 1

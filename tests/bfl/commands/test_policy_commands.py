@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from bfl.policies import training as policy_training
 from policy import agents
-from policy import cache as shelf
+from policy import cache as agent_cache
 from policy.actor.planner import Policy
 from policy.parameters import LatencyParams
 from policy.training.learner import SharedLearner
@@ -26,19 +27,27 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
         "a2c-vanilla": replace(little, step=agents.VANILLA),
         "a2c-paper": LearningParams(architecture="paper", devices=(3,), rows=24, samples=2),
     }
-    for module in (agents, shelf, policy_training):
+    for module in (agents, agent_cache, policy_training):
         monkeypatch.setattr(module, "LEARNERS", learners)
-    for module in (shelf, policy_training):
+    for module in (agent_cache, policy_training):
         monkeypatch.setattr(module, "UPDATES", dict.fromkeys(learners, 3))
     monkeypatch.setattr(policy_training, "RECORD_DEVICES", (5,))
     monkeypatch.setattr(policy_training, "RECORD_STATES", 4)
     monkeypatch.setattr(policy_training, "CHECKPOINT_EVERY", 2)
 
 
+@pytest.fixture(scope="module")
+def trained_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the one training whose results the tests of this file copy."""
+    return tmp_path_factory.mktemp("trained-once")
+
+
 @pytest.fixture
-def weights(tmp_path: Path, command: Command, small: None) -> Path:
+def weights(tmp_path: Path, command: Command, small: None, trained_once: Path) -> Path:
     """Weights after three updates."""
-    assert command("policy", "train", "--out", str(tmp_path)).code == 0
+    if not any(trained_once.iterdir()):
+        assert command("policy", "train", "--out", str(trained_once)).code == 0
+    shutil.copytree(trained_once, tmp_path, dirs_exist_ok=True)
     return tmp_path / "a2c-seed0" / "weights.json"
 
 
@@ -162,9 +171,10 @@ def test_agents_are_listed(command: Command) -> None:
     assert all(name in shown for name in agents.NAMES)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
+def test_what_cannot_be_is_refused_in_one_line(
+    subtests: pytest.Subtests, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases: list[tuple[list[str], str]] = [
         (["train", "--agent", "random"], "expected one of a2c, a2c-vanilla"),
         (["train", "--agent", "nobody"], "expected one of a2c, a2c-vanilla"),
         (["train", "--seeds", "0"], "at least 1"),
@@ -178,13 +188,11 @@ def test_agents_are_listed(command: Command) -> None:
         (["evaluate", "--weights", "nowhere.json"], "no weights at"),
         (["compare", "--agents", "rules"], "one that learns"),
         (["compare", "--seeds", "0"], "at least 1"),
-    ],
-)
-def test_what_cannot_be_is_refused_in_one_line(
-    arguments: list[str], told: str, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    answer = command("policy", *arguments)
-    assert answer.code == 2
-    assert told in answer.err
-    assert answer.err.count("\n") == 1
+    ]
+    for arguments, told in cases:
+        with subtests.test(arguments=arguments, told=told):
+            monkeypatch.chdir(tmp_path)
+            answer = command("policy", *arguments)
+            assert answer.code == 2
+            assert told in answer.err
+            assert answer.err.count("\n") == 1

@@ -14,11 +14,11 @@ from typer.testing import CliRunner
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command
 from bfl.errors import BflError
-from bfl.experiments.bench import QUICK, Bench
-from bfl.experiments.catalogue import ENTRIES, find_figure, names_of
-from bfl.experiments.latency import contestants, sweeps
-from bfl.experiments.latency.contestants import Contender, label_of
-from bfl.show.watch import Watch
+from bfl.experiments.catalogue import ENTRIES, figure_names, find_figure
+from bfl.experiments.context import QUICK, ExperimentContext
+from bfl.experiments.latency import agent_variants, sweeps
+from bfl.experiments.latency.agent_variants import AgentVariant, world_label
+from bfl.show.task_display import TaskDisplay
 from policy import agents
 from policy.cache import LearningCurve
 from policy.errors import PolicyError
@@ -34,24 +34,24 @@ STAND_INS = {"a2c": "greedy-channel", "ddpg": "all-local", "a2c-vanilla": "all-o
 
 
 def test_every_figure_of_the_catalogue_is_there_under_its_name() -> None:
-    assert names_of("all") == [entry.name for entry in ENTRIES]
+    assert figure_names("all") == [entry.name for entry in ENTRIES]
     for entry in ENTRIES:
         assert vars(find_figure(entry.name))["name"] == entry.name
 
 
 def test_a_rate_that_is_our_own_makes_no_other_agent() -> None:
     own = agents.learning_params("a2c", 0)
-    assert Contender("", "a2c", actor_rate=own.step.actor_rate).key == "a2c"
-    assert Contender("", "a2c", actor_rate=0.003).key == "a2c-actor-rate0.003"
-    assert Contender("", "a2c", critic_rate=0.02).params(4) == replace(own, critic_rate=0.02, seed=4)
+    assert AgentVariant("", "a2c", actor_rate=own.step.actor_rate).key == "a2c"
+    assert AgentVariant("", "a2c", actor_rate=0.003).key == "a2c-actor-rate0.003"
+    assert AgentVariant("", "a2c", critic_rate=0.02).params(4) == replace(own, critic_rate=0.02, seed=4)
 
 
 def test_a_world_is_named_by_what_differs() -> None:
     worlds = find_figure("bandwidth")
     assert isinstance(worlds, sweeps.SweepFigure)
-    assert [label_of(world) for world in worlds.worlds()][:2] == ["default", "bandwidth_hz=2.25e+07"]
+    assert [world_label(world) for world in worlds.worlds()][:2] == ["default", "bandwidth_hz=2.25e+07"]
     phi = replace(LatencyParams(), phi=0)
-    assert label_of(phi) == "phi=0"
+    assert world_label(phi) == "phi=0"
 
 
 @pytest.fixture
@@ -60,18 +60,18 @@ def trainings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     asked: list[str] = []
 
     def learned(
-        bench: Bench, contender: Contender, seed: int, world: LatencyParams
+        context: ExperimentContext, variant: AgentVariant, seed: int, world: LatencyParams
     ) -> tuple[agents.Agent, LearningCurve]:
-        asked.append(f"{contender.key} {seed} {label_of(world)}")
-        slope = 0.5 if contender.key == "a2c" else 0.1 + 0.1 * seed
-        curve = LearningCurve(contender.key, seed, [1, 2, 3], [3.0, 3 - slope, 3 - 2 * slope], 1.0)
-        return HEURISTICS[STAND_INS.get(contender.agent, "threshold")], curve
+        asked.append(f"{variant.key} {seed} {world_label(world)}")
+        slope = 0.5 if variant.key == "a2c" else 0.1 + 0.1 * seed
+        curve = LearningCurve(variant.key, seed, [1, 2, 3], [3.0, 3 - slope, 3 - 2 * slope], 1.0)
+        return HEURISTICS[STAND_INS.get(variant.agent, "threshold")], curve
 
     fixed = agents.fixed_agent
-    monkeypatch.setattr(contestants, "learned", learned)
-    monkeypatch.setattr("bfl.experiments.latency.races.learned", learned)
+    monkeypatch.setattr(agent_variants, "train_or_load", learned)
+    monkeypatch.setattr("bfl.experiments.latency.learning_curves.train_or_load", learned)
     monkeypatch.setattr(agents, "fixed_agent", lambda name: HEURISTICS["threshold"] if name == "a2c" else fixed(name))
-    monkeypatch.setattr(contestants, "check_library", lambda: None)
+    monkeypatch.setattr(agent_variants, "check_library", lambda: None)
     monkeypatch.setattr(reproduce_commands, "QUICK", replace(QUICK, states=5, optimum_states=2))
     return asked
 
@@ -115,10 +115,10 @@ def test_points_that_were_measured_are_not_measured_again(tmp_path: Path, traini
 
 
 def test_a_damaged_point_is_measured_again(tmp_path: Path) -> None:
-    bench = Bench(tmp_path, QUICK, Watch(Console()))
-    assert bench.kept("x", 1, lambda: [1.0]) == bench.kept("x", 1, lambda: [2.0]) == [1.0]
+    context = ExperimentContext(tmp_path, QUICK, TaskDisplay(Console()))
+    assert context.cached_values("x", 1, lambda: [1.0]) == context.cached_values("x", 1, lambda: [2.0]) == [1.0]
     (tmp_path / "points" / "x.json").write_text("[1.0", encoding="utf-8")
-    assert bench.kept("x", 1, lambda: [2.0]) == [2.0]
+    assert context.cached_values("x", 1, lambda: [2.0]) == [2.0]
 
 
 def test_retraining_happens_in_every_world_but_not_for_every_number_of_devices(
@@ -151,7 +151,7 @@ def test_learning_curves_are_a_figure_too(tmp_path: Path, trainings: list[str]) 
 
 
 def test_all_figures_have_a_summary(tmp_path: Path, trainings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bfl.commands.reproduce.names_of", lambda _: ["schemes", "hash"])
+    monkeypatch.setattr("bfl.commands.reproduce.figure_names", lambda _: ["schemes", "hash"])
     run("all", "--quick", "--out", str(tmp_path))
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert "(schemes.md)" in summary
@@ -162,7 +162,7 @@ def test_after_an_interruption_the_command_to_go_on_is_told(tmp_path: Path, monk
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweeps.SweepFigure, "measured", stop)
+    monkeypatch.setattr(sweeps.SweepFigure, "measure", stop)
     monkeypatch.setattr(sweeps.SweepFigure, "check", lambda self: None)
     assert f"Go on with: bfl reproduce power --out {tmp_path} --seeds 2 --retrain" in run(
         "power", "--retrain", "--seeds", "2", "--out", str(tmp_path)

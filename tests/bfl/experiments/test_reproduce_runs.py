@@ -15,15 +15,15 @@ from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command
 from bfl.errors import BflError
 from bfl.experiments.attacks import defences
-from bfl.experiments.attacks.sides import SIDES
-from bfl.experiments.bench import QUICK, Bench
-from bfl.experiments.images import Images
+from bfl.experiments.attacks.attacked_schemes import ATTACKED_SCHEMES
+from bfl.experiments.context import QUICK, ExperimentContext
+from bfl.experiments.images import ImageSource
 from bfl.experiments.learning import trials
 from bfl.experiments.learning.curves import PARTITIONS
 from bfl.experiments.learning.trials import Trial, run_trials
-from bfl.show.watch import Watch
+from bfl.show.task_display import TaskDisplay
 from bfl.simulation import run as simulation
-from edge_servers.federation import RoundReport
+from edge_servers.report import RoundReport
 from tests.bfl.runs import png_size
 
 SMALL = replace(QUICK, rounds=3, attack_rounds=(2, 3), defence_rounds=3, honest_rounds=1)
@@ -67,7 +67,7 @@ def test_accuracy_is_a_picture_rows_and_a_page_with_verdicts(out: Path) -> None:
 def test_the_attack_is_named_repaired_and_measured_against_the_honest_run(out: Path) -> None:
     page, rows = made("attack", out)
     assert png_size(out / "attack.png") == (1430, 1040)
-    ours = [row for row in rows if row["scheme"] == SIDES[0].label and row["quantity"] == "drop (points)"]
+    ours = [row for row in rows if row["scheme"] == ATTACKED_SCHEMES[0].label and row["quantity"] == "drop (points)"]
     assert [(row["partition"], row["round"]) for row in ours] == [
         ("iid", "2"), ("iid", "3"), ("non-iid", "2"), ("non-iid", "3"),
     ]  # fmt: skip
@@ -127,8 +127,8 @@ def test_finished_runs_are_kept_and_not_run_again(out: Path, monkeypatch: pytest
 TRIAL = Trial("consensus-no-chain", "iid", 0, 3, dataset="synthetic")
 
 
-def bench(folder: Path, jobs: int = 1) -> Bench:
-    return Bench(folder, SMALL, Watch(Console()), jobs)
+def context(folder: Path, jobs: int = 1) -> ExperimentContext:
+    return ExperimentContext(folder, SMALL, TaskDisplay(Console()), jobs)
 
 
 @pytest.mark.parametrize("scheme", ["consensus-no-chain", "bfl"])
@@ -136,7 +136,7 @@ def test_an_interrupted_run_goes_on_where_it_stood(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, without_plots: None
 ) -> None:
     trial = replace(TRIAL, scheme=scheme)
-    whole = run_trials(bench(tmp_path / "whole"), "x", [trial])[trial]
+    whole = run_trials(context(tmp_path / "whole"), "x", [trial])[trial]
     seen: list[int] = []
 
     def stop(report: RoundReport) -> None:
@@ -149,21 +149,21 @@ def test_an_interrupted_run_goes_on_where_it_stood(
     trials.run_trial(trial, tmp_path, lambda report: seen.append(report.round))
     assert seen == [1, 2, 3]
     monkeypatch.setattr(trials, "run_trial", None)
-    assert run_trials(bench(tmp_path), "x", [trial])[trial] == whole
+    assert run_trials(context(tmp_path), "x", [trial])[trial] == whole
 
 
 def test_a_damaged_run_is_made_anew(tmp_path: Path, without_plots: None) -> None:
-    found = run_trials(bench(tmp_path), "x", [TRIAL])[TRIAL]
+    found = run_trials(context(tmp_path), "x", [TRIAL])[TRIAL]
     path = tmp_path / "points" / f"{TRIAL.key}.json"
     for text in ("[", "[]", json.dumps(found[:2]), json.dumps([{}] * 3)):
         path.write_text(text, encoding="utf-8")
-        assert run_trials(bench(tmp_path), "x", [TRIAL])[TRIAL] == found
+        assert run_trials(context(tmp_path), "x", [TRIAL])[TRIAL] == found
 
 
 def test_runs_in_processes_are_those_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "SAME", SAME)  # as the other processes have it
     two = [replace(TRIAL, rounds=1), replace(TRIAL, rounds=1, seed=1)]
-    assert run_trials(bench(tmp_path / "a", 2), "x", two) == run_trials(bench(tmp_path / "b"), "x", two)
+    assert run_trials(context(tmp_path / "a", 2), "x", two) == run_trials(context(tmp_path / "b"), "x", two)
 
 
 def test_another_setting_makes_another_run_but_another_folder_does_not() -> None:
@@ -184,7 +184,7 @@ def test_missing_svhn_is_told_in_one_line_before_anything_runs(tmp_path: Path) -
 
 
 def test_under_all_what_has_no_data_is_left_out_and_noted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bfl.commands.reproduce.names_of", lambda _: ["attack-svhn"])
+    monkeypatch.setattr("bfl.commands.reproduce.figure_names", lambda _: ["attack-svhn"])
     shown = run("all", "--quick", "--data-dir", str(tmp_path / "none"), "--out", str(tmp_path))
     assert "attack-svhn: left out. SVHN: train_32x32.mat" in shown
     summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
@@ -193,9 +193,9 @@ def test_under_all_what_has_no_data_is_left_out_and_noted(tmp_path: Path, monkey
 
 
 def test_a_folder_without_a_data_set_is_svhns() -> None:
-    assert Images().on("", "/mine") == Images()
-    assert Images("svhn").on("", "/mine") == Images("svhn", "/mine")
-    assert Images("svhn").on("synthetic", "") == Images("synthetic")
+    assert ImageSource().on("", "/mine") == ImageSource()
+    assert ImageSource("svhn").on("", "/mine") == ImageSource("svhn", "/mine")
+    assert ImageSource("svhn").on("synthetic", "") == ImageSource("synthetic")
 
 
 def test_no_jobs_are_refused() -> None:

@@ -16,15 +16,19 @@ def line(round_: int, accuracy: float | None, loss: float | None) -> dict[str, A
     return {"round": round_, "accuracy": accuracy, "loss": loss}
 
 
-@pytest.mark.parametrize("devices", [1, 3, 200])
-def test_a_partition_of_few_or_many_devices_is_a_picture_that_fits_a_screen(tmp_path: Path, devices: int) -> None:
-    labels = np.arange(2_000) % 10
-    shares = np.array_split(np.arange(2_000), devices)
-    path = plot_partition(shares, labels, 10, tmp_path / "partition.png", "who holds what")
-    width, height = png_size(path)
-    assert 500 <= width <= 1_500
-    assert 150 <= height <= 12 * 130
-    assert imread(path).std() > 0.01
+def test_a_partition_of_few_or_many_devices_is_a_picture_that_fits_a_screen(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    cases: list[int] = [1, 3, 200]
+    for devices in cases:
+        with subtests.test(devices=devices):
+            labels = np.arange(2_000) % 10
+            shares = np.array_split(np.arange(2_000), devices)
+            path = plot_partition(shares, labels, 10, tmp_path / "partition.png", "who holds what")
+            width, height = png_size(path)
+            assert 500 <= width <= 1_500
+            assert 150 <= height <= 12 * 130
+            assert imread(path).std() > 0.01
 
 
 def test_the_picture_of_a_partition_shows_who_holds_what(tmp_path: Path) -> None:

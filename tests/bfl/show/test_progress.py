@@ -8,8 +8,8 @@ from rich.console import Console
 
 from bfl.show.progress import RunDisplay, summary_table
 from clients.evaluation import Scores
-from edge_servers.federation import RoundReport
 from edge_servers.learning.gradients import Refusal
+from edge_servers.report import RoundReport
 
 
 def report(round_: int, scores: Scores | None = None, refused: tuple[Refusal, ...] = ()) -> RoundReport:
@@ -49,11 +49,13 @@ def test_whoever_is_out_is_named_with_the_reason(capsys: pytest.CaptureFixture[s
     ]
 
 
-@pytest.mark.parametrize("detail", ["found shape [a, b]", "bad file [/tmp/x]", "[bold]", "[/]"])
-def test_a_device_may_complain_in_any_words(capsys: pytest.CaptureFixture[str], detail: str) -> None:
-    refusal = Refusal("device 4", "failed", detail)
-    told = in_a_pipe(capsys, report(2, refused=(refusal,))).splitlines()[1]
-    assert told == f"round 2: device 4 is out (failed): {detail}"
+def test_a_device_may_complain_in_any_words(subtests: pytest.Subtests, capsys: pytest.CaptureFixture[str]) -> None:
+    cases: list[str] = ["found shape [a, b]", "bad file [/tmp/x]", "[bold]", "[/]"]
+    for detail in cases:
+        with subtests.test(detail=detail):
+            refusal = Refusal("device 4", "failed", detail)
+            told = in_a_pipe(capsys, report(2, refused=(refusal,))).splitlines()[1]
+            assert told == f"round 2: device 4 is out (failed): {detail}"
 
 
 def test_a_long_complaint_stays_one_line_in_a_pipe(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bfl.config import RunSettings
 from bfl.errors import RunFolderError
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
@@ -17,7 +18,6 @@ from chain.errors import StoreError
 from clients.evaluation import Scores
 from edge_servers.errors import FederationError
 from edge_servers.federation import Federation
-from edge_servers.parameters import Settings
 from edge_servers.server import EdgeServer
 from tests.bfl.conftest import Command
 from tests.bfl.runs import (
@@ -38,7 +38,7 @@ CHAIN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def on_chain(**changes: Any) -> Settings:
+def on_chain(**changes: Any) -> RunSettings:
     """Settings of a run on the chain whose rounds take a tenth of a second."""
     return small(**CHAIN | changes)
 

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from bfl.config import read_settings
 from bfl.errors import RunFolderError
 from bfl.simulation.run_folder import Checkpoint, RunFolder, metrics_of
+from chain.wire.address import Address
 from clients.evaluation import Scores
-from edge_servers.federation import RoundReport
 from edge_servers.founding.standing import Standing, Tenure
 from edge_servers.learning.gradients import Refusal
+from edge_servers.report import RoundReport
 from tests.bfl.conftest import Command
 from tests.bfl.runs import small
 
@@ -31,7 +32,7 @@ REPORT = RoundReport(
 
 def standing(round_: int, value: float = 0.5) -> Standing:
     """Where a server stands after a round, with a model of four values."""
-    return Standing(round_, np.full(4, value, np.float32), bytes(range(32)), 3, Tenure("0xleader", 2), 0.25)
+    return Standing(round_, np.full(4, value, np.float32), bytes(range(32)), 3, Tenure(Address(b"\x07" * 20), 2), 0.25)
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from chain.client.ledger import Ledger
 from chain.errors import ContractError, NotRegistryCallError, RevertedError, RpcError
 from chain.node.access import EmptyNode
 from chain.node.node import Node
-from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import CHUNK_BYTES, RegistryTerms, size_class
 from chain.protocol.genesis import block_gas
+from chain.protocol.posts import read_signed_call
 from chain.rpc.in_process import web3_in_process
 from chain.wire.seal import is_sealed
 from tests.chain.network import Clock, Network, account, genesis

@@ -8,7 +8,7 @@ from typing import Any
 
 from chain.client.keys import address_of
 from chain.node.node import Node
-from chain.protocol.consensus import read_signed_call
+from chain.protocol.posts import read_signed_call
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.seal import is_sealed
 from tests.chain.network import Clock, Network, genesis

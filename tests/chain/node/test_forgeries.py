@@ -45,8 +45,8 @@ from chain.errors import (
 )
 from chain.node.node import Node
 from chain.node.vm import Execution
-from chain.protocol.consensus import read_signed_call
 from chain.protocol.contract import RegistryTerms, deployment, encode_call, registry_settings
+from chain.protocol.posts import read_signed_call
 from chain.protocol.round_check import RoundBody
 from chain.store.database import IN_MEMORY
 from chain.store.store import Store

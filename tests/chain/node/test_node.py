@@ -26,8 +26,8 @@ from chain.errors import (
     WorkError,
 )
 from chain.node.node import Node
-from chain.protocol.consensus import PHASES
 from chain.protocol.genesis import RETARGET
+from chain.protocol.posts import PHASES
 from chain.protocol.round_check import RoundBody
 from chain.rpc.in_process import web3_in_process
 from chain.wire.headers import Header

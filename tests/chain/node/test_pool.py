@@ -19,9 +19,9 @@ from chain.errors import (
 from chain.node import pool as pool_module
 from chain.node.node import Node
 from chain.node.pool import Pool
-from chain.protocol.consensus import PHASES, read_signed_call
 from chain.protocol.contract import registry_settings
 from chain.protocol.genesis import RETARGET
+from chain.protocol.posts import PHASES, read_signed_call
 from chain.wire.transactions import decode_transaction
 from tests.chain.network import START, TERMS, Clock, Network, account, founded_node, genesis, seal
 

@@ -25,18 +25,10 @@ from chain.errors import (
     TransactionOrderError,
     UnknownParentError,
 )
-from chain.protocol.consensus import (
-    PHASES,
-    SignedCall,
-    check_header,
-    check_order,
-    check_time,
-    is_better,
-    next_difficulty,
-    read_signed_call,
-)
+from chain.protocol.consensus import check_header, check_order, check_time, is_better, next_difficulty
 from chain.protocol.contract import encode_call
 from chain.protocol.genesis import RETARGET
+from chain.protocol.posts import PHASES, SignedCall, read_signed_call
 from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header

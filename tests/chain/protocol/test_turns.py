@@ -152,7 +152,7 @@ def test_headers_contract_and_edge_servers_rank_alike(
         registry.number = parent.block_number + 1
         registry.begin(parent.winner or NOBODY, parent.coinbase, parent.hash, parent.timestamp)
         if length:
-            tenure = tenure.after("0x" + parent.coinbase.hex())
+            tenure = tenure.after(Address(parent.coinbase))
         if some_are_excluded and length == len(blocks):
             flag_all(registry, servers, servers[data.draw(st.integers(0, count - 1))])
         excluded = {server for server in servers if registry.ask("is_excluded", server)}
@@ -162,10 +162,9 @@ def test_headers_contract_and_edge_servers_rank_alike(
         }
         if not excluded:
             winner = parent.winner
-            home = "0x" + homes[winner].hex() if winner and members.is_device(winner) else None
-            texts = ["0x" + server.hex() for server in servers]
-            ranked = ranked_leaders(texts, home, parent.hash, tenure, term_cap)
-            assert ranked == sorted(texts, key=lambda text: ranks[bytes.fromhex(text[2:])] or 0)
+            home = Address(homes[winner]) if winner and members.is_device(winner) else None
+            ranked = ranked_leaders(list(map(Address, servers)), home, parent.hash, tenure, term_cap)
+            assert ranked == sorted(servers, key=lambda server: ranks[server] or 0)
 
 
 def flag_all(registry: BareRegistry, servers: Sequence[bytes], offender: bytes) -> None:

@@ -13,8 +13,8 @@ from chain.client.keys import address_of
 from chain.errors import ProofError
 from chain.mining.miner import Miner, mine
 from chain.node.node import Node
-from chain.protocol.consensus import read_signed_call
 from chain.protocol.genesis import read_genesis
+from chain.protocol.posts import read_signed_call
 from chain.protocol.proof import TransactionProof, check_transaction
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.headers import Header

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from bfl.config import AttackParams, RunSettings
 from chain.wire.documents import canonical_json
 from clients.consent import Consent
 from clients.parameters import DataParams, TrainingParams
@@ -16,10 +17,11 @@ from edge_servers.founding.parameters import FoundingParameters, founding_settin
 from edge_servers.learning.graph import make_graph
 from edge_servers.parameters import RoundParams, Settings
 
-SETTINGS = Settings(
-    RoundParams(rounds=7, edges=3, graph="ring", phi="auto:3", filter="krum+norm-clip:2.5", attack="x@1", nodes=3),
+SETTINGS = RunSettings(
+    RoundParams(rounds=7, edges=3, graph="ring", phi="auto:3", filter="krum+norm-clip:2.5", nodes=3),
     DataParams(devices=4, seed=5, data_dir="/somewhere"),
     TrainingParams(hidden="8,4", learning_rate=0.05, threads=2),
+    AttackParams("x@1"),
 )
 NETWORK = Network(
     tuple(simulated_address(5, "server", m) for m in range(3)),
@@ -52,7 +54,7 @@ def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
     assert set(SETTINGS.flat()) - set(founding_settings(SETTINGS)) == free
     found = read_founding_parameters(ARTICLES.encode()).settings
     assert founding_settings(found) == founding_settings(SETTINGS)
-    assert (found.rounds.rounds, found.rounds.attack, found.data.data_dir) == (100, "", "")  # the defaults
+    assert (found.rounds.rounds, found.rounds.nodes, found.data.data_dir) == (100, 1, "")  # the defaults
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"learning-rate": 0.06}, {"phi": "4"}, {"codec": "fp32"}])

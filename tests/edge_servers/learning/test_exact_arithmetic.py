@@ -23,20 +23,25 @@ from edge_servers.learning.aggregation import (
     total_samples,
 )
 from edge_servers.learning.gossip import flow, next_iterate
-from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.gradients import Gradient, Weight
 from edge_servers.learning.graph import Graph, consensus_matrix, consensus_weight, make_graph
+from tests.edge_servers.addresses import address
 from tests.vectors import make_exact_arithmetic
 
 GOLDEN: dict[str, Any] = json.loads(make_exact_arithmetic.PATH.read_text())
 
 
-def gradient(sender: str, server: int, samples: int, iterations: int, values: NDArray[np.floating]) -> Gradient:
-    return Gradient(sender, sender, server, samples, iterations, "model", "plan", values)
+def gradient(number: int, server: int, samples: int, iterations: int, values: NDArray[np.floating]) -> Gradient:
+    return Gradient(address(number), f"node {number}", server, samples, iterations, "model", "plan", values)
+
+
+def weights_of(closed: Sequence[Gradient]) -> list[Weight]:
+    return [gradient.weight for gradient in closed]
 
 
 def golden_gradients() -> list[Gradient]:
     return [
-        gradient(a, server, samples, iterations, np.array(GOLDEN["gradients"][a], np.float32))
+        gradient(int(a, 16), server, samples, iterations, np.array(GOLDEN["gradients"][a], np.float32))
         for a, server, samples, iterations in GOLDEN["nodes"]
     ]
 
@@ -70,7 +75,7 @@ def test_iterates_are_the_golden_ones_bit_for_bit() -> None:
 
 
 def test_models_are_the_golden_ones_bit_for_bit() -> None:
-    b = boost(golden_gradients())
+    b = boost(weights_of(golden_gradients()))
     assert b == GOLDEN["boost"]
     model = np.array(GOLDEN["model"], np.float32)
     for x, expected in zip(GOLDEN["iterates"][-1], GOLDEN["next-models"], strict=True):
@@ -134,8 +139,7 @@ def test_fixed_point_gossip_follows_the_float_matrix_to_seven_digits() -> None:
 
 def nodes(rng: np.random.Generator, iterations: Sequence[int], size: int = 40) -> list[Gradient]:
     return [
-        gradient(f"0x{n:02x}", n % 3, int(rng.integers(20, 3000)), e, rng.normal(0, 1, size) * e)
-        for n, e in enumerate(iterations)
+        gradient(n, n % 3, int(rng.integers(20, 3000)), e, rng.normal(0, 1, size) * e) for n, e in enumerate(iterations)
     ]
 
 
@@ -143,7 +147,7 @@ def two_tiers(model: NDArray[np.float64], closed: list[Gradient], eta: float) ->
     """Eqs. 8, 10-12 in float64, with the exact mean of the three clusters in place of gossip."""
     d = total_samples(closed)
     mean = sum(partial_aggregate([g for g in closed if g.server == m], d, len(model)) for m in range(3)) / 3
-    return model - eta * boost(closed) * 3 * mean
+    return model - eta * boost(weights_of(closed)) * 3 * mean
 
 
 def test_two_tiers_of_aggregation_equal_fedavg_where_iterations_are_equal() -> None:
@@ -177,7 +181,7 @@ def test_fixed_point_gossip_reaches_fedavg_to_one_in_a_million(graph_name: str) 
     end = gossip(start, graph, consensus_weight(graph, "optimal"), 40)
     fedavg = central_update(model, closed, 0.1)
     for x in end:
-        ours = global_update(model, x, 3, boost(closed), 0.1)
+        ours = global_update(model, x, 3, boost(weights_of(closed)), 0.1)
         assert np.abs(ours.astype(np.float64) - fedavg).max() < 1e-6
 
 
@@ -188,7 +192,7 @@ def test_a_cluster_alone_is_fedavg_over_the_cluster() -> None:
     model = rng.normal(0, 0.1, 40).astype(np.float32)
     share = total_samples(cluster) / total_samples(closed)
     x = partial_aggregate(cluster, total_samples(closed), 40)
-    alone = cluster_update(model, x, boost(closed), share, 0.1)
+    alone = cluster_update(model, x, boost(weights_of(closed)), share, 0.1)
     assert np.abs(alone - central_update(model, cluster, 0.1)).max() < 1e-7
 
 

@@ -14,13 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from clients.errors import ParameterError
 from edge_servers.learning.filters import Filtered, folded_sum, krum_scores, make_filter, norm_per_iteration
 from edge_servers.learning.gradients import Gradient
+from tests.edge_servers.addresses import address
 
 EVERY = ["none", "norm-clip", "norm-clip:1", "krum", "krum:1", "trimmed-mean", "trimmed-mean:0.4", "median"]
 COMBINED = ["norm-clip:1.5+median", "krum+norm-clip:1", "norm-clip+krum:1+trimmed-mean"]
 
 
 def gradient(n: int, values: ArrayLike, iterations: int = 1, dtype: type = np.float32) -> Gradient:
-    return Gradient(f"0x{n:04x}", f"device {n}", 0, 100 + n, iterations, "model", "plan", np.array(values, dtype))
+    return Gradient(address(n), f"device {n}", 0, 100 + n, iterations, "model", "plan", np.array(values, dtype))
 
 
 def gradients(*rows: ArrayLike) -> list[Gradient]:
@@ -73,16 +74,16 @@ def test_krum_keeps_those_that_have_near_neighbours() -> None:
     assert [g.node for g in result.kept] == ["device 0", "device 1", "device 2", "device 4"]
     assert all(a is b for a, b in zip(result.kept, [*closed[:3], closed[4]], strict=True))
     sums = "found 74 as sum of squared distances to its 2 nearest, expected at most 13"
-    assert (result.removed, result.touched) == ({"0x0003": sums}, 0)
+    assert (result.removed, result.touched) == ({address(3): sums}, 0)
 
 
 def test_krum_compares_gradients_per_iteration() -> None:
     closed = [gradient(n, [10.0 * n], 10) for n in range(4)] + [gradient(4, [30], 1)]
-    assert list(make_filter("krum")(closed).removed) == ["0x0004"]
+    assert list(make_filter("krum")(closed).removed) == [address(4)]
 
 
 def test_krum_breaks_ties_by_address() -> None:
-    assert list(make_filter("krum")(gradients([-2], [-1], [0], [1], [2])).removed) == ["0x0004"]
+    assert list(make_filter("krum")(gradients([-2], [-1], [0], [1], [2])).removed) == [address(4)]
 
 
 @pytest.mark.parametrize(
@@ -146,15 +147,15 @@ def test_a_combination_removes_for_the_reason_of_krum() -> None:
     both = make_filter("krum+norm-clip:1")
     assert (both.name, both.reason) == ("krum+norm-clip:1", "krum")
     result = both(gradients([1], [1], [1], [2], [50]))
-    assert list(result.removed) == ["0x0004"]
+    assert list(result.removed) == [address(4)]
     assert [g.values.tolist() for g in result.kept] == [[1], [1], [1], [1]]
     assert result.touched == 1
     assert [make_filter(text).reason for text in ("none", "median", "krum:2", "none+median")] == ["", "", "krum", ""]
 
 
 def test_a_gradient_with_flipped_sign_times_ten_is_removed_by_krum() -> None:
-    assert "0x0003" in make_filter("krum")(honest_and_flipped()).removed
-    assert list(make_filter("krum:1")(honest_and_flipped()).removed) == ["0x0003"]
+    assert address(3) in make_filter("krum")(honest_and_flipped()).removed
+    assert list(make_filter("krum:1")(honest_and_flipped()).removed) == [address(3)]
 
 
 @pytest.mark.parametrize("text", ["median", "trimmed-mean"])
@@ -256,7 +257,7 @@ def test_krum_removes_exactly_the_outliers(f: int, more: int, seed: int) -> None
     liars = rng.permutation(n)[:f]
     rows[liars] += 100 * rng.choice([-1, 1], (f, 6))
     result = make_filter(f"krum:{f}")(gradients(*rows))
-    assert set(result.removed) == {f"0x{n:04x}" for n in liars}
+    assert set(result.removed) == {address(n) for n in map(int, liars)}
 
 
 @pytest.mark.parametrize("text", EVERY + COMBINED)

@@ -1,47 +1,51 @@
 """The board's rules, and waits that end."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from bfl.simulation.grid import SimulatedClock
 from edge_servers.errors import BoardError, LeaderFailedError
-from edge_servers.ledger.board import InProcessBoard, Slot
+from edge_servers.ledger.board import InProcessBoard, RoundSlot
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.round import close, plan, post_gradients, train
+from tests.edge_servers.addresses import address
 from tests.edge_servers.small_network import small_federation
+
+A, B, C = (address(n) for n in (10, 11, 12))
 
 
 def test_one_post_per_slot_and_sender() -> None:
     board = InProcessBoard(SimulatedClock())
-    board.post(Slot(1, "iterate", 2), "0xa", "x")
-    board.post(Slot(1, "iterate", 3), "0xa", "y")
-    with pytest.raises(BoardError, match="0xa has already posted iterate 2 of round 1"):
-        board.post(Slot(1, "iterate", 2), "0xa", "z")
-    assert board.read(Slot(1, "iterate", 2)) == {"0xa": "x"}
+    board.post(RoundSlot(1, "iterate", 2), A, "x")
+    board.post(RoundSlot(1, "iterate", 3), A, "y")
+    with pytest.raises(BoardError, match=f"{A} has already posted iterate 2 of round 1"):
+        board.post(RoundSlot(1, "iterate", 2), A, "z")
+    assert board.read(RoundSlot(1, "iterate", 2)) == {A: "x"}
 
 
 def test_posts_come_in_ascending_order_of_address() -> None:
     board = InProcessBoard(SimulatedClock())
-    for sender in ("0xc", "0xa", "0xb"):
-        board.post(Slot(1, "gradient"), sender, sender)
-    assert list(board.read(Slot(1, "gradient"))) == ["0xa", "0xb", "0xc"]
+    for sender in (C, A, B):
+        board.post(RoundSlot(1, "gradient"), sender, sender)
+    assert list(board.read(RoundSlot(1, "gradient"))) == [A, B, C]
 
 
 def test_waiting_for_a_post_that_never_comes_ends_at_the_deadline() -> None:
     clock = SimulatedClock()
     board = InProcessBoard(clock)
-    board.post(Slot(1, "iterate"), "0xa", 1)
-    assert board.wait_for(Slot(1, "iterate"), ["0xa", "0xb"], 5.0) == {"0xa": 1}
+    board.post(RoundSlot(1, "iterate"), A, 1)
+    assert board.wait_for(RoundSlot(1, "iterate"), [A, B], 5.0) == {A: 1}
     assert clock.now() == pytest.approx(5.0, abs=0.11)
 
 
 def test_old_rounds_are_forgotten() -> None:
     board = InProcessBoard(SimulatedClock())
     for k in (1, 2):
-        board.post(Slot(k, "model"), "0xa", k)
-    assert board.read(Slot(1, "model")) == {}
-    assert board.read(Slot(2, "model")) == {"0xa": 2}
+        board.post(RoundSlot(k, "model"), A, k)
+    assert board.read(RoundSlot(1, "model")) == {}
+    assert board.read(RoundSlot(2, "model")) == {A: 2}
 
 
 def test_a_server_that_has_no_plan_says_so() -> None:
@@ -84,7 +88,7 @@ def test_the_leader_closes_the_list_only_once_every_cluster_has_said_who_is_out(
 
     board = InProcessBoard(LateClock(late_cluster_arrives))
     for server in federation.servers:
-        server.board, server.oversight = board, Trusting(board, server.network, "none")
+        server.access = replace(server.access, board=board, oversight=Trusting(board, server.network, "none"))
     plan(federation.servers)
     for server in federation.servers:
         server.send_orders()

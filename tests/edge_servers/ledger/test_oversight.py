@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice, honest
 from bfl.simulation.grid import SimulatedClock
 from clients.errors import ParameterError
 from edge_servers.errors import BoardError, FederationError
@@ -11,11 +12,11 @@ from edge_servers.founding.standing import Standing
 from edge_servers.hosting import OffChain
 from edge_servers.learning.filters import deterministic_filter, make_filter
 from edge_servers.learning.gradients import Close, Gradient, Refusal
-from edge_servers.ledger.board import InProcessBoard, Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice, honest
+from edge_servers.ledger.board import InProcessBoard, RoundSlot
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.parameters import ON_CHAIN, RoundParams, Settings
-from tests.edge_servers.planning.test_planning import network
+from tests.edge_servers.chain_network import misbehave
+from tests.edge_servers.planning.plannable import network
 from tests.edge_servers.small_network import small_federation
 
 NETWORK = network(10, 3)
@@ -31,7 +32,7 @@ def trusting(filter_text: str, values: list[float], clock: SimulatedClock | None
     """Round 1, in which device n has posted a gradient of values[n]."""
     board = InProcessBoard(clock or SimulatedClock())
     for n, value in enumerate(values):
-        board.post(Slot(1, "gradient"), NETWORK.devices[n].address, gradient(n, value))
+        board.post(RoundSlot(1, "gradient"), NETWORK.devices[n].address, gradient(n, value))
     oversight = Trusting(board, NETWORK, filter_text)
     oversight.begin(Standing(0, np.zeros(4, np.float32), b""))
     return oversight
@@ -98,7 +99,7 @@ def test_an_iterate_is_what_was_posted_and_a_missing_one_stops_the_round_at_the_
     oversight = Trusting(board, NETWORK, "none")
     oversight.begin(Standing(2, np.zeros(4, np.float32), b""))
     posted = np.arange(4, dtype=np.int32)
-    board.post(Slot(3, "iterate", 2), NETWORK.servers[1], posted)
+    board.post(RoundSlot(3, "iterate", 2), NETWORK.servers[1], posted)
     assert oversight.iterate(1, 2, 5.0) is posted
     assert len(oversight.iterates(2)) == 1
     with pytest.raises(BoardError, match="server 2 did not post iterate 2 of round 3 within 5 s"):
@@ -133,7 +134,7 @@ def leading(federation: Federation) -> int:
 def test_where_the_leader_fails_the_next_in_rank_goes_on_and_the_failure_is_told(what: str) -> None:
     federation, calm = small_federation(), small_federation()
     leader, ranked = leading(federation), federation.servers[0].leaders
-    federation.servers[leader].conduct = silent_in(what)
+    misbehave(federation.servers[leader], silent_in(what))
     report, expected = federation.run_round(), calm.run_round()
     assert report.failed_leaders == (leader,)
     assert expected.failed_leaders == ()
@@ -141,14 +142,14 @@ def test_where_the_leader_fails_the_next_in_rank_goes_on_and_the_failure_is_told
     assert (report.training_nodes, report.refused) == (expected.training_nodes, ())
     first, *others = (server.standing for server in federation.servers)
     assert all(np.array_equal(first.model, other.model) and first.tenure == other.tenure for other in others)
-    federation.servers[leader].conduct = honest
+    misbehave(federation.servers[leader], honest)
     assert federation.run_round().failed_leaders == ()  # the next round starts afresh
 
 
 def test_a_failed_leader_costs_its_turn_in_simulated_time_alone() -> None:
     clock = SimulatedClock()
     federation = small_federation(clock=clock, turn_s=20)
-    federation.servers[leading(federation)].conduct = silent_in("close")
+    misbehave(federation.servers[leading(federation)], silent_in("close"))
     federation.run_round()
     assert clock.now() == pytest.approx(20.0, abs=0.11)
 
@@ -157,14 +158,14 @@ def test_a_failed_leader_costs_its_turn_in_simulated_time_alone() -> None:
 def test_where_all_leaders_fail_the_round_stops_with_their_number(what: str) -> None:
     federation = small_federation()
     for server in federation.servers:
-        server.conduct = silent_in(what)
+        misbehave(server, silent_in(what))
     with pytest.raises(BoardError, match="round 1: no server is left to lead it; 3 have failed"):
         federation.run_round()
 
 
 def test_of_two_posts_for_one_slot_the_first_counts_where_nobody_keeps_books() -> None:
     federation, calm = small_federation(), small_federation()
-    federation.servers[1].conduct = lambda slot, body: Twice(body, body + 1) if slot[1] == "iterate" else body
+    misbehave(federation.servers[1], lambda slot, body: Twice(body, body + 1) if slot[1] == "iterate" else body)
     assert federation.run_round().consensus_error == calm.run_round().consensus_error
     assert np.array_equal(federation.servers[0].standing.model, calm.servers[0].standing.model)
 

@@ -2,15 +2,16 @@
 
 import hashlib
 
+from chain.wire.address import Address
 from edge_servers.founding.standing import Tenure
 from edge_servers.ledger.ranking import ranked_leaders
 
-A, B, C = "0x" + "0a" * 20, "0x" + "0b" * 20, "0x" + "0c" * 20
+A, B, C = (Address(bytes([byte]) * 20) for byte in (10, 11, 12))
 HASH = bytes(32)
 
 
-def by_hash(servers: list[str]) -> list[str]:
-    return sorted(servers, key=lambda a: hashlib.sha256(HASH + bytes.fromhex(a[2:])).digest())
+def by_hash(servers: list[Address]) -> list[Address]:
+    return sorted(servers, key=lambda a: hashlib.sha256(HASH + a).digest())
 
 
 def test_the_home_server_of_the_winner_leads_and_the_others_rank_by_hash() -> None:

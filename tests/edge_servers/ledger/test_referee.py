@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice
+from chain.client.posts import Flag
 from chain.node.local_ledger import LocalLedger
 from chain.protocol import slots
 from edge_servers.learning.gradients import Gradient
-from edge_servers.ledger.board import Slot
-from edge_servers.ledger.conduct import WITHHELD, Conduct, Twice
-from edge_servers.replay.record import Accusation
+from edge_servers.ledger.board import RoundSlot
 from edge_servers.replay.replay import iterate_payload
 from edge_servers.round import ALGORITHM_1
-from tests.edge_servers.chain_network import ChainNetwork, chain_network, only
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +31,11 @@ def attacked(attack: str, round_: int, **changes: Any) -> Any:
     return chain_network(attack=attack.replace("@", f"@{round_}"), **changes)
 
 
-def accusations(network: ChainNetwork, round_: int) -> list[Accusation]:
-    return list(network.record(round_).accusations)
-
-
 def flagged(network: ChainNetwork, round_: int) -> dict[str, set[str]]:
     """Names of those that were accused, with the names of those that did."""
     name = network.founding.network.name
     found: dict[str, set[str]] = {}
-    for each in accusations(network, round_):
+    for each in network.record(round_).flags:
         found.setdefault(name(each.offender), set()).add(name(each.server))
     return found
 
@@ -65,8 +61,8 @@ def test_a_server_that_lies_about_an_iterate_is_named_with_round_and_step_and_ex
         (report,) = network.run()
         assert report.leader == calm.leader_of(1) != 2
         first = report.offences[0]
-        assert (first.offender, first.kind, first.step) == ("server 2", kind, step)
-        assert {offence.offender for offence in report.offences} == {"server 2"}
+        assert (first.name, first.kind, first.step) == ("server 2", kind, step)
+        assert {offence.name for offence in report.offences} == {"server 2"}
         assert [offence.step for offence in report.offences] == list(range(step, 3))  # it goes on from its own lie
         assert (report.excluded, report.failed_leaders) == ((2,), ())
         assert network.model(1).tobytes() == calm.model(1).tobytes()
@@ -82,26 +78,25 @@ def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_exp
         expected = bytes(keccak(iterate_payload(right, calm.founding)))
         posted = network.record(1).iterate(network.founding.network.servers[2], step)
         found = bytes(32) if kind == "missing" else posted.transaction_hash if posted else b""
-        assert accusations(network, 1) == [
-            Accusation(server, network.founding.network.servers[2], slots.iterate_slot(step), found, expected)
+        liar = network.founding.network.servers[2]
+        assert network.record(1).flags == tuple(
+            Flag(1, liar, server, slots.iterate_slot(step), found, expected)
             for server in sorted(network.founding.network.servers)
-            if server != network.founding.network.servers[2]
-        ]
+            if server != liar
+        )
 
 
 @pytest.mark.parametrize(("attack", "kind", "step"), LIES)
 def test_an_auditor_finds_the_same_offences_from_the_chain_alone(attack: str, kind: str, step: int) -> None:
     with attacked(attack, 1) as network:
         (report,) = network.run()
-        name = network.founding.network.name
-        derived = [(name(o.offender), o.kind, o.step, o.detail) for o in network.replayed(1).offences]
-        assert derived == [(o.offender, o.kind, o.step, o.detail) for o in report.offences]
+        assert network.replayed(1).offences == report.offences
 
 
 def posting(network: ChainNetwork, server: int, post: Callable[[LocalLedger, int], None]) -> Conduct:
     """A server of whose iterates in round 1 `post` makes what it likes."""
 
-    def conduct(slot: Slot, body: Any) -> Any:
+    def conduct(slot: RoundSlot, body: Any) -> Any:
         if slot[:2] != (1, "iterate"):
             return body
         ledger = network.board(server).ledger.signed_by(network.hosting.account("server", server))
@@ -132,9 +127,9 @@ def test_bytes_that_are_no_iterate_are_a_wrong_one_or_none(
     calm: ChainNetwork, post: Callable[[LocalLedger, int], None], kind: str
 ) -> None:
     with chain_network() as network:
-        network.servers[2].conduct = posting(network, 2, post)
+        misbehave(network.servers[2], posting(network, 2, post))
         (report,) = network.run()
-        assert [(o.offender, o.kind, o.step) for o in report.offences] == [("server 2", kind, s) for s in range(3)]
+        assert [(o.name, o.kind, o.step) for o in report.offences] == [("server 2", kind, s) for s in range(3)]
         assert report.excluded == (2,)
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
@@ -143,17 +138,16 @@ def test_a_server_that_cannot_post_its_iterates_is_missed_like_one_that_does_not
     """Its false flag came too early: posts follow the phases, so the ledger takes none of its iterates."""
     with chain_network() as network:
 
-        def hasty(slot: Slot, body: Any) -> Any:
+        def hasty(slot: RoundSlot, body: Any) -> Any:
             if slot == (1, "iterate", 0):
                 victim = network.founding.network.servers[0]
-                network.board(2).submit_flag(
-                    network.servers[2].address, 1, victim, slots.Slot.ITERATE, bytes(32), bytes(32)
-                )
+                ledger = network.board(2).ledger_of(network.servers[2].address)
+                ledger.submit_flag(1, victim, slots.Slot.ITERATE, bytes(32), bytes(32))
             return body
 
-        network.servers[2].conduct = hasty
+        misbehave(network.servers[2], hasty)
         (report,) = network.run()
-        assert {(o.offender, o.kind) for o in report.offences} == {("server 2", "missing")}
+        assert {(o.name, o.kind) for o in report.offences} == {("server 2", "missing")}
         assert report.excluded == (2,)
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
@@ -165,9 +159,9 @@ def test_a_lie_of_one_unit_in_one_value_is_enough(calm: ChainNetwork) -> None:
         return other
 
     with chain_network() as network:
-        network.servers[0].conduct = only("iterate", nudged)
+        misbehave(network.servers[0], only("iterate", nudged))
         (report,) = network.run()
-        assert {(o.offender, o.step) for o in report.offences} == {("server 0", step) for step in range(3)}
+        assert {(o.name, o.step) for o in report.offences} == {("server 0", step) for step in range(3)}
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
 
@@ -180,9 +174,9 @@ def test_two_signatures_for_any_slot_before_the_flags_are_found(kind: str) -> No
     }
     with chain_network() as network:
         liar = 0 if kind == "gradient" else network.leader
-        network.servers[liar].conduct = only(kind, lambda body: Twice(body, other[kind](body)))
+        misbehave(network.servers[liar], only(kind, lambda body: Twice(body, other[kind](body))))
         (report,) = network.run()
-        assert [(o.offender, o.kind) for o in report.offences] == [(f"server {liar}", "equivocation")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {liar}", "equivocation")]
         assert (report.excluded, report.training_nodes, report.refused) == ((liar,), 6, ())
         assert network.replayed(1).model.tobytes() == network.model(1).tobytes()
 
@@ -191,12 +185,12 @@ def test_two_signatures_for_any_slot_before_the_flags_are_found(kind: str) -> No
 def test_two_signatures_for_one_slot_are_the_evidence_which_the_registry_checks(calm: ChainNetwork, nodes: int) -> None:
     with attacked("equivocation@:server=2,step=1", 1, nodes=nodes) as network:
         (report,) = network.run()
-        assert [(o.offender, o.kind, o.step) for o in report.offences] == [("server 2", "equivocation", None)]
+        assert [(o.name, o.kind, o.step) for o in report.offences] == [("server 2", "equivocation", None)]
         assert (report.excluded, flagged(network, 1)) == ((2,), {"server 2": {"server 0", "server 1"}})
         assert network.calls(1).count("flag_equivocation") == 2
-        assert {each.slot for each in accusations(network, 1)} == {slots.Slot.EQUIVOCATION}
+        assert {each.slot for each in network.record(1).flags} == {slots.Slot.EQUIVOCATION}
         assert network.model(1).tobytes() == calm.model(1).tobytes()
-        assert len({node.head.hash for node in network.hosting.nodes}) == 1
+        assert len({node.head.hash for node in network.hosted.nodes}) == 1
 
 
 # --- what a server trains itself --------------------------------------------------------------------------------------
@@ -219,7 +213,7 @@ def test_a_server_may_train_on_less_than_the_plan_gave_it() -> None:
         return replace(gradient, samples=gradient.samples // 2)
 
     with chain_network() as network:
-        network.servers[0].conduct = only("gradient", halved)
+        misbehave(network.servers[0], only("gradient", halved))
         (report,) = network.run()
         assert report.refused == ()
         assert report.samples == 5 * 40 + 20
@@ -241,14 +235,14 @@ def test_a_leader_that_leaves_a_gradient_out_is_flagged_and_its_list_stands() ->
     with attacked("omitted-gradient@:device=3", 1) as network:
         leader = network.leader
         (report,) = network.run()
-        assert [(o.offender, o.kind, o.step) for o in report.offences] == [(f"server {leader}", "close", None)]
+        assert [(o.name, o.kind, o.step) for o in report.offences] == [(f"server {leader}", "close", None)]
         assert report.offences[0].detail == f"server {leader} left device 3 out of the closed list without a reason"
         assert (report.training_nodes, report.refused) == (5, ())
         victim = network.founding.network.devices[3].address
         left_out = network.record(1).gradient_posts()[victim].transaction_hash
         close = network.record(1).only(slots.Slot.CLOSE)
         assert close is not None
-        assert {(each.slot, each.transaction_hash, each.expected) for each in accusations(network, 1)} == {
+        assert {(each.slot, each.transaction_hash, each.expected) for each in network.record(1).flags} == {
             (slots.Slot.CLOSE, close.transaction_hash, left_out)
         }
         assert report.excluded == (leader,)
@@ -259,7 +253,7 @@ def test_a_leader_that_leaves_a_gradient_out_is_flagged_and_its_list_stands() ->
 def test_a_leader_that_lies_in_the_gossip_is_excluded_before_the_model_and_the_next_publishes_at_once() -> None:
     with chain_network() as network:
         leader, following = network.ranked[:2]
-        network.servers[leader].conduct = only("iterate", lambda x: x + 1)
+        misbehave(network.servers[leader], only("iterate", lambda x: x + 1))
         (report,) = network.run()
         assert (report.leader, report.excluded, report.failed_leaders) == (following, (leader,), ())
         assert flagged(network, 1) == {f"server {leader}": {f"server {m}" for m in range(3) if m != leader}}
@@ -306,9 +300,9 @@ def test_of_two_servers_the_liar_is_repaired_and_flagged_and_nobody_is_excluded(
     with chain_network(edges=2) as honest, chain_network(edges=2) as network:
         honest.run(1)
         liar = 1 - network.leader
-        network.servers[liar].conduct = only("iterate", lambda x: x + 1)
+        misbehave(network.servers[liar], only("iterate", lambda x: x + 1))
         for report in network.run(2):
-            assert {o.offender for o in report.offences} == {f"server {liar}"}
+            assert {o.name for o in report.offences} == {f"server {liar}"}
             assert report.excluded == ()
         assert network.model(1).tobytes() == honest.model(1).tobytes()
         assert flagged(network, 1) == {f"server {liar}": {f"server {1 - liar}"}}
@@ -319,11 +313,11 @@ def test_two_liars_of_five_are_both_named_and_excluded_at_once() -> None:
         honest.run(1)
         leader = network.leader
         liars = [m for m in range(5) if m != leader][:2]
-        network.servers[liars[0]].conduct = only("iterate", lambda x: x + 1)
-        network.servers[liars[1]].conduct = only("iterate", lambda x: WITHHELD)
+        misbehave(network.servers[liars[0]], only("iterate", lambda x: x + 1))
+        misbehave(network.servers[liars[1]], only("iterate", lambda x: WITHHELD))
         (report,) = network.run()
         assert sorted(report.excluded) == liars
-        assert {(o.offender, o.kind) for o in report.offences} == {
+        assert {(o.name, o.kind) for o in report.offences} == {
             (f"server {liars[0]}", "iterate"), (f"server {liars[1]}", "missing"),
         }  # fmt: skip
         assert network.model(1).tobytes() == honest.model(1).tobytes()
@@ -338,8 +332,8 @@ def test_a_minority_cannot_exclude_whoever_is_honest_and_an_auditor_does_not_bel
             phase(network.servers)
             if phase.__name__ == "verify":
                 post = network.board(0).ledger.posts(1, slots.Slot.ITERATE)[network.key(1)]
-                network.board(0).submit_flag(
-                    liar.address, 1, victim, slots.Slot.ITERATE, post.transaction_hash, bytes(31) + b"\x01"
+                network.board(0).ledger_of(liar.address).submit_flag(
+                    1, victim, slots.Slot.ITERATE, post.transaction_hash, bytes(31) + b"\x01"
                 )
         assert flagged(network, 1) == {"server 1": {"server 0"}}
         assert liar.standing.excluded == ()

@@ -7,20 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chain.wire.address import Address
 from clients.models import Vector
 from edge_servers.ledger.sealing import DrawnSealer, Seal, drawn_winner, founding_hash, round_hash
 from edge_servers.planning.plan import Plan
-from tests.edge_servers.planning.test_planning import network
+from tests.edge_servers.addresses import address
+from tests.edge_servers.planning.plannable import network
 
-SERVER = "0x" + "ab" * 20
-MODELS: dict[str, Vector] = {SERVER: np.array([1.0, -2.0], np.float32)}
+SERVER = Address(b"\xab" * 20)
+MODELS: dict[Address, Vector] = {SERVER: np.array([1.0, -2.0], np.float32)}
 
 
 def plan(round_: int) -> Plan:
     return Plan(round_, "state", (-1,), (1,), (1,), (1,), 0, 1.0, 0.0, "fixed")
 
 
-def sealed(round_: int, seed: int = 0, parent: bytes = bytes(32), models: dict[str, Vector] = MODELS) -> Seal:
+def sealed(round_: int, seed: int = 0, parent: bytes = bytes(32), models: dict[Address, Vector] = MODELS) -> Seal:
     sealer = DrawnSealer(seed, network())
     sealer.seal(parent, SERVER, plan(round_), models)
     found = sealer.find(round_)
@@ -64,7 +66,7 @@ def test_the_winner_is_one_of_the_devices_and_always_the_same(round_: int, devic
     [
         sealed(4, parent=b"\x01" * 32),
         sealed(4, models={SERVER: np.array([1.0, -2.5], np.float32)}),
-        sealed(4, models={"0x" + "ac" * 20: MODELS[SERVER]}),
+        sealed(4, models={Address(b"\xac" * 20): MODELS[SERVER]}),
         sealed(4, models={}),
     ],
 )
@@ -73,7 +75,7 @@ def test_another_parent_another_model_or_another_sender_make_another_hash(other:
 
 
 def test_the_hash_does_not_depend_on_who_posted_first() -> None:
-    one, other = "0x" + "01" * 20, "0x" + "02" * 20
+    one, other = address(1), address(2)
     model = MODELS[SERVER]
     assert round_hash(b"p", {one: model, other: model * 2}, one) == round_hash(
         b"p", {other: model * 2, one: model}, one

@@ -16,7 +16,7 @@ from policy.parameters import LatencyParams
 from policy.world.latency import consensus_s
 from policy.world.projection import local_cycles
 from policy.world.radio import server_rate_bps
-from tests.edge_servers.planning.test_planning import Stub, alike, network
+from tests.edge_servers.planning.plannable import Stub, alike, network
 
 KEYS = ["T", "T_learn", "T_cons", "T_mine", "T_wall", "n_off", "n_demoted", "n_timeout"]
 

@@ -1,42 +1,24 @@
 """The state of a round, the planners that see it, and what their decisions come to."""
 
 import hashlib
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from clients.consent import Consent
 from clients.parameters import DataParams
 from edge_servers.errors import PlanError
-from edge_servers.founding.network import DeviceRecord, Network, home_server, simulated_address
-from edge_servers.learning.graph import make_graph
 from edge_servers.parameters import RoundParams
-from edge_servers.planning.planners import AGENTS, NAMES, Request, make_planner
-from edge_servers.planning.proposal import LOCAL, Proposal, RoundState, planned_phi, propose_offloading, round_state
+from edge_servers.planning.planners import AGENTS, NAMES, make_planner
+from edge_servers.planning.proposal import LOCAL, RoundState, planned_phi, propose_offloading, round_state
 from policy.actor.planner import Policy
-from policy.rivals.heuristics import HEURISTICS, asking_for_everything
+from policy.rivals.heuristics import HEURISTICS
 from policy.world.latency import latency_of
 from policy.world.round_data import data_bits
-from policy.world.rounds import round_world
+from policy.world.rounds import simulated_state
 from policy.world.state import State
-
-
-def network(devices: int = 10, servers: int = 3, consents: dict[int, str] | None = None) -> Network:
-    records = tuple(
-        DeviceRecord(
-            n,
-            simulated_address(0, "device", n),
-            home_server(n, servers),
-            6000,
-            Consent((consents or {}).get(n, "any")),
-        )
-        for n in range(devices)
-    )
-    addresses = tuple(simulated_address(0, "server", m) for m in range(servers))
-    return Network(addresses, records, make_graph("line", servers), 2048)
-
+from tests.edge_servers.planning.plannable import Stub, alike, network
 
 ALL = DataParams(data_per_round="all")
 
@@ -143,7 +125,7 @@ def test_whole_shares_are_whole_in_the_world_too() -> None:
 
 def test_everything_else_in_the_world_is_what_the_policy_draws() -> None:
     state = round_state(5, network(7, 2), DataParams(seed=3), 784)
-    expected = round_world(state.params, 3, 5)
+    expected = simulated_state(state.params, 3, 5)
     assert (state.params.devices, state.params.servers, state.servers, state.params.phi) == (7, 2, 2, 5)
     for field in fields(State):
         np.testing.assert_array_equal(getattr(state.world, field.name), getattr(expected, field.name))
@@ -176,23 +158,6 @@ def test_excluded_servers_are_sorted_named_once_and_must_exist() -> None:
 
 
 # --- what a decision comes to -----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Stub:
-    """Asks for these choices with u = 1."""
-
-    choice: tuple[int, ...]
-    channels: int = 5
-    name: str = "stub"
-    digest: str = "stub"
-
-    def decide(self, state: RoundState) -> Request:
-        return Request(asking_for_everything(np.array([self.choice], np.int64)), self.channels)
-
-
-def alike(one: Proposal, other: Proposal) -> bool:
-    return one.assignment == other.assignment and np.array_equal(one.latency.device_s, other.latency.device_s)
 
 
 @pytest.mark.parametrize("planner", [*NAMES, "fixed:0,1,2,3,4,5,6,7", "random:1"])

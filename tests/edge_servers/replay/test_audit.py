@@ -1,219 +1,55 @@
-"""A chain derived again from its blocks: it gives its models, or the first place that does not follow is named.
+"""A chain derived again from its blocks: it gives its models, or the first place that does not follow is named."""
 
-Forgeries are honest chains with the last round rewritten by somebody who has all keys and mines for real: every seal,
-signature, receipt and state root fits.
-"""
-
-import functools
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from bfl.config import read_settings
-from bfl.simulation import run as simulation
-from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain, inspected
-from chain.client.keys import address_of
 from chain.errors import InspectionError, RoundRefusedError
-from chain.node.node import Node
-from chain.protocol.consensus import SignedCall, read_signed_call
-from chain.protocol.contract import encode_call, functions
-from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import RoundBody
 from chain.protocol.slots import Slot
-from chain.wire.blocks import Block, encode_block
-from chain.wire.codec import decode_iterate, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
-from chain.wire.transactions import Envelope, sign_transaction
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.ledger.block_check import RoundChecker
-from edge_servers.planning.plan import read_plan
-from edge_servers.replay.audit import AuditError, Auditor, DerivedRound, audit_chain
+from edge_servers.replay.audit import AuditError, Auditor
 from edge_servers.replay.block_record import model_in
-from edge_servers.replay.replay import Before
-from tests.chain.network import seal
+from edge_servers.replay.record import GradientReader
 from tests.chain.small_chain import StoredChain, story
-
-SMALL: dict[str, object] = {
-    "dataset": "synthetic", "rounds": 3, "devices": 4, "edges": 4, "iterations": 1, "batch": 5, "threads": 1,
-    "hidden": 2, "phi": 2, "planner": "fixed:0", "difficulty": 1,
-}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A simulated chain, and everybody's keys."""
-
-    blocks: tuple[Block, ...]
-    genesis: Genesis
-    founding: FoundingParameters
-    accounts: Mapping[bytes, LocalAccount]
-
-    @property
-    def archive(self) -> StoredChain:
-        return StoredChain(self.blocks, self.genesis)
-
-    def posts(self, number: int) -> list[SignedCall]:
-        return [read_signed_call(transaction, self.genesis) for transaction in self.blocks[number].transactions]
-
-    def post(self, name: str, step: int | None = None) -> SignedCall:
-        """The first post of a kind in the last block."""
-        for post in self.posts(len(self.blocks) - 1):
-            is_meant = post.call is not None and post.call.name == name
-            if is_meant and step in (None, post.call.arguments.get("step") if post.call else None):
-                return post
-        raise AssertionError(f"no {name}")
-
-
-@functools.cache
-def chain(attack: str = "", **changes: object) -> Chain:
-    """The chain of a small run; the same for the same arguments."""
-    flags = SMALL | {name.replace("_", "-"): value for name, value in changes.items()}
-    flags |= {"attack": attack} if attack else {}
-    with tempfile.TemporaryDirectory() as folder:
-        simulated = simulation.start(read_settings(flags=flags), Path(folder) / "run")
-        hosting = simulated.hosting
-        assert hosting is not None
-        assert hosting.founding is not None
-        keys = [hosting.account("server", m) for m in range(len(hosting.founding.network.servers))]
-        keys += [hosting.account("device", n) for n in range(len(hosting.founding.network.devices))]
-        simulation.run(simulated, lambda report: None)
-        archive = FileArchive(Path(folder) / "run")
-        blocks = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
-        archive.close()
-    accounts: dict[bytes, LocalAccount] = {address_of(key): key for key in keys}
-    return Chain(blocks, archive.genesis, hosting.founding, accounts)
-
-
-@pytest.fixture(autouse=True)
-def _without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulation, "can_plot", lambda: False)
-
-
-# --- forging
-
-
-Extra = tuple[str, str, tuple[Any, ...]]
-"""Sender, function and arguments of a post that comes on top."""
-
-
-def rewritten(
-    honest: Chain, changes: Mapping[bytes, dict[str, Any]], path: Path | str = ":memory:", extra: Sequence[Extra] = ()
-) -> Chain:
-    """The chain with other calls (by transaction hash) in its last round, executed and mined without a replay.
-
-    The digests of what is changed fit; `extra` posts come on top.
-    """
-    now = float(honest.blocks[-1].header.timestamp)
-    node = Node.create(path, honest.genesis, now=lambda: now)
-    for block in honest.blocks[1:-1]:
-        node.import_block(encode_block(block.header, block.transactions))
-    for post in honest.posts(len(honest.blocks) - 1):
-        node.submit(_signed(post, changes.get(post.transaction.hash), honest))
-    for sender, name, arguments in extra:
-        key = honest.accounts[bytes.fromhex(sender[2:])]
-        envelope = Envelope(honest.genesis.chain_id, node.nonce(address_of(key)), 3_000_000, honest.genesis.registry)
-        node.submit(sign_transaction(key, envelope, encode_call(name, *arguments)))
-    header = honest.blocks[-1].header
-    node.propose(header.coinbase)
-    assert header.winner is not None
-    seal(node, header.winner)
-    last = node.block(node.head.block_number)
-    node.close()
-    assert last is not None
-    assert last.header.block_number == header.block_number
-    return replace(honest, blocks=(*honest.blocks[:-1], last))
-
-
-def _signed(post: SignedCall, changes: dict[str, Any] | None, honest: Chain) -> bytes:
-    if changes is None or post.call is None:
-        return post.transaction.raw
-    arguments = dict(post.call.arguments) | changes
-    if "payload" in changes:
-        arguments["digest"] = keccak(changes["payload"])
-    sent = post.transaction
-    envelope = Envelope(sent.chain_id, sent.nonce, sent.gas, sent.to)
-    data = encode_call(post.call.name, *(arguments[name] for name in functions()[post.call.name].arguments))
-    return sign_transaction(honest.accounts[post.sender], envelope, data)
-
-
-def with_other_model(honest: Chain, path: Path | str = ":memory:") -> Chain:
-    """The leader publishes a model of its own making."""
-    post = honest.post("model")
-    model = model_in(honest.blocks[-1], honest.founding)
-    payload = encode_floats(model + np.float32(0.5), honest.founding.sizes, "fp32")
-    return rewritten(honest, {post.transaction.hash: {"payload": payload}}, path)
-
-
-def with_other_close(honest: Chain, change: Callable[[ClosedList], ClosedList]) -> Chain:
-    post = honest.post("close")
-    assert post.call is not None
-    payload = change(ClosedList.decode(bytes(post.call["payload"]))).encode()
-    return rewritten(honest, {post.transaction.hash: {"payload": payload}})
-
-
-def with_other_iterate(honest: Chain, step: int, by: int) -> tuple[Chain, str]:
-    """One server's iterate is off by `by` in its first value; returns who that is."""
-    post = honest.post("iterate", step=step)
-    assert post.call is not None
-    x = decode_iterate(bytes(post.call["payload"]))
-    x[0] += by
-    payload = encode_iterate(x, honest.founding.sizes)
-    return rewritten(honest, {post.transaction.hash: {"payload": payload}}), "0x" + post.sender.hex()
-
-
-def with_other_plan(honest: Chain, **changes: Any) -> Chain:
-    """Another plan, and gradients that name it; `samples` also of their own weight."""
-    post = honest.post("plan")
-    assert post.call is not None
-    payload = canonical_json(asdict(read_plan(bytes(post.call["payload"]))) | changes)
-    edits: dict[bytes, dict[str, Any]] = {post.transaction.hash: {"payload": payload}}
-    hashes = []
-    for each in honest.posts(len(honest.blocks) - 1):
-        if each.call is not None and each.call.name == "gradient":
-            edits[each.transaction.hash] = {"plan_digest": keccak(payload)}
-            hashes.append(keccak(_signed(each, edits[each.transaction.hash], honest)))
-    close = honest.post("close")
-    edits[close.transaction.hash] = {"payload": ClosedList(tuple(hashes)).encode()}
-    return rewritten(honest, edits)
-
-
-def derived(found: Chain | StoredChain) -> list[DerivedRound]:
-    rounds: list[DerivedRound] = []
-    audit_chain(found.archive if isinstance(found, Chain) else found, rounds.append)
-    return rounds
-
+from tests.edge_servers.audited_chain import (
+    Chain,
+    chain,
+    derived,
+    with_other_close,
+    with_other_iterate,
+    with_other_model,
+    with_other_plan,
+)
 
 # --- a chain that follows
 
 
 def test_every_model_of_an_honest_chain_is_derived_again_bit_for_bit() -> None:
-    rounds: list[DerivedRound] = []
-    seen: list[tuple[int, int]] = []
-    found, auditor = audit_chain(chain().archive, rounds.append, lambda done, total: seen.append((done, total)))
+    auditor = Auditor(chain().genesis)
+    rounds = list(auditor.derived(inspected(chain().archive)))
     assert [each.round for each in rounds] == [1, 2, 3]
     for each, block in zip(rounds, chain().blocks[2:], strict=True):
         np.testing.assert_array_equal(each.replayed.model, model_in(block, chain().founding))
         assert (each.replayed.offences, each.virtual, dict(each.excluded)) == ((), (), {})
     assert auditor.founding is not None
     assert auditor.founding.encode() == chain().founding.encode()
-    assert (auditor.obstacle, found.blocks, seen) == ("", 5, [(n, 5) for n in range(1, 6)])
+    assert (auditor.obstacle, inspect_chain(chain().archive).blocks) == ("", 5)
 
 
 def test_a_derived_round_says_who_led_and_who_sealed() -> None:
     name = chain().founding.network.name
     for each, block in zip(derived(chain()), chain().blocks[2:], strict=True):
-        leader = name("0x" + block.header.coinbase.hex())
+        leader = name(block.header.coinbase)
         assert [each.who_posted(slot) for slot in (Slot.PLAN, Slot.CLOSE, Slot.MODEL)] == [leader] * 3
         assert block.header.winner is not None
-        assert each.sealed_by == name("0x" + block.header.winner.hex())
+        assert each.sealed_by == name(block.header.winner)
 
 
 def test_a_lie_and_a_silence_are_found_and_their_server_is_computed_by_everybody_afterwards() -> None:
@@ -242,9 +78,11 @@ def test_phi_auto_is_the_leaders_word_within_bounds() -> None:
 
 
 def test_a_chain_of_another_kind_is_inspected_and_says_why_models_cannot_be_derived() -> None:
-    rounds: list[DerivedRound] = []
-    found, auditor = audit_chain(StoredChain(story().blocks), rounds.append)
-    assert (found.blocks, rounds, auditor.founding) == (8, [], None)
+    archive = StoredChain(story().blocks)
+    auditor = Auditor(archive.genesis)
+    blocks = inspect_chain(archive).blocks
+    rounds = list(auditor.derived(inspected(archive)))
+    assert (blocks, rounds, auditor.founding) == (8, [], None)
     missing = "settings, servers, devices, graph, sample-bytes, weight"
     assert auditor.obstacle == f"the founding parameters name no such network (found no {missing})"
 
@@ -256,7 +94,7 @@ def test_a_model_that_does_not_follow_is_named_though_every_seal_fits() -> None:
     forged = with_other_model(chain())
     assert inspect_chain(forged.archive).blocks == 5
     found, right = (keccak(model_payload(each)).hex() for each in (forged, chain()))
-    leader = chain().founding.network.name("0x" + forged.blocks[-1].header.coinbase.hex())
+    leader = forged.leader
     with pytest.raises(AuditError) as refused:
         derived(forged)
     assert str(refused.value) == (
@@ -293,7 +131,7 @@ def test_an_iterate_off_by_the_last_bit_is_an_offence_nobody_flagged_and_is_repa
     forged, liar = with_other_iterate(chain(), step=1, by=1)
     rounds = derived(forged)
     assert [(o.offender, o.step) for o in rounds[-1].replayed.offences] == [(liar, 1)]
-    assert rounds[-1].record.accusations == ()
+    assert rounds[-1].record.flags == ()
 
 
 @pytest.mark.parametrize(
@@ -314,11 +152,7 @@ def test_an_iterate_off_by_the_last_bit_is_an_offence_nobody_flagged_and_is_repa
 def test_a_plan_that_the_founding_does_not_allow_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(AuditError) as refused:
         derived(with_other_plan(chain(), **changes))
-    assert str(refused.value).startswith(f"block 4, built by {leader_of(chain())}: {message}")
-
-
-def leader_of(of: Chain) -> str:
-    return of.founding.network.name("0x" + of.blocks[-1].header.coinbase.hex())
+    assert str(refused.value).startswith(f"block 4, built by {chain().leader}: {message}")
 
 
 @pytest.mark.parametrize("changes", [{"assignment": [-1]}, {"samples": [1]}, {"phi": 10**9}, {"cpu_hz": [10**400] * 4}])
@@ -326,11 +160,13 @@ def test_a_node_refuses_a_block_with_such_a_plan_instead_of_stumbling_over_it(ch
     """A block may come from anybody: what is not a plan must not end the process that checks it."""
     forged = with_other_plan(chain(), **changes)
     last, parent = forged.blocks[-1], forged.blocks[-2]
-    checker = RoundChecker(forged.founding, lambda header: Before(model_in(parent, forged.founding)))
+    checker = RoundChecker(GradientReader(forged.founding))
     statuses = tuple(receipt.status for receipt in last.receipts)
     body = RoundBody(last.header, parent.header, tuple(forged.posts(4)), statuses)
+    node = forged.node_before_the_last()
     with pytest.raises(RoundRefusedError, match="plan"):
-        checker(body)
+        checker(body, node)
+    node.close()
 
 
 def test_what_the_inspection_refuses_is_told_before_the_replay() -> None:
@@ -393,7 +229,7 @@ def test_a_setting_that_is_missing_is_not_made_up(key: str) -> None:
 
 def _take_founding(other: FoundingParameters | bytes) -> None:
     """The founding block with other parameters; everything else of it as it was."""
-    _, founding = inspected(StoredChain(chain().blocks[:2], chain().genesis))
+    *_, founding = inspected(StoredChain(chain().blocks[:2], chain().genesis))
     changed = []
     for post in founding.calls:
         if post.call is not None and post.call.name == "found":
@@ -402,4 +238,4 @@ def _take_founding(other: FoundingParameters | bytes) -> None:
             changed.append(replace(post, call=replace(post.call, arguments=arguments)))
         else:
             changed.append(post)
-    Auditor(chain().genesis, lambda each: None).take(founding.block, changed, founding.found)
+    Auditor(chain().genesis).take(replace(founding, calls=tuple(changed)))

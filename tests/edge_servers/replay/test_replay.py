@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from eth_hash.auto import keccak
 
-from chain.client.posts import Post
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.address import Address
-from chain.wire.documents import ClosedList
 from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.record import RoundRecord, check_phi, check_plan, read_gradient
+from edge_servers.replay.offences import Offence
+from edge_servers.replay.record import GradientReader, RoundRecord, check_phi, check_plan, read_gradient
 from edge_servers.replay.replay import (
     Before,
-    Offence,
     Replayed,
     admitted_gradients,
     closed_gradients,
@@ -31,6 +29,7 @@ from edge_servers.replay.replay import (
     replayed_model,
 )
 from tests.edge_servers.chain_network import ChainNetwork, chain_network
+from tests.edge_servers.round_records import posts_of, with_close, with_payload, without
 
 
 @pytest.fixture(scope="module")
@@ -47,39 +46,14 @@ def record(network: ChainNetwork) -> RoundRecord:
     return network.record(2)
 
 
-def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[str, ...] = ()) -> Replayed:
-    return replay_round(record, Before(network.model(1), None, virtual), network.founding)
+def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[Address, ...] = ()) -> Replayed:
+    return replay_round(record, Before(network.model(1), None, virtual), GradientReader(network.founding))
 
 
 def under(network: ChainNetwork, **rounds: Any) -> FoundingParameters:
     """The founding parameters with other settings of a round."""
     settings = network.founding.settings
     return replace(network.founding, settings=replace(settings, rounds=replace(settings.rounds, **rounds)))
-
-
-def posts_of(record: RoundRecord) -> list[Post]:
-    return [post for by_sender in record.posts.values() for post in by_sender.values()]
-
-
-def without(record: RoundRecord, slot: int, sender: bytes | None = None) -> RoundRecord:
-    """The record without a slot, or without one sender's post in it."""
-    kept = [post for post in posts_of(record) if post.slot != slot or (sender is not None and post.sender != sender)]
-    return RoundRecord.of(record.round, kept)
-
-
-def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes | None = None) -> RoundRecord:
-    """The record with another payload in a slot, of one sender or of the only one."""
-    changed = [
-        replace(post, payload=payload, digest=bytes(keccak(payload)))
-        if post.slot == slot and sender in (None, post.sender)
-        else post
-        for post in posts_of(record)
-    ]
-    return RoundRecord.of(record.round, changed)
-
-
-def with_close(record: RoundRecord, accepted: tuple[bytes, ...], *refused: tuple[str, str]) -> RoundRecord:
-    return with_payload(record, Slot.CLOSE, ClosedList(accepted, refused).encode())
 
 
 # --- what a round comes to --------------------------------------------------------------------------------------------
@@ -110,8 +84,9 @@ def test_every_leader_has_a_model_of_its_own_and_the_block_the_one_of_its_builde
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     replayed = derived(record, network)
+    weights = [gradient.weight for gradient in replayed.counted]
     models = [
-        replayed_model(replayed.counted, replayed.iterates[-1][m], m, network.model(1), network.founding).tobytes()
+        replayed_model(weights, replayed.iterates[-1][m], m, network.model(1), network.founding).tobytes()
         for m in range(3)
     ]
     assert len(set(models)) == 3
@@ -161,7 +136,7 @@ def test_a_model_that_differs_in_one_bit_is_refused_with_both_digests(
 
 def test_another_model_before_it_gives_another_model(record: RoundRecord, network: ChainNetwork) -> None:
     with pytest.raises(ReplayError, match="its own gradients and closed list give"):
-        replay_round(record, Before(network.model(0)), network.founding)
+        replay_round(record, Before(network.model(0)), GradientReader(network.founding))
 
 
 def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, network: ChainNetwork) -> None:
@@ -172,7 +147,7 @@ def test_posts_whose_chunks_do_not_fit_count_as_not_posted(record: RoundRecord, 
         derived(broken(Slot.PLAN), network)
     with pytest.raises(ReplayError, match="round 2 is not closed"):
         derived(broken(Slot.CLOSE), network)
-    refused = admitted_gradients(broken(Slot.GRADIENT), network.founding).refused
+    refused = admitted_gradients(broken(Slot.GRADIENT), GradientReader(network.founding)).refused
     assert {error.reason for error in refused.values()} == {"malformed"}
     assert {o.kind for o in derived(broken(Slot.ITERATE), network).offences} == {"missing"}
 
@@ -195,9 +170,8 @@ def test_whom_a_list_leaves_out_without_a_word_is_evidence_against_its_leader(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
     gone, *rest = record.closed_list.accepted
-    closed = closed_gradients(
-        with_close(record, tuple(rest)), network.founding, admitted_gradients(record, network.founding)
-    )
+    admitted = admitted_gradients(record, GradientReader(network.founding))
+    closed = closed_gradients(with_close(record, tuple(rest)), network.founding, admitted)
     assert [gradient.transaction_hash for gradient in closed.omitted] == [gone]
     assert len(closed.counted) == 5
 
@@ -212,7 +186,7 @@ def test_a_verdict_that_needs_data_is_the_leaders_word_where_the_run_has_it_and_
     """A good gradient on the ledger is neither late nor, where no filter runs, an outlier."""
     gone, *rest = record.closed_list.accepted
     founding = under(network, filter=filters)
-    admitted = admitted_gradients(record, founding)
+    admitted = admitted_gradients(record, GradientReader(founding))
     name = next(g.node for g in admitted.good.values() if g.transaction_hash == gone)
     closed = closed_gradients(with_close(record, tuple(rest), (name, reason)), founding, admitted)
     assert len(closed.omitted) == omitted
@@ -220,10 +194,6 @@ def test_a_verdict_that_needs_data_is_the_leaders_word_where_the_run_has_it_and_
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
-
-
-def a_gradient(record: RoundRecord, network: ChainNetwork, sender: str) -> Post:
-    return record.gradient_posts()[sender]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +207,7 @@ def a_gradient(record: RoundRecord, network: ChainNetwork, sender: str) -> Post:
 def test_a_device_has_the_weight_of_the_plan(
     record: RoundRecord, network: ChainNetwork, changes: dict[str, Any], reason: str
 ) -> None:
-    post = a_gradient(record, network, network.founding.network.devices[3].address)
+    post = record.gradient_posts()[network.founding.network.devices[3].address]
     call = replace(post.arguments, arguments={**post.arguments.arguments, **changes})
     with pytest.raises(GradientRefusedError) as refused:
         read_gradient(replace(post, arguments=call), record.plan, network.founding)
@@ -248,7 +218,7 @@ def test_a_device_has_the_weight_of_the_plan(
 def test_a_server_has_at_most_the_weight_of_the_plan(
     record: RoundRecord, network: ChainNetwork, samples: int, counts: bool
 ) -> None:
-    post = a_gradient(record, network, network.founding.network.servers[0])
+    post = record.gradient_posts()[network.founding.network.servers[0]]
     call = replace(post.arguments, arguments={**post.arguments.arguments, "samples": samples})
     changed = replace(post, arguments=call)
     if counts:
@@ -259,15 +229,15 @@ def test_a_server_has_at_most_the_weight_of_the_plan(
 
 
 def test_a_server_without_offloaders_has_nothing_to_train_on(record: RoundRecord, network: ChainNetwork) -> None:
-    post = a_gradient(record, network, network.founding.network.servers[0])
-    other = replace(post, sender=Address(network.key(1)))
+    post = record.gradient_posts()[network.founding.network.servers[0]]
+    other = replace(post, sender=network.key(1))
     with pytest.raises(GradientRefusedError, match="found 40 samples and 2 iterations, expected 0 and 2"):
         read_gradient(other, record.plan, network.founding)
 
 
 @pytest.mark.parametrize("payload", [b"", b"gibberish", bytes(10_000)])
 def test_bytes_that_are_no_gradient_are_refused(record: RoundRecord, network: ChainNetwork, payload: bytes) -> None:
-    post = replace(a_gradient(record, network, network.founding.network.devices[3].address), payload=payload)
+    post = replace(record.gradient_posts()[network.founding.network.devices[3].address], payload=payload)
     with pytest.raises(GradientRefusedError) as refused:
         read_gradient(post, record.plan, network.founding)
     assert refused.value.reason == "malformed"
@@ -283,12 +253,12 @@ def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, netw
     assert iterate_offence(posted, x, server, 1, network.founding) is None
     expected = bytes(keccak(iterate_payload(x + 1, network.founding)))
     assert iterate_offence(posted, x + 1, server, 1, network.founding) == Offence(
-        server, "iterate", iterate_slot(1), posted.transaction_hash, expected,
-        "server 0: iterate of step 1 is not what eq. 9 gives",
+        server, "server 0", "iterate", iterate_slot(1), posted.transaction_hash, expected,
+        "server 0: iterate of step 1 is not what eq. 9 gives", posted.digest,
     )  # fmt: skip
     missing = iterate_offence(None, x + 1, server, 0, network.founding)
     assert missing == Offence(
-        server, "missing", Slot.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
+        server, "server 0", "missing", Slot.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
     )
 
 
@@ -314,7 +284,7 @@ def test_a_virtual_server_is_not_missed_but_what_it_posts_must_be_right(
 
 def test_the_step_of_an_offence_is_that_of_an_iterate(network: ChainNetwork) -> None:
     def step(slot: int) -> int | None:
-        return Offence("0x", "iterate", slot, b"", b"", "").step
+        return Offence(network.founding.network.servers[0], "server 0", "iterate", slot, b"", b"", "").step
 
     leaders = (Slot.PLAN, Slot.CLOSE, Slot.MODEL, Slot.EQUIVOCATION)
     assert [step(slot) for slot in leaders] == [None] * 4

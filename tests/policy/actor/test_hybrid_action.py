@@ -12,12 +12,12 @@ from policy.actor.hybrid_action import (
     Sample,
     choice_log_prob,
     divergence,
-    drawn,
+    draw_sample,
     entropy,
     gaussian_divergence,
+    parameter_mask,
     share_log_prob,
     shares,
-    used,
 )
 from policy.actor.networks import SharedOutputs
 
@@ -46,7 +46,7 @@ def slot_means(said: SharedOutputs) -> Tensor:
 
 def sample_of(seed: int, samples: int = SAMPLES) -> tuple[SharedOutputs, Sample]:
     said = outputs(seed)
-    return said, drawn(said, samples, torch.Generator().manual_seed(seed))
+    return said, draw_sample(said, samples, torch.Generator().manual_seed(seed))
 
 
 def gaussians(heads: Heads) -> Normal:
@@ -54,7 +54,7 @@ def gaussians(heads: Heads) -> Normal:
 
 
 def test_an_offloading_device_uses_power_bandwidth_and_hash_a_local_one_cpu_and_hash() -> None:
-    assert used(torch.tensor([0, 1, 25])).tolist() == [[0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 0, 1]]
+    assert parameter_mask(torch.tensor([0, 1, 25])).tolist() == [[0, 0, 1, 1], [1, 1, 0, 1], [1, 1, 0, 1]]
 
 
 def test_the_means_are_those_of_the_chosen_slot() -> None:
@@ -73,9 +73,9 @@ def test_log_probabilities_are_those_of_torch() -> None:
     assert torch.allclose(choice_log_prob(heads, sample), expected, atol=1e-6)
     constant = math.log(2 * math.pi) / 2
     by_share = gaussians(heads).log_prob(sample.raw)  # type: ignore[no-untyped-call]
-    counted = used(sample.choice) * (by_share + constant)
+    counted = parameter_mask(sample.choice) * (by_share + constant)
     assert torch.allclose(share_log_prob(heads, sample), counted, atol=1e-5)
-    assert not share_log_prob(heads, sample)[used(sample.choice) == 0].any()
+    assert not share_log_prob(heads, sample)[parameter_mask(sample.choice) == 0].any()
 
 
 def test_the_entropy_is_that_of_torch() -> None:
@@ -94,7 +94,7 @@ def test_the_divergence_is_the_sum_of_those_of_torch() -> None:
     said, sample = sample_of(4)
     old, new = said.at(sample.choice), outputs(5).at(sample.choice)
     by_choice = kl_divergence(Categorical(logits=old.logits), Categorical(logits=new.logits))
-    by_share = (used(sample.choice) * kl_divergence(gaussians(old), gaussians(new))).sum(dim=3)
+    by_share = (parameter_mask(sample.choice) * kl_divergence(gaussians(old), gaussians(new))).sum(dim=3)
     assert float(divergence(old, new, sample)) == pytest.approx(float(by_choice.mean() + by_share.mean()), rel=1e-5)
     assert float(divergence(old, new, sample)) != pytest.approx(float(divergence(new, old, sample)), rel=0.01)
 
@@ -116,7 +116,7 @@ def test_many_samples_estimate_the_closed_form() -> None:
     for a in range(1 + SLOTS):
         everybody = torch.full((1, STATES, DEVICES), a)
         old, new = said.at(everybody), other.at(everybody)
-        inside = (used(everybody) * kl_divergence(gaussians(old), gaussians(new))).sum(dim=3)[0]
+        inside = (parameter_mask(everybody) * kl_divergence(gaussians(old), gaussians(new))).sum(dim=3)[0]
         by_share = by_share + (old_p[..., a] * inside).mean()
     found = divergence(said.at(sample.choice), other.at(sample.choice), sample)
     assert float(found) == pytest.approx(float(by_choice + by_share), rel=0.02)
@@ -124,7 +124,7 @@ def test_many_samples_estimate_the_closed_form() -> None:
 
 def test_the_same_generator_draws_the_same_actions() -> None:
     (_, first), (_, again) = sample_of(8), sample_of(8)
-    other = drawn(outputs(8), SAMPLES, torch.Generator().manual_seed(9))
+    other = draw_sample(outputs(8), SAMPLES, torch.Generator().manual_seed(9))
     assert torch.equal(first.choice, again.choice)
     assert torch.equal(first.raw, again.raw)
     assert not torch.equal(first.raw, other.raw)
@@ -152,7 +152,7 @@ def test_raw_numbers_beyond_the_actors_range_are_clipped_to_shares() -> None:
 def test_detached_heads_are_numbers_that_stay() -> None:
     log_std = torch.zeros(4, requires_grad=True)
     heads = Heads(torch.zeros(1, 1, 2), torch.zeros(1, 1, 1, 4), log_std)
-    old = heads.detached()
+    old = heads.detach()
     with torch.no_grad():
         log_std.add_(1.0)
     assert not old.log_std.requires_grad

@@ -11,13 +11,20 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from policy.actor.flat_networks import FlatActor, FlatCritic
-from policy.actor.networks import LOG_STD, SharedActor, SharedCritic, SharedOutputs, against_best_other, expected
+from policy.actor.networks import (
+    LOG_STD,
+    SharedActor,
+    SharedCritic,
+    SharedOutputs,
+    margin_over_best_other,
+    slot_probabilities,
+)
 from policy.actor.physics import WORST_S, Inputs, Messages, inputs_of, messages, water_level
-from policy.env.observation import Echo, observation, observation_size
+from policy.env.observation import LastAllocation, observation, observation_size
 from policy.errors import ObservationError
 from policy.parameters import LatencyParams, dbm_to_w
 from policy.world.latency import latency_of
-from policy.world.projection import Decision, hash_rates, water_filled
+from policy.world.projection import Decision, hash_rates, water_filling
 from policy.world.radio import sinr
 from policy.world.state import Array, State, new_state
 
@@ -69,59 +76,64 @@ def by_slot(values: Tensor, params: LatencyParams) -> Tensor:
     return values.reshape(*values.shape[:2], params.servers, params.channels, *values.shape[3:])
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-def test_one_network_serves_every_size(sizes: tuple[int, int, int]) -> None:
-    state, params = world(*sizes)
-    torch.manual_seed(0)
-    actor = shaken(SharedActor())
-    with torch.no_grad():
-        outputs = actor(inputs_of(state, params))
-    assert outputs.logits.shape == (3, params.devices, 1 + params.slots)
-    assert slot_means(outputs).shape == (3, params.devices, params.slots, 2)
-    assert outputs.device_mean.shape == (3, params.devices, 2)
-    for values in (outputs.logits, slot_means(outputs), outputs.device_mean):
-        assert torch.isfinite(values).all()
-    assert slot_means(outputs).abs().max() <= 1
-    assert not outputs.logits[..., 0].any()
-    learning, mining = SharedCritic()(inputs_of(state, params), outputs.features)
-    assert learning.shape == outputs.logits.shape
-    assert mining.shape == (3, params.devices)
+def test_one_network_serves_every_size(subtests: pytest.Subtests) -> None:
+    for sizes in SIZES:
+        with subtests.test(sizes=sizes):
+            state, params = world(*sizes)
+            torch.manual_seed(0)
+            actor = shaken(SharedActor())
+            with torch.no_grad():
+                outputs = actor(inputs_of(state, params))
+            assert outputs.logits.shape == (3, params.devices, 1 + params.slots)
+            assert slot_means(outputs).shape == (3, params.devices, params.slots, 2)
+            assert outputs.device_mean.shape == (3, params.devices, 2)
+            for values in (outputs.logits, slot_means(outputs), outputs.device_mean):
+                assert torch.isfinite(values).all()
+            assert slot_means(outputs).abs().max() <= 1
+            assert not outputs.logits[..., 0].any()
+            learning, mining = SharedCritic()(inputs_of(state, params), outputs.features)
+            assert learning.shape == outputs.logits.shape
+            assert mining.shape == (3, params.devices)
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("sizes", [(9, 3, 2), (2, 5, 5), (30, 2, 1)])
-def test_permuting_devices_permutes_what_is_said_of_them(sizes: tuple[int, int, int]) -> None:
-    state, params = world(*sizes)
-    order = np.roll(np.random.default_rng(1).permutation(params.devices), 1)
-    names = ("path_gain", "gain", "data_bits", "work_cycles", "cpu_hz", "hash_rate")
-    turned = replace(state, **{name: getattr(state, name)[:, order] for name in names})
-    actor = shaken(SharedActor())
-    here, there = said(actor, state, params), said(actor, turned, params)
-    for name in ("logits", "features", "device_mean"):
-        assert torch.allclose(getattr(there, name), getattr(here, name)[:, order], atol=1e-6), name
-    assert torch.allclose(slot_means(there), slot_means(here)[:, order], atol=1e-6)
-    assert not torch.allclose(there.logits, here.logits, atol=1e-6)
+def test_permuting_devices_permutes_what_is_said_of_them(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, int, int]] = [(9, 3, 2), (2, 5, 5), (30, 2, 1)]
+    for sizes in cases:
+        with subtests.test(sizes=sizes):
+            state, params = world(*sizes)
+            order = np.roll(np.random.default_rng(1).permutation(params.devices), 1)
+            names = ("path_gain", "gain", "data_bits", "work_cycles", "cpu_hz", "hash_rate")
+            turned = replace(state, **{name: getattr(state, name)[:, order] for name in names})
+            actor = shaken(SharedActor())
+            here, there = said(actor, state, params), said(actor, turned, params)
+            for name in ("logits", "features", "device_mean"):
+                assert torch.allclose(getattr(there, name), getattr(here, name)[:, order], atol=1e-6), name
+            assert torch.allclose(slot_means(there), slot_means(here)[:, order], atol=1e-6)
+            assert not torch.allclose(there.logits, here.logits, atol=1e-6)
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize("sizes", [(9, 3, 2), (1, 5, 5), (30, 4, 1)])
-def test_permuting_servers_or_sub_channels_permutes_the_slots(sizes: tuple[int, int, int]) -> None:
-    state, params = world(*sizes)
-    rng = np.random.default_rng(2)
-    servers, channels = rng.permutation(params.servers), rng.permutation(params.channels)
-    turned = replace(
-        state,
-        path_gain=state.path_gain[:, :, servers],
-        gain=state.gain[:, :, servers][..., channels],
-        server_work_cycles=state.server_work_cycles[:, servers],
-    )
-    actor = shaken(SharedActor())
-    here, there = said(actor, state, params), said(actor, turned, params)
-    pairs = [(here.logits[..., 1:], there.logits[..., 1:]), (slot_means(here), slot_means(there))]
-    for before, after in pairs:
-        moved = by_slot(before, params)[:, :, servers][:, :, :, channels]
-        assert torch.allclose(by_slot(after, params), moved, atol=1e-6)
-    assert torch.allclose(there.device_mean, here.device_mean, atol=1e-9)
+def test_permuting_servers_or_sub_channels_permutes_the_slots(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, int, int]] = [(9, 3, 2), (1, 5, 5), (30, 4, 1)]
+    for sizes in cases:
+        with subtests.test(sizes=sizes):
+            state, params = world(*sizes)
+            rng = np.random.default_rng(2)
+            servers, channels = rng.permutation(params.servers), rng.permutation(params.channels)
+            turned = replace(
+                state,
+                path_gain=state.path_gain[:, :, servers],
+                gain=state.gain[:, :, servers][..., channels],
+                server_work_cycles=state.server_work_cycles[:, servers],
+            )
+            actor = shaken(SharedActor())
+            here, there = said(actor, state, params), said(actor, turned, params)
+            pairs = [(here.logits[..., 1:], there.logits[..., 1:]), (slot_means(here), slot_means(there))]
+            for before, after in pairs:
+                moved = by_slot(before, params)[:, :, servers][:, :, :, channels]
+                assert torch.allclose(by_slot(after, params), moved, atol=1e-6)
+            assert torch.allclose(there.device_mean, here.device_mean, atol=1e-9)
 
 
 @pytest.mark.usefixtures("double")
@@ -134,17 +146,17 @@ def test_the_spread_stays_within_its_bounds() -> None:
 
 def test_each_against_the_best_of_the_others_by_hand() -> None:
     values = torch.tensor([[5.0, 2.0, 3.0], [1.0, 4.0, 4.0]])
-    assert against_best_other(values, 1).tolist() == [[2, -3, -2], [-3, 0, 0]]
-    assert against_best_other(values, 0).tolist() == [[4, -2, -1], [-4, 2, 1]]
-    assert against_best_other(torch.tensor([[7.0]]), 1).tolist() == [[0]]
+    assert margin_over_best_other(values, 1).tolist() == [[2, -3, -2], [-3, 0, 0]]
+    assert margin_over_best_other(values, 0).tolist() == [[4, -2, -1], [-4, 2, 1]]
+    assert margin_over_best_other(torch.tensor([[7.0]]), 1).tolist() == [[0]]
 
 
 def test_of_several_who_want_a_slot_one_gets_it() -> None:
     """Three devices want it with certainty: a third each. One wants it by half: it has it by half."""
     crowd = torch.tensor([[[0.0, 100.0, 0.0]] * 3])
-    assert expected(crowd, torch.Size((1, 3, 1, 2))).flatten().tolist() == pytest.approx([1 / 3, 0] * 3)
+    assert slot_probabilities(crowd, torch.Size((1, 3, 1, 2))).flatten().tolist() == pytest.approx([1 / 3, 0] * 3)
     alone = torch.tensor([[[0.0, 0.0]]])
-    assert expected(alone, torch.Size((1, 1, 1, 1))).flatten().tolist() == [0.5]
+    assert slot_probabilities(alone, torch.Size((1, 1, 1, 1))).flatten().tolist() == [0.5]
 
 
 def layers(network: nn.Module) -> list[tuple[int, int]]:
@@ -163,7 +175,7 @@ def test_the_flat_networks_have_the_papers_layers() -> None:
 def test_the_flat_continuous_part_depends_on_everybodys_choice() -> None:
     state, params = world(3, 2, 2)
     torch.manual_seed(0)
-    outputs = FlatActor(params)(torch.from_numpy(observation(state, Echo.silence(3, params), params)))
+    outputs = FlatActor(params)(torch.from_numpy(observation(state, LastAllocation.none(3, params), params)))
     assert outputs.logits.shape == (3, 3, 5)
     choice = torch.zeros(2, 3, 3, dtype=torch.int64)
     choice[1, 0, 1] = 2
@@ -173,12 +185,14 @@ def test_the_flat_continuous_part_depends_on_everybodys_choice() -> None:
     assert changed.tolist() == [[True] * 3, [False] * 3, [False] * 3]
 
 
-@pytest.mark.parametrize("shape", [(2, 40), (52,), (1, 2, 52)])
-def test_a_flat_network_refuses_an_observation_of_another_size(shape: tuple[int, ...]) -> None:
-    params = LatencyParams(devices=4, servers=2, channels=2)
-    assert observation_size(params) == 4 * 12 + 2
-    with pytest.raises(ObservationError, match=r"expected \(B, 50\).*the 4 devices it was trained for"):
-        FlatActor(params)(torch.zeros(shape))
+def test_a_flat_network_refuses_an_observation_of_another_size(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, ...]] = [(2, 40), (52,), (1, 2, 52)]
+    for shape in cases:
+        with subtests.test(shape=shape):
+            params = LatencyParams(devices=4, servers=2, channels=2)
+            assert observation_size(params) == 4 * 12 + 2
+            with pytest.raises(ObservationError, match=r"expected \(B, 50\).*the 4 devices it was trained for"):
+                FlatActor(params)(torch.zeros(shape))
 
 
 Assignment = dict[int, tuple[int, int]]
@@ -253,17 +267,19 @@ def test_an_upload_is_what_the_device_adds_to_its_cell() -> None:
         assert found.upload_s[0, n, m, g] == pytest.approx(min(added, WORST_S), rel=1e-6)
 
 
-@pytest.mark.parametrize("slot", [(1, 1), (1, 0)])
-def test_the_harm_is_what_one_more_sender_adds_to_the_other_cells(slot: tuple[int, int]) -> None:
+def test_the_harm_is_what_one_more_sender_adds_to_the_other_cells(subtests: pytest.Subtests) -> None:
     """Device 5 in slot (1, 1), which is empty; in (1, 0) beside device 1, whose own signal stays."""
-    found, _, _, snr, data_s = heard()
-    harm = 0.0
-    for m in (0, 2):
-        quiet = sum(cell_weights(snr, data_s, ASSIGNMENT, m).values())
-        loud = sum(cell_weights(snr, data_s, ASSIGNMENT | {5: slot}, m).values())
-        harm += loud**2 - quiet**2
-    assert found.harm_s[0, 5, slot[0], slot[1]] == pytest.approx(min(harm, WORST_S), rel=1e-3)
-    assert harm > 0
+    cases: list[tuple[int, int]] = [(1, 1), (1, 0)]
+    for slot in cases:
+        with subtests.test(slot=slot):
+            found, _, _, snr, data_s = heard()
+            harm = 0.0
+            for m in (0, 2):
+                quiet = sum(cell_weights(snr, data_s, ASSIGNMENT, m).values())
+                loud = sum(cell_weights(snr, data_s, ASSIGNMENT | {5: slot}, m).values())
+                harm += loud**2 - quiet**2
+            assert found.harm_s[0, 5, slot[0], slot[1]] == pytest.approx(min(harm, WORST_S), rel=1e-3)
+            assert harm > 0
 
 
 @given(st.integers(0, 10**6), st.integers(1, 60), st.floats(1e11, 6e13))
@@ -273,5 +289,5 @@ def test_the_water_level_asks_for_what_water_filling_gives(seed: int, devices: i
     state = new_state(params, 2, np.random.default_rng(seed))
     asked = water_level(state, params)
     assert ((asked >= 0) & (asked <= 1)).all()
-    filled = water_filled(state.hash_rate, budget)
+    filled = water_filling(state.hash_rate, budget)
     assert hash_rates(asked, state, params) == pytest.approx(filled, rel=1e-9)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from policy.actor.flat_networks import FlatActor
-from policy.actor.matching import matched_choices
+from policy.actor.matching import solve_matching
 from policy.actor.networks import SharedActor
 from policy.actor.planner import Policy
 from policy.actor.weights import actor_of, read_weights, write_weights
@@ -64,7 +64,7 @@ def best_sum(scores: Array) -> float:
 @settings(max_examples=50, deadline=None)
 def test_the_matching_is_the_best_of_all_assignments(seed: int, devices: int, slots: int) -> None:
     scores = np.random.default_rng(seed).normal(size=(2, devices, slots))
-    for row, choice in zip(scores, matched_choices(scores), strict=True):
+    for row, choice in zip(scores, solve_matching(scores), strict=True):
         taken = choice[choice != LOCAL]
         assert len(set(taken.tolist())) == taken.size
         gained = [row[n, c - 1] for n, c in enumerate(choice) if c != LOCAL]
@@ -75,7 +75,7 @@ def test_the_matching_is_the_best_of_all_assignments(seed: int, devices: int, sl
 def test_a_matching_by_hand() -> None:
     """Both want slot 1 most; the second loses less by taking slot 2. Who scores 0 or less everywhere is local."""
     scores = np.array([[[5.0, 1.0], [4.0, 3.0], [-1.0, 0.0]]])
-    assert matched_choices(scores).tolist() == [[1, 2, 0]]
+    assert solve_matching(scores).tolist() == [[1, 2, 0]]
 
 
 def test_weights_come_back_exactly(tmp_path: Path) -> None:
@@ -103,12 +103,14 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
         read_weights(tmp_path / "gone.json")
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"3", b"null", b"{}", b"\xff\xfe\xff"])
-def test_a_file_that_holds_no_weights_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "w.json"
-    path.write_bytes(content)
-    with pytest.raises(PolicyError, match="holds no weights"):
-        read_weights(path)
+def test_a_file_that_holds_no_weights_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[bytes] = [b"", b"{", b"[]", b"3", b"null", b"{}", b"\xff\xfe\xff"]
+    for content in cases:
+        with subtests.test(content=content):
+            path = tmp_path / "w.json"
+            path.write_bytes(content)
+            with pytest.raises(PolicyError, match="holds no weights"):
+                read_weights(path)
 
 
 def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
@@ -119,9 +121,8 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
         read_weights(path)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_weights_that_are_none_are_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"format": 2}, "found format 2, expected 1"),
         ({"weights": {"log_std": {"shape": [4], "values": [1, 2, 3]}}}, "log_std: found 3 values, expected 4"),
         ({"weights": {"log_std": {"shape": [1], "values": [float("nan")]}}}, "expected 1 finite numbers"),
@@ -131,11 +132,10 @@ def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
         ({"weights": [1]}, "holds no weights"),
         ({"sizes": {"hidden": "many"}}, "holds no weights"),
         ({"sizes": None}, "holds no weights"),
-    ],
-)
-def test_weights_that_are_none_are_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
-    with pytest.raises(PolicyError, match=said):
-        read_weights(damaged(written(tmp_path / "w.json"), **change))
+    ]
+    for change, said in cases:
+        with subtests.test(change=change, said=said), pytest.raises(PolicyError, match=said):
+            read_weights(damaged(written(tmp_path / "w.json"), **change))
 
 
 def test_weights_of_other_sizes_are_refused(tmp_path: Path) -> None:
@@ -174,32 +174,39 @@ def with_number(state: State, name: str, value: float) -> State:
     return replace(state, **{name: values})
 
 
-@pytest.mark.parametrize("name", ["gain", "path_gain", "data_bits", "cpu_hz", "hash_rate", "server_work_cycles"])
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0, -1.0])
-def test_states_with_impossible_numbers_are_refused(tmp_path: Path, name: str, value: float) -> None:
-    policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
-    with pytest.raises(ObservationError, match=f"{name}: found a number that is not finite and positive"):
-        policy.decide(with_number(states(), name, value))
+def test_states_with_impossible_numbers_are_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    all_values: list[float] = [float("nan"), float("inf"), 0.0, -1.0]
+    all_names: list[str] = ["gain", "path_gain", "data_bits", "cpu_hz", "hash_rate", "server_work_cycles"]
+    for value in all_values:
+        for name in all_names:
+            with subtests.test(value=value, name=name):
+                policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
+                with pytest.raises(ObservationError, match=f"{name}: found a number that is not finite and positive"):
+                    policy.decide(with_number(states(), name, value))
 
 
-@pytest.mark.parametrize("change", [{"devices": 6}, {"servers": 3}, {"channels": 1}])
-def test_a_state_of_another_world_is_refused(tmp_path: Path, change: dict[str, int]) -> None:
-    policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
-    with pytest.raises(ObservationError, match=r"found shape \(6, .*expected \(6, 5, 2"):
-        policy.decide(states(replace(WORLD, **change)))
+def test_a_state_of_another_world_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[dict[str, int]] = [{"devices": 6}, {"servers": 3}, {"channels": 1}]
+    for change in cases:
+        with subtests.test(change=change):
+            policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
+            with pytest.raises(ObservationError, match=r"found shape \(6, .*expected \(6, 5, 2"):
+                policy.decide(states(replace(WORLD, **change)))
 
 
-@pytest.mark.parametrize("params", [TINY, PAPER])
-def test_more_tries_are_never_worse(tmp_path: Path, params: LearningParams) -> None:
-    policy, state = Policy.trained(WORLD, written(tmp_path / "w.json", params)), states(batch=40)
-    totals = [latency_of(policy.decide(state), state, WORLD).total_s]
-    for tries in (1, 8, 64):
-        decision = replace(policy, tries=tries).decide(state, np.random.default_rng(0))
-        decision.check(state)
-        totals.append(latency_of(decision, state, WORLD).total_s)
-        assert (totals[-1] <= totals[0]).all()
-    assert (totals[-1] < totals[0]).mean() > 0.5
-    assert [total.mean() for total in totals] == sorted([total.mean() for total in totals], reverse=True)
+def test_more_tries_are_never_worse(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[LearningParams] = [TINY, PAPER]
+    for params in cases:
+        with subtests.test(params=params):
+            policy, state = Policy.trained(WORLD, written(tmp_path / "w.json", params)), states(batch=40)
+            totals = [latency_of(policy.decide(state), state, WORLD).total_s]
+            for tries in (1, 8, 64):
+                decision = replace(policy, tries=tries).decide(state, np.random.default_rng(0))
+                decision.check(state)
+                totals.append(latency_of(decision, state, WORLD).total_s)
+                assert (totals[-1] <= totals[0]).all()
+            assert (totals[-1] < totals[0]).mean() > 0.5
+            assert [total.mean() for total in totals] == sorted([total.mean() for total in totals], reverse=True)
 
 
 def test_tries_without_random_numbers_are_refused(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_an_episode_is_truncated_after_its_steps_and_the_next_begins() -> None:
     assert ended == [False, False, True, False, False, True]
 
 
-def test_the_echo_of_the_last_round_is_in_the_observation() -> None:
+def test_the_allocation_of_the_last_round_is_in_the_observation() -> None:
     env = EdgeOffloadEnv(devices=2)
     env.reset(seed=1)
     shares = np.full((2, 4), 0.5, np.float32)
@@ -91,9 +91,8 @@ def test_the_flat_box_takes_the_largest_score() -> None:
     assert float(env.step(action.reshape(-1))[1]) <= np.e - 1
 
 
-@pytest.mark.parametrize(
-    "action",
-    [
+def test_actions_that_are_none_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[Any] = [
         None,
         {"choice": np.zeros(3, int)},
         {"choice": np.zeros(4, int), "params": np.zeros((4, 4))},
@@ -102,13 +101,13 @@ def test_the_flat_box_takes_the_largest_score() -> None:
         {"choice": np.zeros(3, int), "params": np.full((3, 4), np.nan)},
         {"choice": np.zeros(3, int), "params": np.full((3, 4), 1.1)},
         {"choice": "local", "params": np.zeros((3, 4))},
-    ],
-)
-def test_actions_that_are_none_are_refused(action: Any) -> None:
-    env = EdgeOffloadEnv(devices=3)
-    env.reset(seed=0)
-    with pytest.raises(ActionError):
-        env.step(action)
+    ]
+    for action in cases:
+        with subtests.test(action=action):
+            env = EdgeOffloadEnv(devices=3)
+            env.reset(seed=0)
+            with pytest.raises(ActionError):
+                env.step(action)
 
 
 def test_a_step_before_a_reset_is_refused() -> None:

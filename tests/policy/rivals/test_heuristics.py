@@ -34,17 +34,20 @@ def test_each_policy_chooses_what_its_name_says() -> None:
     assert threshold(state, params, rng).choice.tolist() == [[3, 0]]
 
 
-@pytest.mark.parametrize("name", HEURISTICS)
-def test_every_decision_is_an_action(name: str) -> None:
-    state = new_state(LatencyParams(devices=7), 4, np.random.default_rng(0))
-    HEURISTICS[name](state, LatencyParams(devices=7), np.random.default_rng(1)).check(state)
+def test_every_decision_is_an_action(subtests: pytest.Subtests) -> None:
+    for name in HEURISTICS:
+        with subtests.test(name=name):
+            state = new_state(LatencyParams(devices=7), 4, np.random.default_rng(0))
+            HEURISTICS[name](state, LatencyParams(devices=7), np.random.default_rng(1)).check(state)
 
 
-@pytest.mark.parametrize("devices", [10, 20, 30, 50, 100])
-@pytest.mark.parametrize("name", HEURISTICS)
-def test_the_reference_table_is_reproduced(name: str, devices: int) -> None:
-    params = LatencyParams(devices=devices)
-    rng = np.random.default_rng(2)
-    state = new_state(params, 1000, rng)
-    found = latency_of(HEURISTICS[name](state, params, rng), state, params).per_device_s.mean()
-    assert found == pytest.approx(REFERENCE[name][devices], rel=0.03)
+def test_the_reference_table_is_reproduced(subtests: pytest.Subtests) -> None:
+    all_devicess: list[int] = [10, 20, 30, 50, 100]
+    for name in HEURISTICS:
+        for devices in all_devicess:
+            with subtests.test(name=name, devices=devices):
+                params = LatencyParams(devices=devices)
+                rng = np.random.default_rng(2)
+                state = new_state(params, 1000, rng)
+                found = latency_of(HEURISTICS[name](state, params, rng), state, params).per_device_s.mean()
+                assert found == pytest.approx(REFERENCE[name][devices], rel=0.03)

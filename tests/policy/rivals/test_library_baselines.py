@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from policy.env.observation import Echo, observation
+from policy.env.observation import LastAllocation, observation
 from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.rivals.library import LIBRARY_AGENTS, LibraryAgent, load_agent, train_agent
@@ -18,7 +18,7 @@ from policy.world.state import State, new_state
 
 pytest.importorskip("stable_baselines3")
 
-from policy.rivals.device_env import ACTIONS, DeviceVecEnv, device_observation, saved
+from policy.rivals.device_env import ACTIONS, DeviceVecEnv, device_observation, device_reward
 
 SMALL = LatencyParams(devices=3, servers=2, channels=2, steps=5)
 
@@ -41,8 +41,8 @@ def mean_latency_s(agent: LibraryAgent, params: LatencyParams) -> float:
 
 
 def test_a_device_sees_its_own_numbers_those_of_the_servers_and_the_load() -> None:
-    state, echo = new_state(SMALL, 2, np.random.default_rng(0)), Echo.silence(2, SMALL)
-    flat, rows = observation(state, echo, SMALL), device_observation(state, echo, SMALL)
+    state, last = new_state(SMALL, 2, np.random.default_rng(0)), LastAllocation.none(2, SMALL)
+    flat, rows = observation(state, last, SMALL), device_observation(state, last, SMALL)
     assert rows.shape == (6, 4 + 2 * 2 + 4 + 2 + 1)
     assert np.array_equal(rows[4, :12], flat[1, 12:24])
     assert np.array_equal(rows[4, 12:14], flat[1, -2:])
@@ -62,17 +62,18 @@ def test_actions_are_read_as_written() -> None:
     assert multi.shares[0, 0] == pytest.approx([0, 1 / 3, 2 / 3, 1])
 
 
-@pytest.mark.parametrize("actions", ACTIONS)
-def test_latency_and_reward_are_those_of_the_model(actions: str) -> None:
-    env = new_env(actions)
-    state, taken = env.state, sampled(env)
-    _, rewards, _, _ = env.step(taken)
-    decision = ACTIONS[actions].decision(taken, SMALL)
-    latency = latency_of(decision, state, SMALL)
-    assert env.per_device_s == pytest.approx(latency.total_s / 3)
-    expected = saved(decision, state, latency, SMALL)
-    assert rewards.reshape(2, 3) == pytest.approx(expected, rel=1e-6)
-    assert rewards.any()
+def test_latency_and_reward_are_those_of_the_model(subtests: pytest.Subtests) -> None:
+    for actions in ACTIONS:
+        with subtests.test(actions=actions):
+            env = new_env(actions)
+            state, taken = env.state, sampled(env)
+            _, rewards, _, _ = env.step(taken)
+            decision = ACTIONS[actions].decision(taken, SMALL)
+            latency = latency_of(decision, state, SMALL)
+            assert env.per_device_s == pytest.approx(latency.total_s / 3)
+            expected = device_reward(decision, state, latency, SMALL)
+            assert rewards.reshape(2, 3) == pytest.approx(expected, rel=1e-6)
+            assert rewards.any()
 
 
 def test_what_an_action_saves_is_counted_in_latency_bounds() -> None:
@@ -82,7 +83,7 @@ def test_what_an_action_saves_is_counted_in_latency_bounds() -> None:
     state = State(gain[..., 0], gain, one * 8e6, one * 0.9e9, one * 1e9, one * 5e11, one * 1e9)
     decision = Decision(np.array([[1]]), np.ones((1, 1, 4)))
     sent_s, model_s = (bits / (20e6 * np.log2(1001)) for bits in (8e6, params.model_bits))
-    found = saved(decision, state, latency_of(decision, state, params), params)
+    found = device_reward(decision, state, latency_of(decision, state, params), params)
     assert found[0, 0] == pytest.approx((0.72 + model_s - 0.16 - sent_s) / 3)
 
 
@@ -100,33 +101,40 @@ def test_an_episode_is_cut_off_for_all_and_the_next_begins() -> None:
     assert not np.array_equal(place, env.state.path_gain)
 
 
-@pytest.mark.parametrize("name", LIBRARY_AGENTS)
-def test_an_agent_decides_for_any_number_of_devices_and_the_same_after_it_was_saved(name: str, tmp_path: Path) -> None:
-    agent, again, other = (train_agent(name, SMALL, 320, seed) for seed in (3, 3, 4))
-    more = LatencyParams(devices=7, servers=2, channels=2)
-    state = new_state(more, 20, np.random.default_rng(0))
-    decision, same, different = (a.decide(state, more, np.random.default_rng(0)) for a in (agent, again, other))
-    decision.check(state)
-    assert np.array_equal(decision.choice, same.choice)
-    assert np.array_equal(decision.shares, same.shares)
-    assert not (np.array_equal(decision.choice, different.choice) and np.array_equal(decision.shares, different.shares))
-    agent.save(tmp_path / "agent.zip")
-    found = load_agent(tmp_path / "agent.zip")
-    assert found == agent
-    assert np.array_equal(found.decide(state, more, np.random.default_rng(0)).shares, decision.shares)
-    assert np.array_equal(found.decide(state, more, np.random.default_rng(0)).choice, decision.choice)
+def test_an_agent_decides_for_any_number_of_devices_and_the_same_after_it_was_saved(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
+    for name in LIBRARY_AGENTS:
+        with subtests.test(name=name):
+            agent, again, other = (train_agent(name, SMALL, 96, seed) for seed in (3, 3, 4))
+            more = LatencyParams(devices=7, servers=2, channels=2)
+            state = new_state(more, 20, np.random.default_rng(0))
+            decision, same, different = (a.decide(state, more, np.random.default_rng(0)) for a in (agent, again, other))
+            decision.check(state)
+            assert np.array_equal(decision.choice, same.choice)
+            assert np.array_equal(decision.shares, same.shares)
+            assert not (
+                np.array_equal(decision.choice, different.choice) and np.array_equal(decision.shares, different.shares)
+            )
+            agent.save(tmp_path / "agent.zip")
+            found = load_agent(tmp_path / "agent.zip")
+            assert found == agent
+            assert np.array_equal(found.decide(state, more, np.random.default_rng(0)).shares, decision.shares)
+            assert np.array_equal(found.decide(state, more, np.random.default_rng(0)).choice, decision.choice)
 
 
-@pytest.mark.parametrize("name", ["dqn", "a2c-discretised"])
-def test_learning_lowers_the_latency(name: str) -> None:
-    params = LatencyParams(devices=4, servers=1, channels=2)
-    told: list[int] = []
-    before, after = (
-        train_agent(name, params, 16, 0),
-        train_agent(name, params, 1600, 0, lambda done, _: told.append(done)),
-    )
-    assert told == list(range(16, 1601, 16))
-    assert mean_latency_s(after, params) < 0.9 * mean_latency_s(before, params)
+def test_learning_lowers_the_latency(subtests: pytest.Subtests) -> None:
+    cases: list[str] = ["dqn", "a2c-discretised"]
+    for name in cases:
+        with subtests.test(name=name):
+            params = LatencyParams(devices=4, servers=1, channels=2)
+            told: list[int] = []
+            before, after = (
+                train_agent(name, params, 16, 0),
+                train_agent(name, params, 1600, 0, lambda done, _, told=told: told.append(done)),  # type: ignore[misc]
+            )
+            assert told == list(range(16, 1601, 16))
+            assert mean_latency_s(after, params) < 0.9 * mean_latency_s(before, params)
 
 
 def test_refusals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.parameters import LatencyParams
-from policy.rivals.heuristics import all_local, greedy_channel, random_choice
+from policy.rivals.heuristics import all_local, greedy_channel, random_decision
 from policy.training.credit import Credit, credit
 from policy.world.latency import latency_of
 from policy.world.projection import LOCAL, Decision
@@ -91,16 +91,18 @@ def test_the_winner_of_a_slot_answers_for_the_one_it_keeps_out() -> None:
     assert found.learning_s[0] == pytest.approx([with_first - with_second, 0.0], rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("budget", [15e12, 1e12])
-@pytest.mark.parametrize("sizes", SIZES)
-def test_the_credit_is_the_difference_it_makes(sizes: tuple[int, int, int], budget: float) -> None:
+def test_the_credit_is_the_difference_it_makes(subtests: pytest.Subtests) -> None:
     """Random and greedy choices; a hash budget with room and one below what all have at least."""
-    params, rng = world(sizes, budget, model_bits=1.0), np.random.default_rng(sizes[0])
-    state = new_state(params, 20, rng)
-    greedy = greedy_channel(state, params, rng)
-    some = Decision(greedy.choice, rng.random(greedy.shares.shape))
-    for decision in (greedy, some, random_choice(state, params, rng)):
-        check(decision, state, params, learning_abs=2e-6)
+    all_budgets: list[float] = [15e12, 1e12]
+    for sizes in SIZES:
+        for budget in all_budgets:
+            with subtests.test(sizes=sizes, budget=budget):
+                params, rng = world(sizes, budget, model_bits=1.0), np.random.default_rng(sizes[0])
+                state = new_state(params, 20, rng)
+                greedy = greedy_channel(state, params, rng)
+                some = Decision(greedy.choice, rng.random(greedy.shares.shape))
+                for decision in (greedy, some, random_decision(state, params, rng)):
+                    check(decision, state, params, learning_abs=2e-6)
 
 
 @given(st.integers(0, 10**6), st.tuples(st.integers(1, 14), st.integers(1, 3), st.integers(1, 3)), st.floats(0, 1))
@@ -108,28 +110,31 @@ def test_the_credit_is_the_difference_it_makes(sizes: tuple[int, int, int], budg
 def test_without_models_to_upload_it_is_exact(seed: int, sizes: tuple[int, int, int], offloads: float) -> None:
     params, rng = world(sizes, budget=4e12), np.random.default_rng(seed)
     state = new_state(params, 3, rng)
-    decision = random_choice(state, params, rng)
+    decision = random_decision(state, params, rng)
     choice = np.where(rng.random(decision.choice.shape) < offloads, decision.choice, LOCAL)
     check(Decision(choice, decision.shares), state, params, learning_abs=1e-6)
 
 
-@pytest.mark.parametrize("devices", [1, 10, 30])
-def test_models_are_charged_to_a_few_milliseconds(devices: int) -> None:
-    params, rng = LatencyParams(devices=devices), np.random.default_rng(devices)
-    state = new_state(params, 30, rng)
-    for policy in (greedy_channel, random_choice):
-        check(policy(state, params, rng), state, params, learning_abs=6e-3)
+def test_models_are_charged_to_a_few_milliseconds(subtests: pytest.Subtests) -> None:
+    cases: list[int] = [1, 10, 30]
+    for devices in cases:
+        with subtests.test(devices=devices):
+            params, rng = LatencyParams(devices=devices), np.random.default_rng(devices)
+            state = new_state(params, 30, rng)
+            for policy in (greedy_channel, random_decision):
+                check(policy(state, params, rng), state, params, learning_abs=6e-3)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-def test_who_trains_with_all_it_has_adds_nothing(sizes: tuple[int, int, int]) -> None:
-    params, rng = LatencyParams(devices=sizes[0], servers=sizes[1], channels=sizes[2]), np.random.default_rng(1)
-    state = new_state(params, 10, rng)
-    mixed = random_choice(state, params, rng)
-    choice, shares = mixed.choice.copy(), mixed.shares.copy()
-    choice[:, 0], shares[:, 0] = LOCAL, 1.0
-    found = credited(Decision(choice, shares), state, params)
-    assert found.learning_s[:, 0] == pytest.approx(0, abs=1e-12)
-    assert found.mining_s[:, 0] == pytest.approx(0, abs=1e-12)
-    everybody = credited(all_local(state, params, rng), state, params)
-    assert everybody.learning_s == pytest.approx(0, abs=1e-12)
+def test_who_trains_with_all_it_has_adds_nothing(subtests: pytest.Subtests) -> None:
+    for sizes in SIZES:
+        with subtests.test(sizes=sizes):
+            params, rng = LatencyParams(devices=sizes[0], servers=sizes[1], channels=sizes[2]), np.random.default_rng(1)
+            state = new_state(params, 10, rng)
+            mixed = random_decision(state, params, rng)
+            choice, shares = mixed.choice.copy(), mixed.shares.copy()
+            choice[:, 0], shares[:, 0] = LOCAL, 1.0
+            found = credited(Decision(choice, shares), state, params)
+            assert found.learning_s[:, 0] == pytest.approx(0, abs=1e-12)
+            assert found.mining_s[:, 0] == pytest.approx(0, abs=1e-12)
+            everybody = credited(all_local(state, params, rng), state, params)
+            assert everybody.learning_s == pytest.approx(0, abs=1e-12)

@@ -14,7 +14,7 @@ from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.training.a2c import Advantages, surrogate
 from policy.training.flat_learner import FlatLearner
-from policy.training.learner import Learner, SharedLearner, decision_from, repeated
+from policy.training.learner import Learner, SharedLearner, decision_from, repeat_states
 from policy.training.settings import LearningParams, StepParams
 from policy.training.train import Training, new_learner, one_thread
 from policy.training.trust_region import flat_parameters
@@ -54,41 +54,46 @@ def flattened(memory: Any) -> list[Any]:
     return [memory.tolist() if isinstance(memory, torch.Tensor) else memory]
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_an_update_moves_actor_and_critic_and_says_what_it_did(name: str) -> None:
-    params = VARIANTS[name]
-    learner = new_learner(params, WORLD)
-    assert isinstance(learner, SharedLearner if params.architecture == "shared" else FlatLearner)
-    actor, critic = flat_parameters(learner.actor), flat_parameters(learner.critic)
-    report = learner.update(0)
-    assert report.devices == 4
-    assert report.rounds == 8 * 2
-    assert report.step.is_taken
-    assert 0 < report.per_device_s < 10
-    assert -1 <= report.reward <= math.e - 1
-    assert 0 <= report.entropy <= math.log(5) + 1e-6
-    assert not torch.equal(flat_parameters(learner.actor), actor)
-    assert torch.equal(flat_parameters(learner.critic), critic) == (not params.has_advantage)
+def test_an_update_moves_actor_and_critic_and_says_what_it_did(subtests: pytest.Subtests) -> None:
+    for name in VARIANTS:
+        with subtests.test(name=name):
+            params = VARIANTS[name]
+            learner = new_learner(params, WORLD)
+            assert isinstance(learner, SharedLearner if params.architecture == "shared" else FlatLearner)
+            actor, critic = flat_parameters(learner.actor), flat_parameters(learner.critic)
+            report = learner.update(0)
+            assert report.devices == 4
+            assert report.rounds == 8 * 2
+            assert report.step.is_taken
+            assert 0 < report.per_device_s < 10
+            assert -1 <= report.reward <= math.e - 1
+            assert 0 <= report.entropy <= math.log(5) + 1e-6
+            assert not torch.equal(flat_parameters(learner.actor), actor)
+            assert torch.equal(flat_parameters(learner.critic), critic) == (not params.has_advantage)
 
 
-@pytest.mark.parametrize("bound", [0.001, 0.05])
-@pytest.mark.parametrize("name", ["shared", "paper"])
-def test_a_step_stays_within_the_trust_region_and_keeps_its_promise(name: str, bound: float) -> None:
-    learner = new_learner(replace(VARIANTS[name], step=StepParams(trust_region=bound)), WORLD)
-    steps = [learner.update(number).step for number in range(5)]
-    taken = [step for step in steps if step.is_taken]
-    assert all(0 <= step.divergence <= bound for step in steps)
-    assert all(step.improvement > 0 for step in taken)
-    assert len(taken) >= 3
-    assert max(step.divergence for step in taken) > bound / 10
+def test_a_step_stays_within_the_trust_region_and_keeps_its_promise(subtests: pytest.Subtests) -> None:
+    all_names: list[str] = ["shared", "paper"]
+    all_bounds: list[float] = [0.001, 0.05]
+    for name in all_names:
+        for bound in all_bounds:
+            with subtests.test(name=name, bound=bound):
+                learner = new_learner(replace(VARIANTS[name], step=StepParams(trust_region=bound)), WORLD)
+                steps = [learner.update(number).step for number in range(5)]
+                taken = [step for step in steps if step.is_taken]
+                assert all(0 <= step.divergence <= bound for step in steps)
+                assert all(step.improvement > 0 for step in taken)
+                assert len(taken) >= 3
+                assert max(step.divergence for step in taken) > bound / 10
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_the_same_seed_gives_the_same_weights_and_another_others(name: str) -> None:
-    params = VARIANTS[name]
-    first, again = moved(new_learner(params, WORLD)), moved(new_learner(params, WORLD))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, moved(new_learner(replace(params, seed=1), WORLD)))
+def test_the_same_seed_gives_the_same_weights_and_another_others(subtests: pytest.Subtests) -> None:
+    for name in VARIANTS:
+        with subtests.test(name=name):
+            params = VARIANTS[name]
+            first, again = moved(new_learner(params, WORLD)), moved(new_learner(params, WORLD))
+            assert torch.equal(first, again)
+            assert not torch.equal(first, moved(new_learner(replace(params, seed=1), WORLD)))
 
 
 def test_numbers_of_devices_come_one_after_the_other() -> None:
@@ -99,7 +104,7 @@ def test_numbers_of_devices_come_one_after_the_other() -> None:
 def test_samples_are_laid_out_like_the_repeated_states() -> None:
     """(R, B, N): first all states with the first sample."""
     state = new_state(WORLD, 3, np.random.default_rng(0))
-    many = repeated(state, 2)
+    many = repeat_states(state, 2)
     choice = torch.arange(2 * 3 * 4).reshape(2, 3, 4)
     decision = decision_from(Sample(choice, torch.full((2, 3, 4, 4), 9.0)))
     assert np.array_equal(many.gain[4], state.gain[1])
@@ -126,18 +131,19 @@ def test_a_likelier_good_choice_promises_more() -> None:
     assert float(surrogate(old, new, sample, advantages, 0.0)) == pytest.approx(3)
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_going_on_from_a_checkpoint_is_like_never_having_stopped(name: str, tmp_path: Path) -> None:
-    whole, half = training(VARIANTS[name], 6), training(VARIANTS[name], 3)
-    half.save(tmp_path / "half.pt")
-    rest = training(VARIANTS[name])
-    rest.resume(tmp_path / "half.pt")
-    assert (rest.done, rest.rounds, rest.curve) == (3, half.rounds, half.curve)
-    rest.run(6)
-    assert flattened(rest.learner.memory()) == flattened(whole.learner.memory())
-    assert rest.rounds == whole.rounds
-    assert rest.curve[-1] == whole.curve[-1]
-    assert [path.name for path in tmp_path.iterdir()] == ["half.pt"]
+def test_going_on_from_a_checkpoint_is_like_never_having_stopped(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    for name in VARIANTS:
+        with subtests.test(name=name):
+            whole, half = training(VARIANTS[name], 6), training(VARIANTS[name], 3)
+            half.save(tmp_path / "half.pt")
+            rest = training(VARIANTS[name])
+            rest.resume(tmp_path / "half.pt")
+            assert (rest.done, rest.rounds, rest.curve) == (3, half.rounds, half.curve)
+            rest.run(6)
+            assert flattened(rest.learner.state_dict()) == flattened(whole.learner.state_dict())
+            assert rest.rounds == whole.rounds
+            assert rest.curve[-1] == whole.curve[-1]
+            assert [path.name for path in tmp_path.iterdir()] == ["half.pt"]
 
 
 def test_checkpoints_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_checkpoints_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_memory_of_another_kind_is_refused() -> None:
     with pytest.raises(PolicyError, match=r"found a checkpoint of \['actor'\]"):
-        new_learner(SHARED, WORLD).remember({"actor": {}})
+        new_learner(SHARED, WORLD).load_state_dict({"actor": {}})
 
 
 def test_training_tells_of_every_update_and_leaves_the_threads_alone() -> None:
@@ -206,9 +212,8 @@ def test_learning_lowers_the_latency(change: dict[str, Any], part: float) -> Non
     assert found.curve[-1].validation_s < found.curve[0].validation_s
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_nonsense_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"architecture": "deep"}, "architecture: found 'deep', expected shared or paper"),
         ({"devices": ()}, r"devices: found \(\)"),
         ({"devices": (3, 0)}, r"devices\[1\]: found 0"),
@@ -224,16 +229,14 @@ def test_learning_lowers_the_latency(change: dict[str, Any], part: float) -> Non
         ({"critic_epochs": -1}, "critic_epochs: found -1"),
         ({"critic_rate": 0.0}, "critic_rate: found 0.0, expected a finite number above 0"),
         ({"critic_rate": math.inf}, "critic_rate: found inf"),
-    ],
-)
-def test_nonsense_is_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(PolicyError, match=said):
-        LearningParams(**change)
+    ]
+    for change, said in cases:
+        with subtests.test(change=change, said=said), pytest.raises(PolicyError, match=said):
+            LearningParams(**change)
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_a_step_that_cannot_be_taken_is_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"method": "adam"}, "method: found 'adam', expected trust-region or gradient"),
         ({"trust_region": 0.0}, "trust_region: found 0.0, expected a finite number above 0"),
         ({"trust_region": math.nan}, "trust_region: found nan"),
@@ -244,28 +247,31 @@ def test_nonsense_is_refused(change: dict[str, Any], said: str) -> None:
         ({"iterations": 0}, "iterations: found 0"),
         ({"entropy_weight": math.nan}, "entropy_weight: found nan"),
         ({"entropy_weight": -0.1}, "entropy_weight: found -0.1"),
-    ],
-)
-def test_a_step_that_cannot_be_taken_is_refused(change: dict[str, Any], said: str) -> None:
-    with pytest.raises(PolicyError, match=said):
-        StepParams(**change)
+    ]
+    for change, said in cases:
+        with subtests.test(change=change, said=said), pytest.raises(PolicyError, match=said):
+            StepParams(**change)
 
 
-@pytest.mark.parametrize(
-    "content", [[], 3, {"settings": None}, {"settings": {}, "memory": [], "done": 1, "rounds": 1, "curve": []}]
-)
-def test_a_file_of_numbers_that_is_no_checkpoint_is_refused(tmp_path: Path, content: Any) -> None:
-    torch.save(content, tmp_path / "checkpoint.pt")
-    with pytest.raises(PolicyError, match=r"checkpoint|other settings"):
-        Training(LearningParams(devices=(3,), rows=12), LatencyParams(devices=3)).resume(tmp_path / "checkpoint.pt")
+def test_a_file_of_numbers_that_is_no_checkpoint_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[Any] = [[], 3, {"settings": None}, {"settings": {}, "memory": [], "done": 1, "rounds": 1, "curve": []}]
+    for content in cases:
+        with subtests.test(content=content):
+            torch.save(content, tmp_path / "checkpoint.pt")
+            with pytest.raises(PolicyError, match=r"checkpoint|other settings"):
+                Training(LearningParams(devices=(3,), rows=12), LatencyParams(devices=3)).resume(
+                    tmp_path / "checkpoint.pt"
+                )
 
 
-@pytest.mark.parametrize("part", ["actor", "critic"])
-def test_a_checkpoint_without_its_weights_is_refused(tmp_path: Path, part: str) -> None:
-    found = Training(LearningParams(devices=(3,), rows=12), LatencyParams(devices=3))
-    found.save(tmp_path / "checkpoint.pt")
-    content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
-    content["memory"][part] = {}
-    torch.save(content, tmp_path / "checkpoint.pt")
-    with pytest.raises(PolicyError, match="damaged checkpoint"):
-        found.resume(tmp_path / "checkpoint.pt")
+def test_a_checkpoint_without_its_weights_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    cases: list[str] = ["actor", "critic"]
+    for part in cases:
+        with subtests.test(part=part):
+            found = Training(LearningParams(devices=(3,), rows=12), LatencyParams(devices=3))
+            found.save(tmp_path / "checkpoint.pt")
+            content = torch.load(tmp_path / "checkpoint.pt", weights_only=True)
+            content["memory"][part] = {}
+            torch.save(content, tmp_path / "checkpoint.pt")
+            with pytest.raises(PolicyError, match="damaged checkpoint"):
+                found.resume(tmp_path / "checkpoint.pt")

@@ -47,13 +47,15 @@ def test_parameters_go_out_and_back_in_order() -> None:
     assert flat_parameters(network)[0] == 0
 
 
-@pytest.mark.parametrize("shape", [(10,), (12,), (11, 1), ()])
-def test_parameters_of_another_size_are_refused(shape: tuple[int, ...]) -> None:
-    network = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))
-    before = flat_parameters(network)
-    with pytest.raises(PolicyError, match=r"expected \(11,\)"):
-        set_flat_parameters(network, torch.zeros(shape))
-    assert torch.equal(flat_parameters(network), before)
+def test_parameters_of_another_size_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[int, ...]] = [(10,), (12,), (11, 1), ()]
+    for shape in cases:
+        with subtests.test(shape=shape):
+            network = nn.Sequential(nn.Linear(3, 2), nn.Tanh(), nn.Linear(2, 1))
+            before = flat_parameters(network)
+            with pytest.raises(PolicyError, match=r"expected \(11,\)"):
+                set_flat_parameters(network, torch.zeros(shape))
+            assert torch.equal(flat_parameters(network), before)
 
 
 def test_the_gradient_of_a_quadratic_and_of_what_it_does_not_depend_on() -> None:
@@ -64,11 +66,13 @@ def test_the_gradient_of_a_quadratic_and_of_what_it_does_not_depend_on() -> None
     assert flat_gradient(output, [x, unused, y]).tolist() == [5, 6, 0, 0, 8]
 
 
-@pytest.mark.parametrize("size", [1, 2, 5, 12])
-def test_conjugate_gradients_solve_like_numpy(size: int) -> None:
-    matrix, right = random_matrix(size, size), random_vector(size + 1, size)
-    found = conjugate_gradient(lambda v: matrix @ v, right, 3 * size)
-    assert found.numpy() == pytest.approx(np.linalg.solve(matrix.numpy(), right.numpy()), rel=1e-4, abs=1e-4)
+def test_conjugate_gradients_solve_like_numpy(subtests: pytest.Subtests) -> None:
+    cases: list[int] = [1, 2, 5, 12]
+    for size in cases:
+        with subtests.test(size=size):
+            matrix, right = random_matrix(size, size), random_vector(size + 1, size)
+            found = conjugate_gradient(matrix.__matmul__, right, 3 * size)
+            assert found.numpy() == pytest.approx(np.linalg.solve(matrix.numpy(), right.numpy()), rel=1e-4, abs=1e-4)
 
 
 def test_conjugate_gradients_need_as_many_steps_as_different_eigenvalues() -> None:
@@ -106,16 +110,20 @@ def divergence_from(old: Tensor, seen: Tensor) -> Callable[[Tensor], Tensor]:
     return divergence
 
 
-@pytest.mark.parametrize("damping", [0.0, 0.1])
-def test_a_fisher_vector_product_is_the_hessian_of_the_divergence(damping: float) -> None:
-    seen = random_vector(0, STATES * FEATURES).view(STATES, FEATURES)
-    old = random_vector(1, SIZE).requires_grad_()
-    divergence = divergence_from(old, seen)
-    hessian = torch.autograd.functional.hessian(divergence, old.detach())  # type: ignore[no-untyped-call]
-    product = fisher_vector_product(divergence(old), [old], damping)
-    for seed in range(2, 6):
-        vector = random_vector(seed, SIZE)
-        assert product(vector).numpy() == pytest.approx((hessian @ vector + damping * vector).numpy(), abs=1e-10)
+def test_a_fisher_vector_product_is_the_hessian_of_the_divergence(subtests: pytest.Subtests) -> None:
+    cases: list[float] = [0.0, 0.1]
+    for damping in cases:
+        with subtests.test(damping=damping):
+            seen = random_vector(0, STATES * FEATURES).view(STATES, FEATURES)
+            old = random_vector(1, SIZE).requires_grad_()
+            divergence = divergence_from(old, seen)
+            hessian = torch.autograd.functional.hessian(divergence, old.detach())  # type: ignore[no-untyped-call]
+            product = fisher_vector_product(divergence(old), [old], damping)
+            for seed in range(2, 6):
+                vector = random_vector(seed, SIZE)
+                assert product(vector).numpy() == pytest.approx(
+                    (hessian @ vector + damping * vector).numpy(), abs=1e-10
+                )
 
 
 def test_a_fisher_vector_product_is_the_spread_of_the_score_of_a_softmax() -> None:
@@ -130,19 +138,24 @@ def test_a_fisher_vector_product_is_the_spread_of_the_score_of_a_softmax() -> No
     assert product(vector).numpy() == pytest.approx(expected.numpy(), abs=1e-12)
 
 
-@pytest.mark.parametrize("bound", [1e-3, 0.05])
-def test_a_natural_step_goes_along_the_natural_gradient_to_the_edge_of_the_region(bound: float) -> None:
-    matrix, gradient = random_matrix(7, 6), random_vector(8, 6)
-    step = natural_step(gradient, lambda v: matrix @ v, bound, 50)
-    assert float(step @ matrix @ step / 2) == pytest.approx(bound, rel=1e-6)
-    exact = torch.linalg.solve(matrix, gradient)
-    assert float(torch.cosine_similarity(step, exact, dim=0)) == pytest.approx(1, abs=1e-9)
+def test_a_natural_step_goes_along_the_natural_gradient_to_the_edge_of_the_region(subtests: pytest.Subtests) -> None:
+    cases: list[float] = [1e-3, 0.05]
+    for bound in cases:
+        with subtests.test(bound=bound):
+            matrix, gradient = random_matrix(7, 6), random_vector(8, 6)
+            step = natural_step(gradient, matrix.__matmul__, bound, 50)
+            assert float(step @ matrix @ step / 2) == pytest.approx(bound, rel=1e-6)
+            exact = torch.linalg.solve(matrix, gradient)
+            assert float(torch.cosine_similarity(step, exact, dim=0)) == pytest.approx(1, abs=1e-9)
 
 
-@pytest.mark.parametrize("gradient", [[0.0, 0.0], [1.0, 1.0]])
-@pytest.mark.parametrize("curvature", [-1.0, 0.0, math.nan])
-def test_there_is_no_natural_step_without_a_gradient_or_curvature(gradient: list[float], curvature: float) -> None:
-    assert natural_step(torch.tensor(gradient), lambda v: curvature * v, 0.01, 5).tolist() == [0, 0]
+def test_there_is_no_natural_step_without_a_gradient_or_curvature(subtests: pytest.Subtests) -> None:
+    all_curvatures: list[float] = [-1.0, 0.0, math.nan]
+    all_gradients: list[list[float]] = [[0.0, 0.0], [1.0, 1.0]]
+    for curvature in all_curvatures:
+        for gradient in all_gradients:
+            with subtests.test(curvature=curvature, gradient=gradient):
+                assert natural_step(torch.tensor(gradient), torch.tensor(curvature).__mul__, 0.01, 5).tolist() == [0, 0]
 
 
 def walker(start: float = 0.0) -> nn.Linear:
@@ -179,16 +192,18 @@ def test_a_step_is_halved_until_it_is_within_the_region() -> None:
     assert step == Step(True, 0.125, 0.125, 1 / 64)
 
 
-@pytest.mark.parametrize("found", [(-1.0, 0.0), (0.0, 0.0), (1.0, 9.0), (math.nan, 0.0), (1.0, math.nan)])
-def test_when_nothing_helps_the_parameters_are_as_they_were(found: tuple[float, float]) -> None:
-    network, asked = walker(0.7), []
+def test_when_nothing_helps_the_parameters_are_as_they_were(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[float, float]] = [(-1.0, 0.0), (0.0, 0.0), (1.0, 9.0), (math.nan, 0.0), (1.0, math.nan)]
+    for found in cases:
+        with subtests.test(found=found):
+            network, asked = walker(0.7), []
 
-    def evaluate() -> tuple[float, float]:
-        asked.append(network.weight.item())
-        return found
+            def evaluate() -> tuple[float, float]:
+                asked.append(network.weight.item())  # noqa: B023 - called within this turn of the loop
+                return found  # noqa: B023
 
-    before = flat_parameters(network)
-    assert line_search(evaluate, network, torch.tensor([1.0]), 0.1) == Step(False, 0.0, 0.0, 0.0)
-    assert torch.equal(flat_parameters(network), before)
-    assert asked[:3] == pytest.approx([1.7, 1.2, 0.95])
-    assert len(asked) == 10
+            before = flat_parameters(network)
+            assert line_search(evaluate, network, torch.tensor([1.0]), 0.1) == Step(False, 0.0, 0.0, 0.0)
+            assert torch.equal(flat_parameters(network), before)
+            assert asked[:3] == pytest.approx([1.7, 1.2, 0.95])
+            assert len(asked) == 10

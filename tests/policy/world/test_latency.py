@@ -126,9 +126,8 @@ def test_the_wall_clock_is_never_later_than_the_sum() -> None:
     assert (wall_clock_s(found, params) < found.total_s).all()
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_impossible_parameters_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, float], str]] = [
         ({"bandwidth_hz": 0.0}, "bandwidth_hz: found 0.0, expected a positive number"),
         ({"server_cpu_hz": -1.0}, "server_cpu_hz: found -1.0"),
         ({"devices": 0}, "devices: found 0"),
@@ -136,11 +135,10 @@ def test_the_wall_clock_is_never_later_than_the_sum() -> None:
         ({"noise_w": float("nan")}, "noise_w: found nan, expected a finite number"),
         ({"power_min_dbm": 40.0}, "power_min_dbm: found 40.0, expected at most power_max_dbm"),
         ({"hold": 1.5}, "hold at most 1"),
-    ],
-)
-def test_impossible_parameters_are_refused(change: dict[str, float], said: str) -> None:
-    with pytest.raises(PolicyError, match=said):
-        LatencyParams(**change)  # type: ignore[arg-type]
+    ]
+    for change, said in cases:
+        with subtests.test(change=change, said=said), pytest.raises(PolicyError, match=said):
+            LatencyParams(**change)  # type: ignore[arg-type]
 
 
 def test_states_that_do_not_fit_are_refused() -> None:

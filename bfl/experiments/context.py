@@ -1,16 +1,16 @@
-"""The bench a figure is measured on: how much to spend, a folder that keeps finished parts, and somebody to tell."""
+"""What every figure is measured with: a budget, a folder that keeps finished parts, and a display of the progress."""
 
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from bfl.show.watch import Watch
+from bfl.show.task_display import TaskDisplay
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much to spend."""
+    """Seeds, states, rounds and training effort of the figures."""
 
     seeds: int = 3
     """Trainings of every learned agent"""
@@ -44,16 +44,16 @@ QUICK = Budget(
 
 
 @dataclass(frozen=True)
-class Bench:
-    """Where figures are measured."""
+class ExperimentContext:
+    """Budget, folder and display of one `bfl reproduce`; finished parts are in the folder and not measured again."""
 
     folder: Path
     budget: Budget
-    watch: Watch
+    display: TaskDisplay
     jobs: int = 1
     """Federated runs at a time, each in a process of its own"""
 
-    def kept(self, key: str, count: int, measure: Callable[[], list[float]]) -> list[float]:
+    def cached_values(self, key: str, count: int, measure: Callable[[], list[float]]) -> list[float]:
         """The `count` values under this key in FOLDER/points, measured if they are not there."""
         path = self.folder / "points" / f"{key}.json"
         try:

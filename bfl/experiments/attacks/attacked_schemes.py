@@ -7,7 +7,7 @@ SERVERS, VICTIM, STEP, SIGMA = 3, 1, 3, 0.08
 
 
 @dataclass(frozen=True)
-class Side:
+class AttackedScheme:
     """A scheme, its attacker, and the paper's drop in points (IID) by data set."""
 
     label: str
@@ -31,11 +31,11 @@ def _aggregators(rounds: str) -> str:
     return "; ".join(f"iterate-noise@{rounds}:server={m},strength={SIGMA}" for m in range(SERVERS))
 
 
-SIDES = (
-    Side("bfl (chain, replay and repair)", "bfl", _iterate, {"fashion-mnist": 2.67, "svhn": 3.7}),
-    Side("consensus without chain", "consensus-no-chain", _iterate, {"fashion-mnist": 5.6, "svhn": 7.6}),
-    Side("no consensus", "no-consensus-no-chain", _leader, {"fashion-mnist": 6.8, "svhn": 16.9}, 1 / SERVERS),
-    Side("traditional FL", "traditional", _aggregators, {"fashion-mnist": 16.7, "svhn": 32.1}),
+ATTACKED_SCHEMES = (
+    AttackedScheme("bfl (chain, replay and repair)", "bfl", _iterate, {"fashion-mnist": 2.67, "svhn": 3.7}),
+    AttackedScheme("consensus without chain", "consensus-no-chain", _iterate, {"fashion-mnist": 5.6, "svhn": 7.6}),
+    AttackedScheme("no consensus", "no-consensus-no-chain", _leader, {"fashion-mnist": 6.8, "svhn": 16.9}, 1 / SERVERS),
+    AttackedScheme("traditional FL", "traditional", _aggregators, {"fashion-mnist": 16.7, "svhn": 32.1}),
 )
 """From the least drop to the largest, as the paper has it"""
 REFERENCE = {"bfl": 0.0, "consensus-no-chain": 2.2, "no-consensus-no-chain": 5.8, "traditional": 16.8}

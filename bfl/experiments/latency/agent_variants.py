@@ -4,8 +4,8 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 
-from bfl.experiments.bench import Bench
-from bfl.experiments.estimate import Estimate, estimated
+from bfl.experiments.context import ExperimentContext
+from bfl.experiments.estimate import Estimate, estimate_mean
 from policy import agents
 from policy.actor.weights import SHIPPED
 from policy.agents import OURS
@@ -20,7 +20,7 @@ Scores = list[list[float]]
 
 
 @dataclass(frozen=True)
-class Contender:
+class AgentVariant:
     """An agent that learns in the default world; one of our own perhaps with another rate."""
 
     label: str
@@ -55,83 +55,94 @@ def check_agents(names: list[str]) -> None:
 
 def check_shipped() -> None:
     """Raise `PolicyError` unless the package has weights of ours that can be read."""
-    _fixed(OURS)
+    _untrained_agent(OURS)
 
 
-def label_of(world: LatencyParams) -> str:
-    """How a world differs from the default one."""
+def world_label(world: LatencyParams) -> str:
+    """What a world has that the default one has not, as in "devices=20"; part of file names."""
     plain = LatencyParams()
     found = [field.name for field in fields(world) if getattr(world, field.name) != getattr(plain, field.name)]
     return ",".join(f"{name}={getattr(world, name):g}" for name in found) or "default"
 
 
-def learned(
-    bench: Bench, contender: Contender, seed: int, world: LatencyParams
+def train_or_load(
+    context: ExperimentContext, variant: AgentVariant, seed: int, world: LatencyParams
 ) -> tuple[agents.Agent, LearningCurve | None]:
     """The agent after its training in this world, and its learning curve; trained if it is not in FOLDER/agents."""
-    folder, effort = bench.folder / "agents", bench.budget.effort
+    folder, effort = context.folder / "agents", context.budget.effort
     if world != LatencyParams():
-        folder /= label_of(world)
-    with bench.watch.part(f"train {contender.key}, seed {seed}, {label_of(world)} world") as told:
+        folder /= world_label(world)
+    with context.display.task(f"train {variant.key}, seed {seed}, {world_label(world)} world") as show_progress:
 
-        def hear(done: float, per_device_s: float) -> None:
-            told(done, f"T/N {per_device_s:.3f} s while learning")
+        def on_progress(done: float, per_device_s: float) -> None:
+            show_progress(done, f"T/N {per_device_s:.3f} s while learning")
 
-        params = contender.params(seed) if contender.agent in agents.LEARNERS else None
-        return AgentCache(folder, world, effort).agent(contender.agent, seed, hear, params)
+        params = variant.params(seed) if variant.agent in agents.LEARNERS else None
+        return AgentCache(folder, world, effort).agent(variant.agent, seed, on_progress, params)
 
 
-def scores_after_learning(bench: Bench, contender: Contender, world: LatencyParams, home: LatencyParams) -> Scores:
+def scores_after_learning(
+    context: ExperimentContext, variant: AgentVariant, world: LatencyParams, home: LatencyParams
+) -> Scores:
     """T / N in fresh states of `world`, of every seed, after a training in the world `home`."""
-    budget = bench.budget
+    budget = context.budget
 
     def scores_of(seed: int) -> list[float]:
-        own = contender.params(seed) if contender.agent in agents.LEARNERS else None
-        key = AgentCache(bench.folder, home, budget.effort).key(contender.agent, seed, own)
-        return _kept_scores(bench, key, lambda: learned(bench, contender, seed, home)[0], world, budget.states)
+        own = variant.params(seed) if variant.agent in agents.LEARNERS else None
+        key = AgentCache(context.folder, home, budget.effort).key(variant.agent, seed, own)
+        return _cached_scores(
+            context, key, lambda: train_or_load(context, variant, seed, home)[0], world, budget.states
+        )
 
     return [scores_of(seed) for seed in range(budget.seeds)]
 
 
-def scores_in(bench: Bench, name: str, world: LatencyParams) -> Scores:
+def scores_in(context: ExperimentContext, name: str, world: LatencyParams) -> Scores:
     """T / N of an agent of a sweep in one of its worlds: ours as shipped, rules and optimum, or trained rivals."""
     if name == OURS:
         digest = hashlib.sha256(SHIPPED.read_bytes()).hexdigest()[:8] if SHIPPED.exists() else "none"
-        return [_kept_scores(bench, f"{OURS}-shipped-{digest}", lambda: _fixed(OURS), world, bench.budget.states)]
+        return [
+            _cached_scores(
+                context, f"{OURS}-shipped-{digest}", lambda: _untrained_agent(OURS), world, context.budget.states
+            )
+        ]
     if name not in agents.LEARNERS and name not in LIBRARY_AGENTS:
-        states = bench.budget.optimum_states if name == agents.OPTIMUM else bench.budget.states
-        return [_kept_scores(bench, name, lambda: _fixed(name), world, states)]
-    home = world if bench.budget.is_retrained else LatencyParams()
+        states = context.budget.optimum_states if name == agents.OPTIMUM else context.budget.states
+        return [_cached_scores(context, name, lambda: _untrained_agent(name), world, states)]
+    home = world if context.budget.is_retrained else LatencyParams()
     if name in agents.LEARNERS:  # learns with many numbers of devices, whatever that of the world
         home = replace(home, devices=LatencyParams().devices)
-    return scores_after_learning(bench, Contender(name, name), world, home)
+    return scores_after_learning(context, AgentVariant(name, name), world, home)
 
 
-def final_estimate(bench: Bench, contender: Contender) -> Estimate:
+def final_estimate(context: ExperimentContext, variant: AgentVariant) -> Estimate:
     """T / N of the decisions of a trained agent in the default world."""
-    return estimated(scores_after_learning(bench, contender, LatencyParams(), LatencyParams()))
+    return estimate_mean(scores_after_learning(context, variant, LatencyParams(), LatencyParams()))
 
 
-def _fixed(name: str) -> agents.Agent:
+def _untrained_agent(name: str) -> agents.Agent:
     found = agents.fixed_agent(name)
     if found is None:
         raise ValueError(f"{name} has to be trained")
     return found
 
 
-def _kept_scores(
-    bench: Bench, key: str, agent: Callable[[], agents.Agent], world: LatencyParams, states: int
+def _cached_scores(
+    context: ExperimentContext, key: str, agent: Callable[[], agents.Agent], world: LatencyParams, states: int
 ) -> list[float]:
     def measure() -> list[float]:
         decide = agent()
-        with bench.watch.part(f"measure {key}, {label_of(world)} world, {states} states") as told:
+        with context.display.task(f"measure {key}, {world_label(world)} world, {states} states") as show_progress:
             done = 0
 
-            def hear(some: int) -> None:
+            def on_progress(some: int) -> None:
                 nonlocal done
                 done += some
-                told(done / states, f"{done:,} of {states:,} states")
+                show_progress(done / states, f"{done:,} of {states:,} states")
 
-            return [float(value) for value in evaluate_agent(key, decide, world, states, told=hear).per_state_s]
+            return [
+                float(value)
+                for value in evaluate_agent(key, decide, world, states, on_progress=on_progress).per_state_s
+            ]
 
-    return bench.kept(f"{label_of(world)}-{key}-states{states}", states, measure)
+    return context.cached_values(f"{world_label(world)}-{key}-states{states}", states, measure)

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from bfl.experiments.estimate import Estimate
-from bfl.experiments.learning.curves import PARTITIONS, Curve
+from bfl.experiments.learning.curves import PARTITIONS, SeedCurve
 from bfl.show.plots import COLOURS, pyplot
 
-Lines = Mapping[tuple[str, str], Curve]
+Lines = Mapping[tuple[str, str], SeedCurve]
 """By partition and label"""
 GREY, PALE = "#888888", "#bbbbbb"
 

@@ -8,7 +8,7 @@ from bfl.experiments.claims import INCOMPARABLE, verdict
 from bfl.experiments.estimate import Estimate
 from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.curves import PARTITIONS
-from bfl.experiments.learning.trials import Line
+from bfl.experiments.learning.trials import RoundRecord
 
 BY_REPLAY = ("lying-aggregate", "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation")
 BY_TIME = ("silent-leader, plan", "silent-leader, close", "silent-leader, model", "silent-leader, seal")
@@ -24,8 +24,8 @@ SERVER, DEVICES = 1, (3, 7)
 
 
 @dataclass(frozen=True)
-class Catch:
-    """Over the seeds."""
+class Detection:
+    """How one attack was detected, over the runs of all seeds."""
 
     by: str
     """Kinds of offence and reasons of refusal, with how often"""
@@ -41,13 +41,13 @@ class Catch:
     false_offences: int
 
     @property
-    def after_told(self) -> str:
-        """The range in words."""
+    def after_text(self) -> str:
+        """`after` as a range, such as "1-3"."""
         low, high = (min(self.after), max(self.after)) if self.after else (0, 0)
         return str(low) if low == high else f"{low}-{high}"
 
 
-def is_attacked(attack: str, before: Line, line: Line) -> bool:
+def is_attacked(attack: str, before: RoundRecord, line: RoundRecord) -> bool:
     """Whether the attacker could act in a round: who is excluded posts nothing, who does not lead posts no model.
 
     A leader that is accused of its closed list is excluded before the model, so another one is recorded as leader.
@@ -60,8 +60,8 @@ def is_attacked(attack: str, before: Line, line: Line) -> bool:
     return SERVER not in before["excluded"] and (attack not in LEADERS or leads)
 
 
-def caught(runs: Sequence[Sequence[Line]], attack: str, first: int) -> Catch:
-    """What was found of an attack that begins in round `first`."""
+def measure_detection(runs: Sequence[Sequence[RoundRecord]], attack: str, first: int) -> Detection:
+    """Count what offences, refusals and exclusions say of an attack that begins in round `first`."""
     culprits = {f"device {n}" for n in DEVICES} if attack in OF_DEVICES else {f"server {SERVER}"}
     by: Counter[str] = Counter()
     after: list[int] = []
@@ -81,7 +81,7 @@ def caught(runs: Sequence[Sequence[Line]], attack: str, first: int) -> Catch:
                 by.update(reasons)
         hits, attacks, after = hits + len(found), attacks + played, after + found[:1]
         excluded.append(any(SERVER in line["excluded"] for line in run))
-    return Catch(
+    return Detection(
         ", ".join(f"{kind} ({count}x)" for kind, count in by.most_common()),
         tuple(after) if len(after) == len(runs) else None,
         None if attack in OF_DEVICES else all(excluded),
@@ -92,48 +92,50 @@ def caught(runs: Sequence[Sequence[Line]], attack: str, first: int) -> Catch:
     )
 
 
-Found = Mapping[tuple[str, str, str], tuple[Catch, Estimate]]
-"""By attack, filter and partition: the catch, and how far below the honest run without a filter it ends"""
+Detections = Mapping[tuple[str, str, str], tuple[Detection, Estimate]]
+"""By attack, filter and partition: the detection, and how far below the honest run without a filter it ends"""
 
 
-def defence_claims(found: Found) -> list[ClaimVerdict]:
+def defence_claims(found: Detections) -> list[ClaimVerdict]:
     """What docs/attacks.md says of every kind; the paper tries none of them."""
     return [
-        _at_once("replay catches the first wrong post of a server", found, BY_REPLAY),
-        _at_once("a leader that is silent loses its turn the first time", found, BY_TIME),
-        _at_once("false weights and foreign keys are refused the first time", found, BY_ADMISSION),
-        _excluded("a server that is caught by replay or by its silence is excluded", found, (*BY_REPLAY, *BY_TIME)),
-        _nobody_wrongly(found),
-        *(_met(kind, p, found) for kind, name, p in found if kind in BY_FILTERS and name == "none"),
-        *(_unmet(kind, found) for kind in BY_NOBODY),
+        _judge_at_once("replay catches the first wrong post of a server", found, BY_REPLAY),
+        _judge_at_once("a leader that is silent loses its turn the first time", found, BY_TIME),
+        _judge_at_once("false weights and foreign keys are refused the first time", found, BY_ADMISSION),
+        _judge_excluded(
+            "a server that is caught by replay or by its silence is excluded", found, (*BY_REPLAY, *BY_TIME)
+        ),
+        _judge_no_false_accusation(found),
+        *(_judge_best_filter(kind, p, found) for kind, name, p in found if kind in BY_FILTERS and name == "none"),
+        *(_judge_uncaught(kind, found) for kind in BY_NOBODY),
     ]
 
 
-def _of(found: Found, kinds: Sequence[str]) -> dict[str, Catch]:
-    return {f"{kind}, {PARTITIONS[p]}": catch for (kind, _, p), (catch, _) in found.items() if kind in kinds}
+def _detections_of(found: Detections, kinds: Sequence[str]) -> dict[str, Detection]:
+    return {f"{kind}, {PARTITIONS[p]}": detection for (kind, _, p), (detection, _) in found.items() if kind in kinds}
 
 
-def _at_once(claim: str, found: Found, kinds: Sequence[str]) -> ClaimVerdict:
-    some = _of(found, kinds)
-    late = [f"{name}: {catch.after_told if catch.after else 'never'}" for name, catch in some.items()
-            if catch.after is None or max(catch.after) > 1]  # fmt: skip
+def _judge_at_once(claim: str, found: Detections, kinds: Sequence[str]) -> ClaimVerdict:
+    some = _detections_of(found, kinds)
+    late = [f"{name}: {detection.after_text if detection.after else 'never'}" for name, detection in some.items()
+            if detection.after is None or max(detection.after) > 1]  # fmt: skip
     told = f"{len(some) - len(late)} of {len(some)} cases" + (f"; not {', '.join(late)}" if late else "")
     return ClaimVerdict(f"(ours) {claim}", told, verdict(not late))
 
 
-def _excluded(claim: str, found: Found, kinds: Sequence[str]) -> ClaimVerdict:
-    some = _of(found, kinds)
-    free = [name for name, catch in some.items() if not catch.excluded]
+def _judge_excluded(claim: str, found: Detections, kinds: Sequence[str]) -> ClaimVerdict:
+    some = _detections_of(found, kinds)
+    free = [name for name, detection in some.items() if not detection.excluded]
     told = f"{len(some) - len(free)} of {len(some)} cases" + (f"; not {', '.join(free)}" if free else "")
     return ClaimVerdict(f"(ours) {claim}", told, verdict(not free))
 
 
-def _nobody_wrongly(found: Found) -> ClaimVerdict:
-    wrong = sum(catch.false_offences for catch, _ in found.values())
+def _judge_no_false_accusation(found: Detections) -> ClaimVerdict:
+    wrong = sum(detection.false_offences for detection, _ in found.values())
     return ClaimVerdict("(ours) no honest server is accused", f"{wrong} accusations", verdict(wrong == 0))
 
 
-def _met(kind: str, partition: str, found: Found) -> ClaimVerdict:
+def _judge_best_filter(kind: str, partition: str, found: Detections) -> ClaimVerdict:
     """Some filter ends half as far below the honest run without one, its own cost counted; told with the best."""
     lost = {name: value for (k, name, p), (_, value) in found.items() if (k, p) == (kind, partition)}
     bare = lost["none"]
@@ -146,8 +148,8 @@ def _met(kind: str, partition: str, found: Found) -> ClaimVerdict:
     return ClaimVerdict(claim, told, verdict(lost[best].mean <= bare.mean / 2))
 
 
-def _unmet(kind: str, found: Found) -> ClaimVerdict:
-    some = _of(found, [kind])
-    seen = [name for name, catch in some.items() if catch.by]
+def _judge_uncaught(kind: str, found: Detections) -> ClaimVerdict:
+    some = _detections_of(found, [kind])
+    seen = [name for name, detection in some.items() if detection.by]
     told = f"caught in {len(seen)} of {len(some)} cases without a filter"
     return ClaimVerdict(f"(ours) no rule catches {kind}: it is left to the filters", told, verdict(not seen))

@@ -1,0 +1,99 @@
+"""The setting `attack` as a text: `KIND@ROUNDS[:key=value,...]`, separated by semicolons (docs/attacks.md)."""
+
+import math
+
+from bfl.attacks.kinds import KINDS, LEADER, PHASES, REQUIRED, Attack
+from bfl.errors import ConfigError
+from clients.parameters import did_you_mean
+
+STRONGEST, MAX_STEP = 1e6, 10_000
+
+
+def read_attacks(text: str, edges: int, devices: int) -> tuple[Attack, ...]:
+    """The attacks of a text, separated by semicolons; `ConfigError` says what was found and what is expected."""
+    return tuple(_read_attack(part.strip(), edges, devices) for part in text.split(";") if part.strip())
+
+
+def refusal(where: str, found: str, expected: str) -> ConfigError:
+    """The error about a text that is no attack, or none that can happen."""
+    return ConfigError(f"attack: {where}found {found}, expected {expected}")
+
+
+def _read_attack(text: str, edges: int, devices: int) -> Attack:
+    head, _, tail = text.partition(":")
+    kind, at, rounds = (part.strip() for part in head.partition("@"))
+    if kind not in KINDS:
+        raise refusal("", f'"{kind}"', f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+    if not at:
+        raise refusal("", f'"{text}"', f"{kind}@ROUNDS, for example {kind}@20,60 or {kind}@all")
+    options = {**KINDS[kind], **_read_options(kind, tail)}
+    if (phase := options.get("phase", "")) not in ("", *PHASES):
+        raise refusal(f"{kind}: ", f"phase={phase}", f"one of {', '.join(PHASES)}{did_you_mean(phase, PHASES)}")
+    return Attack(
+        kind,
+        None if rounds == "all" else tuple(_read_rounds(kind, part) for part in rounds.split(",")),
+        _read_strength(kind, options.get("strength", "1")),
+        _read_server(kind, options["server"], edges) if "server" in options else None,
+        _read_devices(kind, options["device"], devices) if "device" in options else frozenset(),
+        _read_number(kind, "step", options.get("step", "0"), MAX_STEP),
+        phase,
+    )
+
+
+def _read_options(kind: str, text: str) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for part in text.split(",") if text.strip() else ():
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if key not in KINDS[kind]:
+            raise refusal(f"{kind}: ", f'"{key}"', f"{', '.join(KINDS[kind])}{did_you_mean(key, KINDS[kind])}")
+        if not equals or not value:
+            raise refusal(f"{kind}: ", f'"{part.strip()}"', f"{key}=value")
+        if key in options:
+            raise refusal(f"{kind}: ", f"{key} twice", "it once (a list is device=3+7)")
+        options[key] = value
+    return options
+
+
+def _read_rounds(kind: str, text: str) -> range:
+    first, dash, last = (part.strip() for part in text.partition("-"))
+    start, end = _whole(first), _whole(last if dash else first)
+    if start is None or end is None or not 1 <= start <= end:
+        raise refusal(f"{kind}: ", f'rounds "{text.strip()}"', "numbers from 1, ranges such as 10-19, or all")
+    return range(start, end + 1)
+
+
+def _read_number(kind: str, key: str, text: str, highest: int, otherwise: str = "") -> int:
+    number = _whole(text)
+    if number is None or number > highest:
+        raise refusal(f"{kind}: ", f"{key}={text}", f"0 to {highest}{otherwise}")
+    return number
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def _read_server(kind: str, text: str, edges: int) -> int | None:
+    """A number; or the leader, of what only the leader does."""
+    may_lead = KINDS[kind]["server"] == LEADER
+    if may_lead and text == LEADER:
+        return None
+    return _read_number(kind, "server", text, edges - 1, f" or {LEADER}" if may_lead else "")
+
+
+def _read_devices(kind: str, text: str, devices: int) -> frozenset[int]:
+    if text == REQUIRED:
+        raise refusal(f"{kind}: ", "no device", "device=n, or a list such as device=3+7")
+    if text == KINDS[kind]["device"]:
+        return frozenset()
+    return frozenset(_read_number(kind, "device", part.strip(), devices - 1) for part in text.split("+"))
+
+
+def _read_strength(kind: str, text: str) -> float:
+    try:
+        strength = float(text)
+    except ValueError:
+        strength = math.nan
+    if not 0 < strength <= STRONGEST:
+        raise refusal(f"{kind}: ", f"strength={text}", f"more than 0, at most {STRONGEST:g}")
+    return strength

@@ -1,0 +1,46 @@
+"""The transactions of a block with what came of them, in its order: what a leader proposes and a node has executed."""
+
+from dataclasses import dataclass
+
+from chain.node.vm import Execution
+from chain.protocol.posts import SignedCall
+from chain.wire.address import Address
+from chain.wire.blocks import EMPTY_UNCLES_HASH
+from chain.wire.headers import Header
+from chain.wire.receipts import EMPTY_TRIE_ROOT, Receipt, block_bloom, trie_root
+
+
+@dataclass(frozen=True)
+class Body:
+    """Executed posts in the order of a block."""
+
+    posts: tuple[SignedCall, ...]
+    receipts: tuple[Receipt, ...]
+    execution: Execution
+
+    @property
+    def gas_used(self) -> int:
+        """Gas of the whole body."""
+        return self.receipts[-1].gas_used if self.receipts else 0
+
+    def header(self, leader: Address, timestamp: int, difficulty: int, gas_limit: int) -> Header:
+        """The header of a leader's block with this body; the state root, which ends the execution, is still to come."""
+        parent = self.execution.parent
+        return Header(
+            parent_hash=parent.hash,
+            uncles_hash=EMPTY_UNCLES_HASH,
+            coinbase=leader,
+            state_root=EMPTY_TRIE_ROOT,
+            transaction_root=trie_root([post.transaction.raw for post in self.posts]),
+            receipt_root=trie_root([receipt.encoded for receipt in self.receipts]),
+            bloom=block_bloom(self.receipts),
+            difficulty=difficulty,
+            block_number=parent.block_number + 1,
+            gas_limit=gas_limit,
+            gas_used=self.gas_used,
+            timestamp=timestamp,
+            extra_data=b"",
+            mix_hash=bytes(32),
+            nonce=bytes(8),
+            base_fee_per_gas=0,
+        )

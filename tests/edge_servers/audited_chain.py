@@ -1,0 +1,208 @@
+"""Small simulated chains for audits, and forgeries of them.
+
+Forgeries are honest chains with the last round rewritten by somebody who has all keys and mines for real: every seal,
+signature, receipt and state root fits.
+"""
+
+import functools
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
+
+from bfl.config import read_settings
+from bfl.simulation import run as simulation
+from bfl.simulation.grid import SimulatedClock
+from chain.audit.archive import FileArchive
+from chain.audit.inspection import inspected
+from chain.client.keys import address_of
+from chain.node.node import Node
+from chain.protocol.contract import encode_call, functions
+from chain.protocol.genesis import Genesis
+from chain.protocol.posts import SignedCall, read_signed_call
+from chain.store.store import Store
+from chain.wire.address import Address
+from chain.wire.blocks import Block, encode_block
+from chain.wire.codec import decode_iterate, encode_floats, encode_iterate
+from chain.wire.documents import ClosedList, canonical_json
+from chain.wire.transactions import Envelope, sign_transaction
+from edge_servers.chain_hosting import ChainHosting
+from edge_servers.founding.parameters import FoundingParameters
+from edge_servers.planning.plan import read_plan
+from edge_servers.replay.audit import Auditor, DerivedRound
+from edge_servers.replay.block_record import model_in
+from tests.chain.network import seal
+from tests.chain.small_chain import StoredChain
+
+SMALL: dict[str, object] = {
+    "dataset": "synthetic", "rounds": 3, "devices": 4, "edges": 4, "iterations": 1, "batch": 5, "threads": 1,
+    "hidden": 2, "phi": 2, "planner": "fixed:0", "difficulty": 1,
+}  # fmt: skip
+LIES = "iterate-noise@1:server=1,step=1,strength=0.5; equivocation@2:server=2,step=1"
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A simulated chain, and everybody's keys."""
+
+    blocks: tuple[Block, ...]
+    genesis: Genesis
+    founding: FoundingParameters
+    accounts: Mapping[bytes, LocalAccount]
+
+    @property
+    def archive(self) -> StoredChain:
+        return StoredChain(self.blocks, self.genesis)
+
+    @property
+    def leader(self) -> str:
+        """Name of the server that built the last block."""
+        return self.founding.network.name(self.blocks[-1].header.coinbase)
+
+    def posts(self, number: int) -> list[SignedCall]:
+        return [read_signed_call(transaction, self.genesis) for transaction in self.blocks[number].transactions]
+
+    def post(self, name: str, step: int | None = None) -> SignedCall:
+        """The first post of a kind in the last block."""
+        for post in self.posts(len(self.blocks) - 1):
+            is_meant = post.call is not None and post.call.name == name
+            if is_meant and step in (None, post.call.arguments.get("step") if post.call else None):
+                return post
+        raise AssertionError(f"no {name}")
+
+    def node_before_the_last(self, path: Path | str = ":memory:") -> Node:
+        """A node that knows all blocks but the last, and does not replay."""
+        now = float(self.blocks[-1].header.timestamp)
+        node = Node.create(path, self.genesis, now=lambda: now)
+        for block in self.blocks[1:-1]:
+            node.import_block(encode_block(block.header, block.transactions))
+        return node
+
+    def written(self, folder: Path) -> Path:
+        """The chain as the database of a run folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        store = Store.create(folder / "chain.db", self.genesis)
+        with store.transaction():
+            for block in self.blocks[1:]:
+                store.add_block(block)
+                store.make_canonical(block.header)
+        store.close()
+        return folder
+
+
+@functools.cache
+def chain(attack: str = "", **changes: object) -> Chain:
+    """The chain of a small run; the same for the same arguments."""
+    flags = SMALL | {name.replace("_", "-"): value for name, value in changes.items()}
+    flags |= {"attack": attack} if attack else {}
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(simulation, "can_plot", lambda: False)
+        simulated = simulation.start(read_settings(flags=flags), Path(folder) / "run")
+        assert simulated.chain is not None
+        founding = simulated.chain.founding
+        keys = ChainHosting(simulated.settings, simulated.network, SimulatedClock())
+        accounts = [keys.account("server", m) for m in range(len(founding.network.servers))]
+        accounts += [keys.account("device", n) for n in range(len(founding.network.devices))]
+        simulation.run(simulated, lambda report: None)
+        archive = FileArchive(Path(folder) / "run")
+        blocks = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
+        archive.close()
+    return Chain(blocks, archive.genesis, founding, {address_of(account): account for account in accounts})
+
+
+def derived(found: Chain | StoredChain) -> list[DerivedRound]:
+    """Every round of a chain, inspected and derived again."""
+    archive = found.archive if isinstance(found, Chain) else found
+    return list(Auditor(archive.genesis).derived(inspected(archive)))
+
+
+# --- forging
+
+
+Extra = tuple[Address, str, tuple[Any, ...]]
+"""Sender, function and arguments of a post that comes on top."""
+
+
+def rewritten(
+    honest: Chain, changes: Mapping[bytes, dict[str, Any]], path: Path | str = ":memory:", extra: Sequence[Extra] = ()
+) -> Chain:
+    """The chain with other calls (by transaction hash) in its last round, executed and mined without a replay.
+
+    The digests of what is changed fit; `extra` posts come on top.
+    """
+    node = honest.node_before_the_last(path)
+    for post in honest.posts(len(honest.blocks) - 1):
+        node.submit(_signed(post, changes.get(post.transaction.hash), honest))
+    for sender, name, arguments in extra:
+        key = honest.accounts[sender]
+        envelope = Envelope(honest.genesis.chain_id, node.nonce(sender), 3_000_000, honest.genesis.registry)
+        node.submit(sign_transaction(key, envelope, encode_call(name, *arguments)))
+    header = honest.blocks[-1].header
+    node.propose(header.coinbase)
+    assert header.winner is not None
+    seal(node, header.winner)
+    last = node.block(node.head.block_number)
+    node.close()
+    assert last is not None
+    assert last.header.block_number == header.block_number
+    return replace(honest, blocks=(*honest.blocks[:-1], last))
+
+
+def _signed(post: SignedCall, changes: dict[str, Any] | None, honest: Chain) -> bytes:
+    if changes is None or post.call is None:
+        return post.transaction.raw
+    arguments = dict(post.call.arguments) | changes
+    if "payload" in changes:
+        arguments["digest"] = keccak(changes["payload"])
+    sent = post.transaction
+    envelope = Envelope(sent.chain_id, sent.nonce, sent.gas, sent.to)
+    data = encode_call(post.call.name, *(arguments[name] for name in functions()[post.call.name].arguments))
+    return sign_transaction(honest.accounts[post.sender], envelope, data)
+
+
+def with_other_model(honest: Chain, path: Path | str = ":memory:") -> Chain:
+    """The leader publishes a model of its own making."""
+    post = honest.post("model")
+    model = model_in(honest.blocks[-1], honest.founding)
+    payload = encode_floats(model + np.float32(0.5), honest.founding.sizes, "fp32")
+    return rewritten(honest, {post.transaction.hash: {"payload": payload}}, path)
+
+
+def with_other_close(honest: Chain, change: Callable[[ClosedList], ClosedList]) -> Chain:
+    """The leader closes another list."""
+    post = honest.post("close")
+    assert post.call is not None
+    payload = change(ClosedList.decode(bytes(post.call["payload"]))).encode()
+    return rewritten(honest, {post.transaction.hash: {"payload": payload}})
+
+
+def with_other_iterate(honest: Chain, step: int, by: int) -> tuple[Chain, Address]:
+    """One server's iterate is off by `by` in its first value; returns who that is."""
+    post = honest.post("iterate", step=step)
+    assert post.call is not None
+    x = decode_iterate(bytes(post.call["payload"]))
+    x[0] += by
+    payload = encode_iterate(x, honest.founding.sizes)
+    return rewritten(honest, {post.transaction.hash: {"payload": payload}}), Address(post.sender)
+
+
+def with_other_plan(honest: Chain, **changes: Any) -> Chain:
+    """Another plan, and gradients that name it; `samples` also of their own weight."""
+    post = honest.post("plan")
+    assert post.call is not None
+    payload = canonical_json(asdict(read_plan(bytes(post.call["payload"]))) | changes)
+    edits: dict[bytes, dict[str, Any]] = {post.transaction.hash: {"payload": payload}}
+    hashes = []
+    for each in honest.posts(len(honest.blocks) - 1):
+        if each.call is not None and each.call.name == "gradient":
+            edits[each.transaction.hash] = {"plan_digest": keccak(payload)}
+            hashes.append(keccak(_signed(each, edits[each.transaction.hash], honest)))
+    close = honest.post("close")
+    edits[close.transaction.hash] = {"payload": ClosedList(tuple(hashes)).encode()}
+    return rewritten(honest, edits)

@@ -1,0 +1,35 @@
+"""Records of a round with something changed, as a test hands them to a replay."""
+
+from dataclasses import replace
+
+from eth_hash.auto import keccak
+
+from chain.protocol.posts import Post
+from chain.protocol.slots import Slot
+from chain.wire.documents import ClosedList
+from edge_servers.replay.record import RoundRecord
+
+
+def posts_of(record: RoundRecord) -> list[Post]:
+    return [post for by_sender in record.posts.values() for post in by_sender.values()]
+
+
+def without(record: RoundRecord, slot: int, sender: bytes | None = None) -> RoundRecord:
+    """The record without a slot, or without one sender's post in it."""
+    kept = [post for post in posts_of(record) if post.slot != slot or (sender is not None and post.sender != sender)]
+    return RoundRecord.of(record.round, kept)
+
+
+def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes | None = None) -> RoundRecord:
+    """The record with another payload in a slot, of one sender or of the only one."""
+    changed = [
+        replace(post, payload=payload, digest=bytes(keccak(payload)))
+        if post.slot == slot and sender in (None, post.sender)
+        else post
+        for post in posts_of(record)
+    ]
+    return RoundRecord.of(record.round, changed)
+
+
+def with_close(record: RoundRecord, accepted: tuple[bytes, ...], *refused: tuple[str, str]) -> RoundRecord:
+    return with_payload(record, Slot.CLOSE, ClosedList(accepted, refused).encode())
