@@ -71,7 +71,7 @@ class FileArchive:
         """A sealed transaction's block and position."""
         with _damage(self._path):
             place = self._store.place(transaction_hash)
-            return None if place is None else _placed(self.block(place[0]), place[1], transaction_hash)
+            return None if place is None else _checked_place(self.block(place[0]), place[1], transaction_hash)
 
     def close(self) -> None:
         """Close the file."""
@@ -127,10 +127,10 @@ class RemoteArchive:
             number, position = int(receipt["blockNumber"], 16), int(receipt["transactionIndex"], 16)
         except (TypeError, KeyError, ValueError) as error:
             raise NodeUnreachableError(f"found no place of a transaction in the node's receipt: {error!r}") from error
-        return _placed(self.block(number), position, transaction_hash)
+        return _checked_place(self.block(number), position, transaction_hash)
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """A node is asked request by request: nothing stays open."""
 
 
 def _read_receipts(compressed: bytes, number: int) -> tuple[Receipt, ...]:
@@ -154,7 +154,7 @@ def _whole(block: Block) -> Block:
     return block
 
 
-def _placed(block: Block, position: int, transaction_hash: bytes) -> tuple[Block, int]:
+def _checked_place(block: Block, position: int, transaction_hash: bytes) -> tuple[Block, int]:
     """The place of a transaction, which the index of a file or the word of a node may have wrong."""
     found = block.transactions[position : position + 1] if position >= 0 else ()
     if not found or found[0].hash != transaction_hash:

@@ -6,14 +6,15 @@ Every byte of a block hangs on its header, every header on its parent, and the i
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from eth_hash.auto import keccak
 
 from chain.audit.archive import Archive
-from chain.errors import ChainError, InspectionError, LedgerError, ReceiptRootError, TransactionRootError
+from chain.audit.roots import check_roots
+from chain.errors import ChainError, InspectionError, LedgerError
 from chain.protocol.consensus import check_header, check_order
 from chain.protocol.contract import TERMS_BYTES, Call, build, decode_log
 from chain.protocol.genesis import Genesis
@@ -22,7 +23,7 @@ from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
-from chain.wire.receipts import Receipt, block_bloom, trie_root
+from chain.wire.receipts import Receipt
 
 _FOUNDS = ("register", "chunk", "found")
 _LEADS = ("plan", "close", "model")
@@ -48,7 +49,7 @@ class Inspection:
     led: Counter[bytes] = field(default_factory=Counter)
     sealed: Counter[bytes] = field(default_factory=Counter)
     hashes: list[bytes] = field(default_factory=list)
-    """Of the blocks, by number."""
+    """Hashes of the blocks, by number."""
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,12 @@ class Inspector:
     def _check_posts(self, block: Block) -> tuple[SignedCall, ...]:
         posts: list[SignedCall] = []
         for index, transaction in enumerate(block.transactions):
-            with _at(index, transaction.hash):
+            with _misfit_at(f"transaction {index} (0x{transaction.hash.hex()})"):
                 posts.append(read_signed_call(transaction, self._genesis))
         check_order(posts)
         self._plan, self._posted, self._chunks = b"", set(), {}
         for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
-            with _at(index, post.transaction.hash):
+            with _misfit_at(f"transaction {index} (0x{post.transaction.hash.hex()})"):
                 self._check_post(post, receipt, block.header)
         return tuple(posts)
 
@@ -249,42 +250,16 @@ class Inspector:
         return Membership(self.found.members, *self._terms)
 
 
-def check_roots(block: Block) -> None:
-    """Every byte of a block hangs on its header."""
-    if trie_root([transaction.raw for transaction in block.transactions]) != block.header.transaction_root:
-        raise TransactionRootError("its transactions are not those the header commits to")
-    check_receipts(block.header, block.receipts)
-    if len(block.transactions) != len(block.receipts):
-        raise ReceiptRootError(f"{len(block.transactions)} transactions have {len(block.receipts)} receipts")
-
-
-def check_receipts(header: Header, receipts: Sequence[Receipt]) -> None:
-    """Raise `ReceiptRootError` unless the header commits to these receipts."""
-    gas = receipts[-1].gas_used if receipts else 0
-    found = trie_root([receipt.encoded for receipt in receipts]), block_bloom(receipts), gas
-    if found != (header.receipt_root, header.bloom, header.gas_used):
-        raise ReceiptRootError("its receipts are not those the header commits to")
-
-
-@contextlib.contextmanager
-def _at(index: int, transaction_hash: bytes) -> Iterator[None]:
-    """What is wrong inside is wrong with this transaction."""
-    try:
-        yield
-    except ChainError as error:
-        raise InspectionError(f"transaction {index} (0x{transaction_hash.hex()}): {error}") from error
-
-
 def inspected(archive: Archive) -> Iterator[InspectedBlock]:
     """The blocks of a chain one by one, each as soon as it fits; `InspectionError` names the first misfit.
 
     Whether the last block is the head is told at the end: a chain is whole once this has run out.
     """
     inspector = Inspector(archive.genesis)
-    with _reading("the head"):
+    with _misfit_at("the head"):
         head = archive.head()
     for number in range(head.block_number + 1):
-        with _reading(f"block {number}"):
+        with _misfit_at(f"block {number}"):
             block = archive.block(number)
         yield inspector.check(block)
     last = inspector.found.hashes[-1]
@@ -299,8 +274,8 @@ def inspect_chain(archive: Archive) -> Inspection:
 
 
 @contextlib.contextmanager
-def _reading(what: str) -> Iterator[None]:
-    """What cannot be read does not fit; but where nobody answers, nothing is known about the chain."""
+def _misfit_at(what: str) -> Iterator[None]:
+    """What is wrong inside does not fit there; but where nobody answers, nothing is known about the chain."""
     try:
         yield
     except LedgerError:
@@ -311,7 +286,7 @@ def _reading(what: str) -> Iterator[None]:
 
 def checked_block(archive: Archive, number: int, found: Inspection) -> Block:
     """A block that was inspected, read again: an archive may answer differently the second time."""
-    with _reading(f"block {number}"):
+    with _misfit_at(f"block {number}"):
         block = archive.block(number)
         check_roots(block)
     if block.header.hash != found.hashes[number]:

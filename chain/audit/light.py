@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from chain.audit.inspection import InspectedBlock, Inspector, check_receipts
+from chain.audit.inspection import InspectedBlock, Inspector
+from chain.audit.roots import check_receipts
 from chain.errors import ChainError, InspectionError
 from chain.protocol.consensus import check_header
 from chain.protocol.contract import decode_log

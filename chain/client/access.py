@@ -36,7 +36,7 @@ class ChainAccess(Protocol):
 
     @property
     def chain_id(self) -> int:
-        """The number every signature names."""
+        """Every signature names it, so that a post counts on one chain only."""
 
     @property
     def registry(self) -> Address:
@@ -81,7 +81,7 @@ class ChainAccess(Protocol):
     # --- our own node only
 
     def header(self, number: int) -> Header:
-        """A sealed header."""
+        """The header of the canonical block with this number."""
 
     def proof(self, transaction_hash: bytes) -> TransactionProof:
         """That a transaction is sealed, and what came of it (P16)."""

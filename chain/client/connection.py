@@ -1,33 +1,27 @@
 """web3 to a node or an Ethereum network: bounded requests, and errors that are ours again on this side."""
 
-import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import requests
 import rlp
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 from eth_typing import ChecksumAddress
 from web3 import HTTPProvider, Web3
-from web3.exceptions import ContractLogicError, TimeExhausted, TransactionNotFound, Web3Exception, Web3RPCError
+from web3.exceptions import TransactionNotFound
 from web3.types import RPCEndpoint
 
 from chain.client.access import FoundLog, SentCall
 from chain.client.keys import address_of
 from chain.client.waiting import wait_until
-from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
+from chain.client.web3_errors import translate_errors
+from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError
 from chain.protocol.contract import decode_result, encode_call, registry_settings
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
 from chain.wire.headers import Header
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-
-_REVERTED = "execution reverted: "
-_UNAUTHORIZED = 401
-# What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
-_NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0) -> Web3:
@@ -36,69 +30,9 @@ def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0) -> Web3:
     return Web3(HTTPProvider(url, {"timeout": timeout_s, "headers": headers}, exception_retry_configuration=None))
 
 
-@contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """web3's errors as ours: a refusal of our node keeps its class, a revert its reason."""
-    try:
-        yield
-    except ContractLogicError as error:
-        raise RevertedError(str(error.message or "").removeprefix(_REVERTED) or "no reason was given") from error
-    except Web3RPCError as error:
-        raise _named(error) from error
-    except TimeExhausted as error:
-        raise DeadlineError(str(error)) from error
-    except requests.HTTPError as error:
-        raise NodeUnreachableError(_refusal(error)) from error
-    except requests.RequestException as error:
-        raise NodeUnreachableError(_silence(error)) from error
-    except _NO_ANSWER as error:
-        raise NodeUnreachableError(f"the answer is no JSON-RPC: {type(error).__name__}: {error}") from error
-
-
-def _refusal(error: requests.HTTPError) -> str:
-    """What an HTTP server says instead of an answer; ours says why, in JSON."""
-    if error.response is None:
-        return f"no node answers: {error}"
-    try:
-        said = error.response.json()["error"]["message"]
-    except (ValueError, TypeError, KeyError):
-        said = error.response.reason
-    what_to_do = "; set BFL_RPC_TOKEN to the node's token" if error.response.status_code == _UNAUTHORIZED else ""
-    return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
-
-
-def _silence(error: requests.RequestException) -> str:
-    """Where nobody answers and why, without the HTTP library's classes around it."""
-    where = f" at {str(error.request.url).rstrip('/')}" if error.request is not None else ""
-    return f"no node answers{where} ({_cause(error)}); start the node, or correct the address"
-
-
-def _cause(error: requests.RequestException) -> str:
-    inner: BaseException | None = error
-    while inner is not None:
-        if isinstance(inner, OSError) and not isinstance(inner, requests.RequestException):
-            return (inner.strerror or str(inner)).lower()
-        inner = inner.__cause__ or inner.__context__
-    return f"{error!s:.120}"
-
-
-def _named(error: Web3RPCError) -> ChainError:
-    response: Any = error.rpc_response or {}
-    content = response.get("error") or {}
-    content = content if isinstance(content, dict) else {}
-    data = content.get("data")
-    message = str(content.get("message", error.message))
-    kind = error_named(str(data.get("error"))) if isinstance(data, dict) else None
-    if kind is not None and isinstance(data, dict):
-        return kind(str(data.get("message", message)))
-    if message.startswith(_REVERTED):
-        return RevertedError(message.removeprefix(_REVERTED))
-    return RpcError(message)
-
-
 def request(web3: Web3, method: str, *params: Any) -> Any:
     """The answer to a method that web3 has no name for."""
-    with translated():
+    with translate_errors():
         return web3.manager.request_blocking(RPCEndpoint(method), params)
 
 
@@ -124,7 +58,7 @@ class Connection:
 
     def __init__(self, web3: Web3, registry: bytes) -> None:
         self.web3, self.registry = web3, Address(registry)
-        with translated():
+        with translate_errors():
             self.chain_id = web3.eth.chain_id
         if not self.code():
             raise RpcError(f"there is no registry at {self.registry} on chain {self.chain_id}; is the network founded?")
@@ -139,7 +73,7 @@ class Connection:
 
     def code(self) -> bytes:
         """The registry's code; our node shows it as soon as its creation is pending."""
-        with translated():
+        with translate_errors():
             return bytes(self.web3.eth.get_code(self._address)) or self._pending_code()
 
     def _pending_code(self) -> bytes:
@@ -156,7 +90,7 @@ class Connection:
     def ask(self, name: str, *arguments: Any, block: Any = None) -> Any:
         """The answer of a view of the registry, in the state that is visible."""
         call: Any = {"to": self._address, "data": encode_call(name, *arguments)}
-        with translated():
+        with translate_errors():
             found = self.web3.eth.call(call, block if block is not None else getattr(self, "visible", "pending"))
         return decode_result(name, bytes(found))
 
@@ -168,13 +102,13 @@ class Connection:
             "fromBlock": first,
             "toBlock": self.visible if last is None else last,
         }
-        with translated():
+        with translate_errors():
             return [_read_log(log) for log in self.web3.eth.get_logs(wanted)]
 
     def transaction(self, transaction_hash: bytes) -> SentCall | None:
         """A transaction, pending or sealed; None if there is none."""
         try:
-            with translated():
+            with translate_errors():
                 found = self.web3.eth.get_transaction(Web3.to_hex(transaction_hash))
                 return SentCall(int(found["nonce"]), bytes(found["input"]))
         except RpcError as error:
@@ -184,12 +118,12 @@ class Connection:
 
     def head(self) -> int:
         """Number of the last sealed block."""
-        with translated():
+        with translate_errors():
             return int(self.web3.eth.block_number)
 
     def block_hash(self, number: int) -> bytes:
         """Hash of a sealed block."""
-        with translated():
+        with translate_errors():
             return bytes(self.web3.eth.get_block(number)["hash"])
 
     def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float | None) -> bytes:
@@ -210,7 +144,7 @@ class Connection:
     # --- our own node only
 
     def header(self, number: int) -> Header:
-        """A sealed header."""
+        """The header of the canonical block with this number."""
         return Header.from_bytes(self.request_bytes("bfl_getRawHeader", hex(number)))
 
     def proof(self, transaction_hash: bytes) -> TransactionProof:
@@ -247,7 +181,7 @@ class Connection:
 
     def _envelope(self, account: LocalAccount, gas: int) -> Envelope:
         nonce = self.nonce(address_of(account))
-        with translated():
+        with translate_errors():
             fees = (0, 0) if self.is_embedded else _fees(self.web3)
         return Envelope(self.chain_id, nonce, gas, self.registry, *fees)
 
@@ -260,7 +194,7 @@ class Connection:
         """Why a mined post failed: asked again after its block, which it did not change."""
         call: Any = {"from": account.address, "to": self._address, "data": data}
         try:
-            with translated():
+            with translate_errors():
                 self.web3.eth.call(call, number)
         except RevertedError as error:
             return str(error)
@@ -286,7 +220,7 @@ def await_receipt(web3: Web3, transaction_hash: bytes, deadline_s: float) -> Any
 
 def _find_receipt(web3: Web3, transaction_hash: bytes) -> Any:
     try:
-        with translated():
+        with translate_errors():
             return web3.eth.get_transaction_receipt(Web3.to_hex(transaction_hash))
     except RpcError as error:
         if not isinstance(error.__cause__, TransactionNotFound):
@@ -304,7 +238,7 @@ class EmptyNetwork:
         self, founder: LocalAccount, creation: bytes, is_embedded: bool, deadline_s: float
     ) -> Connection:
         """Deploy the registry; on our own node it is pending until the founding block is sealed."""
-        with translated():
+        with translate_errors():
             nonce = self._web3.eth.get_transaction_count(founder.address, "pending")
             fees = (0, 0) if is_embedded else _fees(self._web3)
             envelope = Envelope(self._web3.eth.chain_id, nonce, self._creation_gas(is_embedded), b"", *fees)

@@ -26,7 +26,7 @@ class Founding:
     homes: Mapping[bytes, bytes]
     """Home server of every participant; a server's is itself."""
     parameters: bytes
-    """Canonical JSON."""
+    """The founding parameters, canonical JSON."""
     model: bytes
     """Model 0, encoded."""
     payload_bytes: int

@@ -21,7 +21,7 @@ _MOST_WORK = 2**23  # scrypt's n * r * p, four times the default: a damaged numb
 
 
 def new_account() -> LocalAccount:
-    """A random key."""
+    """An account with a new key from the operating system's randomness."""
     return _account(secrets.token_bytes(32))
 
 

@@ -76,7 +76,7 @@ class Ledger(NetworkReader):
 
     @property
     def access(self) -> ChainAccess:
-        """The chain behind it."""
+        """How this ledger reaches its chain."""
         return self._access
 
     # --- posting

@@ -25,15 +25,15 @@ class NetworkReader(PostReader):
 
     def participants(self) -> dict[bytes, bytes]:
         """Home server of every participant; a server's is itself."""
-        return self._registered(None)
+        return self._members(None)
 
     def membership(self, round_: int) -> Membership:
         """Whose turn a round was is decided among these: who was registered before its block (our own node only)."""
         self._check_embedded()
         settings = self._access.settings
-        return Membership(self._registered(round_), settings.term_cap, settings.turn_s)
+        return Membership(self._members(round_), settings.term_cap, settings.turn_s)
 
-    def _registered(self, last: int | None) -> dict[bytes, bytes]:
+    def _members(self, last: int | None) -> dict[bytes, bytes]:
         logs = self._access.logs([events()["Registered"].topic], 0, last)
         found = [self._event(log) for log in logs]
         return {event["participant"]: event["home"] for event in found}
@@ -44,7 +44,7 @@ class NetworkReader(PostReader):
         return None if rank == 2**256 - 1 else rank
 
     def leader(self) -> Address:
-        """The server with rank 0."""
+        """The server whose turn it is at once: it has rank 0 (P12)."""
         for server in self._access.ask("server_list"):
             if self.rank(server) == 0:
                 return Address(server)

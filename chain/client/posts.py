@@ -119,7 +119,7 @@ class PostReader:
         except NotRegistryCallError:
             return None  # our own node admits none such; another network may
         digest, chunks = bytes(event["model" if "model" in event else "digest"]), int(event["chunks"])
-        payload = self._joined(round_, slot, sender, transaction, chunks) if chunks else bytes(call["payload"])
+        payload = self._join_chunks(round_, slot, sender, transaction, chunks) if chunks else bytes(call["payload"])
         intact = not chunks or keccak(payload) == digest
         return Post(round_, slot, sender, digest, payload, log.transaction_hash, call, intact)
 
@@ -129,7 +129,7 @@ class PostReader:
             raise LedgerError(f"the node has a log of transaction {log.transaction_hash.hex()} but not the transaction")
         return transaction
 
-    def _joined(self, round_: int, slot: int, sender: Address, post: SentCall, chunks: int) -> bytes:
+    def _join_chunks(self, round_: int, slot: int, sender: Address, post: SentCall, chunks: int) -> bytes:
         """The chunks the post refers to: the sender's last ones for the slot before it."""
         topics = [word(round_), sender.rjust(32, b"\0"), word(slot)]
         sent = [self._transaction(log) for log in self._logs("ChunkPosted", round_, topics)]

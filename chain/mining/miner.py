@@ -132,16 +132,16 @@ class Miner:
         try:
             os.write(self._stdin.fileno(), order.encode() + b"\n")
         except BlockingIOError:
-            raise self._died(self._child, "takes no orders") from None
+            raise self._bury(self._child, "takes no orders") from None
         except BrokenPipeError:
-            raise self._died(self._child) from None
+            raise self._bury(self._child) from None
 
     def _read(self, wait_s: float) -> None:
         if self._child is None:
             raise MiningError(self._death)
         lines = self._lines.read(wait_s)
         if lines is None or (not lines and self._child.poll() is not None):
-            raise self._died(self._child)
+            raise self._bury(self._child)
         for line in lines:
             match line.split():
                 case [b"found", id_, nonce, hashes] if self._work and int(id_) == self._work.id:
@@ -150,7 +150,7 @@ class Miner:
                     self._answered_id = int(id_)
                     self._hashes, self._busy_s = self._hashes + int(hashes), self._busy_s + float(busy_s)
 
-    def _died(self, child: "subprocess.Popen[bytes]", how: str = "") -> MiningError:
+    def _bury(self, child: "subprocess.Popen[bytes]", how: str = "") -> MiningError:
         """Bury the process and tell why it died: its signal or status, and the last thing it said."""
         if not how:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -181,4 +181,4 @@ def mine(header: "Header", miner: Miner, deadline_s: float) -> "Header | None":
     if found is None:
         miner.cancel()
         return None
-    return header.sealed(found.nonce)
+    return header.with_nonce(found.nonce)

@@ -19,7 +19,7 @@ from chain.wire.transactions import Envelope, Transaction, signed_transaction
 
 
 class NodeAccess:
-    """As `chain.client.access.ChainAccess`."""
+    """The chain of a node at hand; implements `chain.client.access.ChainAccess`."""
 
     is_embedded = True
 
@@ -76,7 +76,7 @@ class NodeAccess:
 
     def transaction(self, transaction_hash: bytes) -> SentCall | None:
         """A transaction, pending or sealed; None if there is none."""
-        pending, sealed = self.node.find_pending(transaction_hash), self.node.sealed(transaction_hash)
+        pending, sealed = self.node.find_pending(transaction_hash), self.node.find_sealed(transaction_hash)
         if sealed is not None:
             found = sealed[0].transactions[sealed[1]]
         elif pending is not None:
@@ -99,7 +99,7 @@ class NodeAccess:
     # --- proving, building, sealing
 
     def header(self, number: int) -> Header:
-        """A sealed header."""
+        """The header of the canonical block with this number."""
         header = self.node.header(number)
         if header is None:
             raise LedgerError(f"there is no block {number}; the head is {self.head()}")
@@ -107,7 +107,7 @@ class NodeAccess:
 
     def proof(self, transaction_hash: bytes) -> TransactionProof:
         """That a transaction is sealed, and what came of it (P16)."""
-        found = self.node.sealed(transaction_hash)
+        found = self.node.find_sealed(transaction_hash)
         if found is None:
             raise LedgerError(f"transaction 0x{transaction_hash.hex()} is not sealed")
         return proof_of(*found)

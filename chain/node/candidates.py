@@ -47,14 +47,14 @@ class Candidates(dict[bytes, Candidate]):
             raise WorkError(f"{leader} has proposed no block on this head")
         return self[leader]
 
-    def sealed(self, mining_hash: bytes, nonce: bytes, device: bytes) -> Candidate:
+    def seal(self, mining_hash: bytes, nonce: bytes, device: bytes) -> Candidate:
         """The candidate that a device's nonce seals, with the seal. A nonce found by another device is invalid."""
         for candidate in reversed(self.values()):
             header = candidate.header.for_winner(device) if device else candidate.header
             if header.mining_hash == mining_hash:
                 check_seal(mining_hash, nonce, header.difficulty)
                 check_winner(header.block_number, device, candidate.body.execution, self._genesis)
-                return Candidate(header.sealed(nonce), candidate.body)
+                return Candidate(header.with_nonce(nonce), candidate.body)
         raise WorkError(
             f"no candidate of 0x{device.hex()} has mining hash 0x{mining_hash.hex()}: "
             "another block was sealed, or the work was handed to somebody else; ask for new work"

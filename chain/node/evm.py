@@ -68,7 +68,7 @@ def _positions(_code: bytes) -> tuple[set[int], set[int]]:
     return set(), set()
 
 
-def _watched(opcode: Any) -> Any:
+def _watch(opcode: Any) -> Any:
     def look(computation: ComputationAPI) -> None:
         computation.state.saw_block = True
         opcode(computation=computation)
@@ -79,7 +79,7 @@ def _watched(opcode: Any) -> Any:
 
 
 _Computation.opcodes = LondonComputation.opcodes | {
-    code: _watched(LondonComputation.opcodes[code]) for code in (_COINBASE, _TIMESTAMP, _DIFFICULTY)
+    code: _watch(LondonComputation.opcodes[code]) for code in (_COINBASE, _TIMESTAMP, _DIFFICULTY)
 }
 
 

@@ -11,7 +11,7 @@ from chain.node.admission import check_finality, check_founding, check_leader, e
 from chain.node.body import Body
 from chain.node.candidates import Candidate, Candidates
 from chain.node.pool import MAX_POOL_BYTES, Pool
-from chain.node.reading import NodeReader, locked
+from chain.node.reading import NodeReader, under_lock
 from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
 from chain.protocol.genesis import Genesis
 from chain.protocol.round_check import CheckRound, RoundBody
@@ -76,7 +76,7 @@ class Node(NodeReader):
                 tell("transaction", transaction.raw)
             return transaction.hash
 
-    @locked
+    @under_lock
     def drop(self, transaction_hash: bytes) -> bool:
         """Leave a pending transaction out of what this node builds; candidates that hold it are given up."""
         self._candidates.drop(transaction_hash)
@@ -84,7 +84,7 @@ class Node(NodeReader):
 
     # --- building and sealing
 
-    @locked
+    @under_lock
     def propose(self, leader: bytes, timestamp: int | None = None) -> Header:
         """Make everything pending a candidate block of a leader, checked by `check_round`, to be mined."""
         parent, coinbase = self._pool.head, Address(leader)
@@ -102,18 +102,18 @@ class Node(NodeReader):
         self._candidates[coinbase] = Candidate(header, body)
         return header
 
-    @locked
+    @under_lock
     def work(self, device: bytes, leader: bytes | None = None) -> Header:
         """The header `device` mines: of this leader, or of the last candidate."""
         return self._candidates.work(device, None if leader is None else Address(leader))
 
-    @locked
+    @under_lock
     def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> Header:
         """Seal: the first valid nonce makes the candidate a block. A nonce found by another device is invalid."""
-        sealed = self._candidates.sealed(mining_hash, nonce, device)
+        sealed = self._candidates.seal(mining_hash, nonce, device)
         return self._accept(sealed.header, sealed.body)
 
-    @locked
+    @under_lock
     def seal_by_draw(self, hash_shares: Mapping[bytes, float], seed: bytes) -> Header:
         """Deterministic mode for simulation: the winner drawn by hash share, its nonce searched for real."""
         winner = draw_winner(hash_shares, seed)
@@ -125,7 +125,7 @@ class Node(NodeReader):
 
     # --- importing
 
-    @locked
+    @under_lock
     def import_block(self, raw: bytes) -> Header:
         """Take a block another node sealed, or raise what is wrong with it. Known blocks are no error."""
         header, transactions = decode_block(raw)

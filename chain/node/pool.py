@@ -220,7 +220,7 @@ class Pool:
         return iter(list(self._entries.values()))
 
     def find(self, transaction_hash: bytes) -> PendingCall | None:
-        """A pending transaction."""
+        """A pending transaction by its hash; None if it is not (or no longer) in the pool."""
         return self._entries.get(transaction_hash)
 
     def state(self) -> Execution:

@@ -22,7 +22,7 @@ R = TypeVar("R")
 S = TypeVar("S", bound="NodeReader")
 
 
-def locked(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
+def under_lock(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
     """A method for any thread, one at a time, of a node that is open."""
 
     @functools.wraps(method)
@@ -63,16 +63,16 @@ class NodeReader:
 
     @property
     def genesis(self) -> Genesis:
-        """The network's rules."""
+        """The rules of the network, fixed before its first block."""
         return self._store.genesis
 
     @property
-    @locked
+    @under_lock
     def head(self) -> Header:
         """The last sealed block of the best chain."""
         return self._pool.head
 
-    @locked
+    @under_lock
     def block(self, which: int | bytes) -> Block | None:
         """A canonical block by number, or any block by hash."""
         block_hash = self._store.canonical_hash(which) if isinstance(which, int) else which
@@ -82,77 +82,77 @@ class NodeReader:
             return None
         return self._store.block(block_hash)
 
-    @locked
+    @under_lock
     def header(self, which: int | bytes) -> Header | None:
         """A canonical header by number, or any header by hash."""
         block_hash = self._store.canonical_hash(which) if isinstance(which, int) else which
         return None if block_hash is None else self._store.find_header(block_hash)
 
-    @locked
+    @under_lock
     def block_bytes(self, block_hash: bytes) -> int:
         """What a block takes on disk."""
         return self._store.block_bytes(block_hash)
 
-    @locked
+    @under_lock
     def raw_block(self, which: int | bytes) -> bytes | None:
         """A block as another node imports it."""
         block = self.block(which)
         return None if block is None else encode_block(block.header, block.transactions)
 
-    @locked
+    @under_lock
     def place(self, transaction_hash: bytes) -> tuple[int, int] | None:
         """(block number, position) of a sealed transaction."""
         return self._store.place(transaction_hash)
 
-    @locked
-    def sealed(self, transaction_hash: bytes) -> tuple[Block, int] | None:
+    @under_lock
+    def find_sealed(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         """The canonical block of a sealed transaction, and its position there."""
         place = self._store.place(transaction_hash)
         block = None if place is None else self.block(place[0])
         return None if place is None or block is None else (block, place[1])
 
     @property
-    @locked
+    @under_lock
     def pool(self) -> Pool:
         """What is pending. For the thread that owns the node; others ask `pending` and `find_pending`."""
         return self._pool
 
-    @locked
+    @under_lock
     def pending(self) -> tuple[PendingCall, ...]:
         """The pending transactions, in the order of arrival."""
         return tuple(self._pool)
 
-    @locked
+    @under_lock
     def find_pending(self, transaction_hash: bytes) -> PendingCall | None:
-        """A pending transaction."""
+        """A pending transaction by its hash; None if it is not (or no longer) in the pool."""
         return self._pool.find(transaction_hash)
 
-    @locked
+    @under_lock
     def total_difficulty(self, block_hash: bytes) -> int:
-        """Work behind a block."""
+        """Sum of the difficulties of a block and all before it; the chain with most is the best one."""
         return self._store.total_difficulty(block_hash)
 
-    @locked
+    @under_lock
     def state(self, header: Header | None = None) -> Execution | StateView:
         """The state after `header`, or the pending one. For the thread that owns the node; others ask the node."""
         return self._pool.state() if header is None else StateView(self._store, header)
 
-    @locked
+    @under_lock
     def nonce(self, address: bytes, header: Header | None = None) -> int:
         """The nonce of the address' next transaction, after `header` or (None) everything pending."""
         return self.state(header).nonce(address)
 
-    @locked
+    @under_lock
     def code(self, address: bytes, header: Header | None = None) -> bytes:
-        """Code at the address."""
+        """The code of the contract at an address; empty where there is none."""
         return self.state(header).code(address)
 
-    @locked
+    @under_lock
     def storage(self, address: bytes, slot: int, header: Header | None = None) -> int:
-        """A storage slot."""
+        """The word that a contract keeps at a slot of its storage."""
         return self.state(header).storage(address, slot)
 
-    @locked
+    @under_lock
     def call(
         self, data: bytes, to: bytes | None = None, sender: bytes = _NOBODY, header: Header | None = None
     ) -> bytes:
@@ -160,7 +160,7 @@ class NodeReader:
         gas = min(_CALL_GAS, self.genesis.gas_limit)
         return self.state(header).call(sender, to or self.genesis.registry, data, gas)
 
-    @locked
+    @under_lock
     def ask(self, name: str, *arguments: Any, header: Header | None = None) -> Any:
         """The answer of a view of the registry."""
         return call_registry(self.state(header), self.genesis, name, *arguments)

@@ -45,7 +45,7 @@ class Outcome:
 
 
 class _Readable:
-    """A state to look at."""
+    """A state that can be asked and called without changing it."""
 
     _state: ChainState
 
@@ -68,11 +68,11 @@ class _Readable:
         return int(self._state.get_nonce(address))
 
     def code(self, address: bytes) -> bytes:
-        """Code at the address."""
+        """The code of the contract at an address; empty where there is none."""
         return bytes(self._state.get_code(address))
 
     def storage(self, address: bytes, slot: int) -> int:
-        """A storage slot."""
+        """The word that a contract keeps at a slot of its storage."""
         return int(self._state.get_storage(address, slot))
 
 

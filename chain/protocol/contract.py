@@ -75,7 +75,7 @@ class Call:
 
 @functools.cache
 def build() -> dict[str, Any]:
-    """registry.json."""
+    """The content of registry.json: the ABI, and the creation code by size class."""
     text = resources.files("chain.protocol").joinpath("registry.json").read_text(encoding="utf-8")
     built: dict[str, Any] = json.loads(text)
     return built
@@ -144,7 +144,7 @@ class RegistryTerms:
     flag_window: int = 3
     exclusion_rounds: int = 10
     seal_difficulty: int = 1
-    """Of the contract's puzzle."""
+    """Difficulty of the puzzle that `seal` checks; counts where rounds are sealed by calls."""
 
 
 class RegistrySettings(NamedTuple):
@@ -198,7 +198,7 @@ def call_gas(data_bytes: int, frame_bytes: int, is_embedded: bool = True) -> int
 
 
 def encode_call(name: str, *arguments: Any) -> bytes:
-    """Calldata of a call."""
+    """The bytes that call a function of the registry with these arguments."""
     function = functions()[name]
     try:
         return function.selector + eth_abi.encode(function.types, arguments)

@@ -70,7 +70,7 @@ class Genesis:
 
     @property
     def header(self) -> Header:
-        """Block 0."""
+        """The header of block 0, which nobody seals."""
         return Header(
             parent_hash=bytes(32),
             uncles_hash=EMPTY_UNCLES_HASH,

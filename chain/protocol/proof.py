@@ -34,7 +34,7 @@ class TransactionProof:
     receipt_nodes: tuple[bytes, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """JSON form, bytes as hex."""
+        """A JSON object, bytes as hex; read back by `from_json`."""
         return {
             "header": "0x" + self.header.to_bytes().hex(),
             "index": self.index,
@@ -67,7 +67,7 @@ class ModelProof:
     """Of servers that are not in the ranking because they were excluded."""
 
     def to_json(self) -> dict[str, Any]:
-        """JSON form."""
+        """A JSON object, bytes as hex; read back by `from_json`."""
         return {
             "headers": ["0x" + header.to_bytes().hex() for header in self.headers],
             "model": self.model.to_json(),
@@ -119,8 +119,8 @@ def proof_of(block: Block, index: int) -> TransactionProof:
 
 def check_transaction(proof: TransactionProof) -> tuple[Transaction, Receipt]:
     """The transaction a proof proves, and its receipt with status 1: inclusion alone proves nothing."""
-    raw = _proven(proof.header.transaction_root, proof.index, proof.transaction_nodes)
-    receipt = decode_receipt(_proven(proof.header.receipt_root, proof.index, proof.receipt_nodes))
+    raw = _proven_item(proof.header.transaction_root, proof.index, proof.transaction_nodes)
+    receipt = decode_receipt(_proven_item(proof.header.receipt_root, proof.index, proof.receipt_nodes))
     if receipt.status != 1:
         raise ProofError(f"transaction {proof.index} of block {proof.header.block_number} was reverted (status 0)")
     try:
@@ -129,7 +129,7 @@ def check_transaction(proof: TransactionProof) -> tuple[Transaction, Receipt]:
         raise ProofError(f"what is proven is no transaction: {error}") from error
 
 
-def _proven(root: bytes, index: int, nodes: tuple[bytes, ...]) -> bytes:
+def _proven_item(root: bytes, index: int, nodes: tuple[bytes, ...]) -> bytes:
     """The item the nodes lead to; none of them may be superfluous, so that one proof has one form."""
     if len(nodes) > _MAX_NODES:
         raise ProofError(f"found {len(nodes)} nodes to item {index}, expected at most {_MAX_NODES}")
@@ -164,14 +164,14 @@ def check_model(proof: ModelProof, known_hash: bytes, genesis: Genesis, membersh
     check_links(proof.headers, known_hash, genesis)
     before = _headers_before(proof, membership.term_cap)
     transaction, receipt = check_transaction(proof.model)
-    call = _published(transaction, receipt, genesis, proof.model.header.block_number - FOUNDING_BLOCK)
-    _check_turn(transaction.sender, proof, before, membership, _excluded(proof, genesis))
+    call = _model_call(transaction, receipt, genesis, proof.model.header.block_number - FOUNDING_BLOCK)
+    _check_turn(transaction.sender, proof, before, membership, _excluded_servers(proof, genesis))
     return ProvenModel(
         int(call["round"]), bytes(call["digest"]), transaction.sender, bytes(call["payload"]), proof.model.header
     )
 
 
-def _published(transaction: Transaction, receipt: Receipt, genesis: Genesis, round_: int) -> Call:
+def _model_call(transaction: Transaction, receipt: Receipt, genesis: Genesis, round_: int) -> Call:
     """The call that publishes the model of a round, and that the registry has agreed to it."""
     event = _event(receipt, genesis, "ModelPublished")
     try:
@@ -214,7 +214,7 @@ def _check_turn(
         )
 
 
-def _excluded(proof: ModelProof, genesis: Genesis) -> set[Address]:
+def _excluded_servers(proof: ModelProof, genesis: Genesis) -> set[Address]:
     """Servers proven to be excluded in the model's round."""
     round_ = proof.model.header.block_number - FOUNDING_BLOCK
     found = set()

@@ -20,7 +20,7 @@ def number(value: Any, name: str) -> int:
         return int(value, 16)
     if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _WORD:
         return value
-    raise ArgumentError(f"{name}: found {shown(value)}, expected a quantity such as 0x1f")
+    raise ArgumentError(f"{name}: found {excerpt(value)}, expected a quantity such as 0x1f")
 
 
 def data(value: Any, name: str) -> bytes:
@@ -32,11 +32,11 @@ def data(value: Any, name: str) -> bytes:
             found = b""
         if 2 * len(found) == len(value) - 2:  # `fromhex` skips spaces, tabs and line ends
             return found
-    raise ArgumentError(f"{name}: found {shown(value)}, expected bytes such as 0x00ff")
+    raise ArgumentError(f"{name}: found {excerpt(value)}, expected bytes such as 0x00ff")
 
 
-def fixed(value: Any, size: int, name: str) -> bytes:
-    """Exactly `size` bytes."""
+def sized_bytes(value: Any, size: int, name: str) -> bytes:
+    """Bytes such as 0x00ff, exactly `size` of them."""
     found = data(value, name)
     if len(found) != size:
         raise ArgumentError(f"{name}: found {len(found)} bytes, expected {size}")
@@ -44,39 +44,39 @@ def fixed(value: Any, size: int, name: str) -> bytes:
 
 
 def address(value: Any, name: str = "address") -> Address:
-    """Exactly 20 bytes."""
-    return Address(fixed(value, ADDRESS_BYTES, name))
+    """An address: exactly 20 bytes in hex."""
+    return Address(sized_bytes(value, ADDRESS_BYTES, name))
 
 
 def hash32(value: Any, name: str = "hash") -> bytes:
-    """32 bytes."""
-    return fixed(value, 32, name)
+    """A hash: exactly 32 bytes in hex."""
+    return sized_bytes(value, 32, name)
 
 
 def flag(value: Any, name: str) -> bool:
-    """true or false."""
+    """JSON's true or false, and nothing that merely counts as one."""
     if isinstance(value, bool):
         return value
-    raise ArgumentError(f"{name}: found {shown(value)}, expected true or false")
+    raise ArgumentError(f"{name}: found {excerpt(value)}, expected true or false")
 
 
 def mapping(value: Any, name: str) -> dict[str, Any]:
-    """An object."""
+    """A JSON object, as a mapping."""
     if isinstance(value, dict):
         return value
-    raise ArgumentError(f"{name}: found {shown(value)}, expected an object")
+    raise ArgumentError(f"{name}: found {excerpt(value)}, expected an object")
 
 
-def listed(value: Any, name: str, most: int) -> list[Any]:
-    """A list of at most so many."""
+def bounded_list(value: Any, name: str, most: int) -> list[Any]:
+    """A list of at most `most` entries; what they are is for the caller to check."""
     if not isinstance(value, list):
-        raise ArgumentError(f"{name}: found {shown(value)}, expected a list")
+        raise ArgumentError(f"{name}: found {excerpt(value)}, expected a list")
     if len(value) > most:
         raise ArgumentError(f"{name}: found a list of {len(value)}, expected at most {most}")
     return value
 
 
-def shown(value: Any) -> str:
+def excerpt(value: Any) -> str:
     """A value for a message: short, whatever it is. Lists and objects may be deep or long, so only their kind."""
     if isinstance(value, list | dict):
         return f"{'a list' if isinstance(value, list) else 'an object'} of {len(value)}"

@@ -18,7 +18,7 @@ import eth_abi
 
 from chain.errors import ChainError, RevertedError
 from chain.node.node import Node
-from chain.rpc.arguments import ArgumentError, shown
+from chain.rpc.arguments import ArgumentError, excerpt
 from chain.rpc.methods import Methods
 
 Answer = dict[str, Any]
@@ -60,11 +60,11 @@ class Dispatcher:
     def respond_to_bytes(self, body: bytes) -> bytes:
         """The answer to a request body: one request, or a batch. Empty where only notifications were sent."""
         try:
-            request = _parsed(body)
+            request = _parse(body)
             if isinstance(request, list):
                 return self._batch(request)
         except _RequestError as failure:
-            return _encoded(_error(None, failure))
+            return _encode(_error(None, failure))
         return self._reply(request)
 
     def _batch(self, requests: list[Any]) -> bytes:
@@ -75,14 +75,14 @@ class Dispatcher:
         for request in requests:
             if sum(map(len, replies)) > MAX_BATCH_BYTES:
                 message = f"the batch's answers are larger than {MAX_BATCH_BYTES} bytes; ask for less at once"
-                replies.append(_encoded(_error(_identifier(request), _RequestError(TOO_LARGE, message))))
+                replies.append(_encode(_error(_identifier(request), _RequestError(TOO_LARGE, message))))
             elif reply := self._reply(request):
                 replies.append(reply)
         return b"[" + b",".join(replies) + b"]" if replies else b""
 
     def _reply(self, request: Any) -> bytes:
         answer = self.respond(request)
-        return b"" if _is_notification(request) else _encoded(answer)
+        return b"" if _is_notification(request) else _encode(answer)
 
     def respond(self, request: Any) -> Answer:
         """The answer to one request."""
@@ -99,11 +99,11 @@ class Dispatcher:
         _check_request(request)
         params = request.get("params", [])
         if not isinstance(params, list):
-            raise _RequestError(INVALID_PARAMS, f"params: found {shown(params)}, expected a list")
+            raise _RequestError(INVALID_PARAMS, f"params: found {excerpt(params)}, expected a list")
         method = self._methods.get(request["method"])
         if method is None:
-            raise _RequestError(METHOD_NOT_FOUND, f"this node has no method {shown(request['method'])}")
-        return _called(method, params)
+            raise _RequestError(METHOD_NOT_FOUND, f"this node has no method {excerpt(request['method'])}")
+        return _call(method, params)
 
 
 def _method(name: str, call: Callable[..., Any]) -> _Method:
@@ -111,7 +111,7 @@ def _method(name: str, call: Callable[..., Any]) -> _Method:
     return _Method(name, call, sum(each.default is each.empty for each in parameters), len(parameters))
 
 
-def _parsed(body: bytes) -> Any:
+def _parse(body: bytes) -> Any:
     brackets = body.count(b"[") + body.count(b"{")
     if brackets > MAX_BRACKETS:
         raise _RequestError(INVALID_REQUEST, f"found {brackets} opening brackets, expected at most {MAX_BRACKETS}")
@@ -130,9 +130,9 @@ def _check_request(request: Any) -> None:
     if not isinstance(request, dict) or not isinstance(request.get("method"), str):
         raise _RequestError(INVALID_REQUEST, "found no request: expected an object with method and params")
     if request.get("jsonrpc") != "2.0":
-        raise _RequestError(INVALID_REQUEST, f"jsonrpc: found {shown(request.get('jsonrpc'))}, expected '2.0'")
+        raise _RequestError(INVALID_REQUEST, f"jsonrpc: found {excerpt(request.get('jsonrpc'))}, expected '2.0'")
     if not _is_identifier(request.get("id")):
-        raise _RequestError(INVALID_REQUEST, f"id: found {shown(request['id'])}, expected text, a number or null")
+        raise _RequestError(INVALID_REQUEST, f"id: found {excerpt(request['id'])}, expected text, a number or null")
 
 
 def _is_identifier(found: Any) -> bool:
@@ -154,7 +154,7 @@ def _is_notification(request: Any) -> bool:
     return request.get("jsonrpc") == "2.0" and isinstance(request.get("method"), str)
 
 
-def _called(method: _Method, params: list[Any]) -> Any:
+def _call(method: _Method, params: list[Any]) -> Any:
     if not method.least <= len(params) <= method.most:
         expected = f"{method.least}" if method.least == method.most else f"{method.least} to {method.most}"
         raise _RequestError(INVALID_PARAMS, f"{method.name}: found {len(params)} parameters, expected {expected}")
@@ -177,5 +177,5 @@ def _error(identifier: Any, failure: _RequestError) -> Answer:
     return {"jsonrpc": "2.0", "id": identifier, "error": content}
 
 
-def _encoded(answer: Answer) -> bytes:
+def _encode(answer: Answer) -> bytes:
     return json.dumps(answer, separators=(",", ":"), allow_nan=False).encode()

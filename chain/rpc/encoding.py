@@ -15,24 +15,24 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Place:
-    """Where a sealed transaction is."""
+    """The block and the position in it of a sealed transaction."""
 
     header: Header
     index: int
 
 
 def hex_number(value: int) -> str:
-    """A quantity."""
+    """A number as JSON-RPC writes it: hex without leading zeros, such as 0x1f."""
     return hex(value)
 
 
 def hex_bytes(value: bytes) -> str:
-    """Data."""
+    """Bytes as JSON-RPC writes them: two hex digits each, such as 0x00ff."""
     return "0x" + value.hex()
 
 
 def header_json(header: Header) -> Json:
-    """A header's fields."""
+    """A header under Ethereum's names for its fields."""
     return {
         "number": hex_number(header.block_number),
         "hash": hex_bytes(header.hash),

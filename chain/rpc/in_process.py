@@ -19,7 +19,7 @@ class InProcessProvider(JSONBaseProvider):
         self._dispatcher = Dispatcher(node)
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """One JSON-RPC request."""
+        """The dispatcher's answer to one request of web3."""
         request = {"jsonrpc": "2.0", "id": next(self.request_counter), "method": method, "params": _plain(params or [])}
         return cast(RPCResponse, self._dispatcher.respond(request))
 

@@ -61,7 +61,7 @@ class RateLimit:
 
 
 class RequestLimits:
-    """Asked by every request."""
+    """Decides for every HTTP request whether it is answered at all: token, rate, size, time."""
 
     def __init__(self, params: ServerParams) -> None:
         self._params, self._rate = params, RateLimit(params.requests_per_s)
@@ -78,11 +78,11 @@ class RequestLimits:
         except ClientDisconnect:
             return Response(status_code=400)
         except TimeoutError:
-            return _refused(408, f"the request has not arrived within {self._params.read_s:g} s, or the node stops")
+            return _refusal(408, f"the request has not arrived within {self._params.read_s:g} s, or the node stops")
         finally:
             self._readings.discard(reading)
         if refusal is None and body is None:
-            refusal = _refused(413, f"the request is larger than {self._params.max_request_bytes} bytes")
+            refusal = _refusal(413, f"the request is larger than {self._params.max_request_bytes} bytes")
         return refusal or body or b""
 
     def hurry(self) -> None:
@@ -95,13 +95,13 @@ class RequestLimits:
         """Why anybody is refused: asking too often. It comes first, so it bounds guesses of the token too."""
         if self._rate.admits(request.client.host if request.client else ""):
             return None
-        return _refused(429, f"more than {self._params.requests_per_s:g} requests per second; ask again later")
+        return _refusal(429, f"more than {self._params.requests_per_s:g} requests per second; ask again later")
 
     def _stranger(self, request: Request) -> Response | None:
         if "origin" in request.headers:  # browsers send it: a page that its owner visits could post to 127.0.0.1
-            return _refused(403, "found a request of a web page (header Origin), expected one of a program")
+            return _refusal(403, "found a request of a web page (header Origin), expected one of a program")
         if not _has_token(request, self._params.token):
-            return _refused(401, "found no valid token, expected the header 'Authorization: Bearer TOKEN'")
+            return _refusal(401, "found no valid token, expected the header 'Authorization: Bearer TOKEN'")
         return None
 
 
@@ -124,7 +124,7 @@ async def _read(request: Request, limit: int) -> bytes | None:
     return b"".join(parts) if size <= limit else None
 
 
-def _refused(status: int, message: str) -> Response:
+def _refusal(status: int, message: str) -> Response:
     """A refusal as JSON-RPC. It ends the connection: nobody drips bytes into it for ever."""
     error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": message}}
     headers = {"Connection": "close"} | ({"WWW-Authenticate": "Bearer"} if status == 401 else {})

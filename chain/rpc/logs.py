@@ -29,7 +29,7 @@ class Pattern:
 
     addresses: frozenset[bytes]
     topics: tuple[frozenset[bytes], ...]
-    """One set per position."""
+    """The topics wanted at each position of a log."""
 
     def matches(self, log: Log) -> bool:
         """Whether a log is wanted; one with fewer topics than positions is not."""
@@ -45,9 +45,9 @@ class Pattern:
 
 
 def read_pattern(wanted: Json) -> Pattern:
-    """Address and topics of a filter."""
+    """Which logs a JSON filter asks for: its address and topics, not its range of blocks."""
     addresses = frozenset(parsing.address(each) for each in _alternatives(wanted.get("address"), "address"))
-    positions = [] if wanted.get("topics") is None else parsing.listed(wanted["topics"], "topics", _MAX_POSITIONS)
+    positions = [] if wanted.get("topics") is None else parsing.bounded_list(wanted["topics"], "topics", _MAX_POSITIONS)
     topics = [{parsing.hash32(each, "topic") for each in _alternatives(position, "topics")} for position in positions]
     return Pattern(addresses, tuple(map(frozenset, topics)))
 
@@ -55,7 +55,7 @@ def read_pattern(wanted: Json) -> Pattern:
 def _alternatives(wanted: Any, name: str) -> list[Any]:
     if wanted is None:
         return []
-    return parsing.listed(wanted if isinstance(wanted, list) else [wanted], name, _MAX_ALTERNATIVES)
+    return parsing.bounded_list(wanted if isinstance(wanted, list) else [wanted], name, _MAX_ALTERNATIVES)
 
 
 def find_logs(node: Node, criteria: Any) -> list[Json]:

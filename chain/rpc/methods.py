@@ -84,7 +84,7 @@ class Methods:
         """Fees are always 0; how full the blocks were is real."""
         last = self._known_header("latest" if newest == PENDING else newest).block_number
         blocks = min(parsing.number(count, "block count"), last + 1, _MAX_FEE_BLOCKS)
-        asked = [] if percentiles is None else parsing.listed(percentiles, "percentiles", _MAX_PERCENTILES)
+        asked = [] if percentiles is None else parsing.bounded_list(percentiles, "percentiles", _MAX_PERCENTILES)
         headers = [self._known_header(number) for number in range(last + 1 - blocks, last + 1)]
         return {
             "oldestBlock": hex_number(last + 1 - blocks),
@@ -173,14 +173,14 @@ class Methods:
         entry = self._node.find_pending(wanted)  # first: what is sealed meanwhile is found below
         if entry is not None:
             return transaction_json(entry.post.transaction, None)
-        found = self._node.sealed(wanted)
+        found = self._node.find_sealed(wanted)
         if found is None:
             return None
         block, index = found
         return transaction_json(block.transactions[index], Place(block.header, index))
 
     def eth_getTransactionReceipt(self, transaction_hash: Any) -> Json | None:  # noqa: N802
-        found = self._node.sealed(parsing.hash32(transaction_hash, "transaction hash"))
+        found = self._node.find_sealed(parsing.hash32(transaction_hash, "transaction hash"))
         if found is None:
             return None
         block, index = found
@@ -204,7 +204,7 @@ class Methods:
 
     def bfl_getProof(self, transaction_hash: Any) -> Json | None:  # noqa: N802
         """Inclusion and receipt of a sealed transaction, checkable without a node (P16)."""
-        found = self._node.sealed(parsing.hash32(transaction_hash, "transaction hash"))
+        found = self._node.find_sealed(parsing.hash32(transaction_hash, "transaction hash"))
         return None if found is None else proof_of(*found).to_json()
 
     # --- state
@@ -267,7 +267,7 @@ class Methods:
 
     def bfl_submitWork(self, mining_hash: Any, nonce: Any, device: Any) -> str:  # noqa: N802
         """Seal; returns the hash of the block."""
-        found = parsing.hash32(mining_hash, "mining hash"), parsing.fixed(nonce, 8, "nonce")
+        found = parsing.hash32(mining_hash, "mining hash"), parsing.sized_bytes(nonce, 8, "nonce")
         return hex_bytes(self._node.submit_work(*found, parsing.data(device, "device")).hash)
 
 

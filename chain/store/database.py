@@ -1,17 +1,16 @@
 """One SQLite file with real transactions (C9), for one writing process at a time; its errors leave as `StoreError`."""
 
 import contextlib
+import errno
 import os
 import sqlite3
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from chain.errors import StoreError
+from filelock import FileLock, Timeout
 
-if sys.platform != "win32":
-    import fcntl
+from chain.errors import StoreError
 
 IN_MEMORY = ":memory:"
 CREATE, WRITE, READ = "rwc", "rw", "ro"
@@ -26,7 +25,7 @@ class Database:
         self._path, self._is_writing = path, False
         with contextlib.ExitStack() as opened:
             if path != IN_MEMORY and mode != READ:
-                opened.enter_context(_reserved(Path(path)))
+                opened.enter_context(_reserve(Path(path)))
             if mode == CREATE and path != IN_MEMORY and Path(path).exists():
                 raise StoreError(f"{path} exists; open it, or choose another place for a new chain")
             self._connection = opened.enter_context(contextlib.closing(_connect(path, mode)))
@@ -113,33 +112,23 @@ def _connect(path: Path | str, mode: str) -> sqlite3.Connection:
 
 
 @contextlib.contextmanager
-def _reserved(path: Path) -> Iterator[None]:
+def _reserve(path: Path) -> Iterator[None]:
     """Keep other processes from writing to the file; ends with this process at the latest.
 
     The lock is on a file beside it, which stays: SQLite locks the database in its own way, and a lock file that is
-    removed can be locked by two.
+    removed can be locked by two. Where the file system has no locks there is no second best: it is refused.
     """
-    if sys.platform == "win32":
-        yield
-        return
-    lock = path.resolve().with_name(f"{path.resolve().name}.lock")
+    beside = path.resolve().with_name(f"{path.resolve().name}.lock")
+    if not beside.parent.is_dir():  # filelock would make it
+        raise StoreError(f"{path} cannot be opened: {beside}: {os.strerror(errno.ENOENT)}")
+    lock = FileLock(beside, blocking=False, mode=0o600, thread_local=False, fallback_to_soft=False)
     try:
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+        lock.acquire()
+    except Timeout as error:
+        raise StoreError(f"{path} is in use by another process: stop that one, or open it for reading") from error
     except OSError as error:
-        raise StoreError(f"{path} cannot be opened: {lock}: {error.strerror}") from error
+        raise StoreError(f"{path} cannot be opened: {beside}: {error.strerror}") from error
     try:
-        _lock(descriptor, path)
         yield
     finally:
-        os.close(descriptor)
-
-
-if sys.platform != "win32":
-
-    def _lock(descriptor: int, path: Path) -> None:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(f"{path} is in use by another process: stop that one, or open it for reading") from error
-        except OSError as error:
-            raise StoreError(f"{path} cannot be locked: {error.strerror}") from error
+        lock.release()

@@ -217,17 +217,17 @@ class Store:
         return int(row[0])
 
     def transactions(self, block_hash: bytes) -> tuple[Transaction, ...]:
-        """A block's transactions."""
+        """The transactions of the block with this hash; none if it is unknown."""
         row = self._db.row("SELECT body FROM block WHERE hash = ?", block_hash)
         return _read(_transactions, row[0], f"the body of block 0x{block_hash.hex()}") if row else ()
 
     def receipts(self, block_hash: bytes) -> tuple[Receipt, ...]:
-        """A block's receipts."""
+        """The receipts of the block with this hash; none if it is unknown."""
         row = self._db.row("SELECT receipts FROM block WHERE hash = ?", block_hash)
         return _read(_receipts, row[0], f"the receipts of block 0x{block_hash.hex()}") if row else ()
 
     def block(self, block_hash: bytes) -> Block:
-        """A whole block."""
+        """Header, transactions, receipts and total difficulty of the block with this hash."""
         return Block(
             self.header_by_hash(block_hash),
             self.transactions(block_hash),

@@ -25,7 +25,7 @@ class Block:
 
 
 def encode_block(header: Header, transactions: tuple[Transaction, ...]) -> bytes:
-    """A block's bytes."""
+    """A block as nodes send it to each other."""
     raw = [transaction.raw for transaction in transactions]
     return bytes(rlp.encode([rlp.decode(header.to_bytes()), raw, []], infer_serializer=False))
 

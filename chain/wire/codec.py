@@ -52,14 +52,14 @@ def encode_floats(values: NDArray[np.floating], sizes: Sequence[int], codec: Gra
         raise CodecError(f"found codec {codec!r}, expected one of {', '.join(GradientCodec)}")
     tensors = _checked_sizes(sizes)
     flat = _checked_vector(values, sum(tensors), "f", "float16, float32 or float64")
-    return _header(tensors, name) + (_quantised(flat, tensors) if name == "int8" else _rounded(flat, name))
+    return _header(tensors, name) + (_quantise(flat, tensors) if name == "int8" else _rounded_values(flat, name))
 
 
 def decode_floats(data: bytes, sizes: Sequence[int] | None = None) -> NDArray[np.float64]:
     """The exact values of a canonical fp32, fp16 or int8 payload (P8); of these tensors, if `sizes` are given."""
-    header, scales, stored = _opened(data, sizes, tuple(GradientCodec))
+    header, scales, stored = _open(data, sizes, tuple(GradientCodec))
     if header.dtype == "int8":
-        return _dequantised(stored, np.frombuffer(scales, "<f4"), header.sizes)
+        return _dequantise(stored, np.frombuffer(scales, "<f4"), header.sizes)
     if (bad := ~np.isfinite(stored) | _negative_zeros(stored)).any():
         _refuse_first(bad, stored, "a finite number other than -0.0")
     return stored.astype(np.float64)
@@ -76,7 +76,7 @@ def encode_iterate(values: NDArray[np.integer], sizes: Sequence[int]) -> bytes:
 
 def decode_iterate(data: bytes, sizes: Sequence[int] | None = None) -> NDArray[np.int32]:
     """The fixed point numbers of a canonical int32 payload; of these tensors, if `sizes` are given."""
-    _, _, stored = _opened(data, sizes, ("int32",))
+    _, _, stored = _open(data, sizes, ("int32",))
     return stored.astype(np.int32)
 
 
@@ -160,7 +160,7 @@ def _negative_zeros(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(values.view(f"<i{values.itemsize}") == -(1 << (8 * values.itemsize - 1)))
 
 
-def _opened(data: Any, sizes: Any, names: tuple[str, ...]) -> tuple[PayloadHeader, bytes, NDArray[Any]]:
+def _open(data: Any, sizes: Any, names: tuple[str, ...]) -> tuple[PayloadHeader, bytes, NDArray[Any]]:
     """Header, scales (none but for int8) and values as they are stored, yet unchecked."""
     header = _read_header(raw := _checked_bytes(data))
     if header.dtype not in names:
@@ -172,7 +172,7 @@ def _opened(data: Any, sizes: Any, names: tuple[str, ...]) -> tuple[PayloadHeade
     return header, raw[_PREFIX.size + 4 * len(header.sizes) : start], stored
 
 
-def _rounded(flat: NDArray[Any], name: str) -> bytes:
+def _rounded_values(flat: NDArray[Any], name: str) -> bytes:
     """fp32 or fp16 values. What overflows becomes infinite, and is refused with what already was."""
     with np.errstate(all="ignore"):
         stored = flat.astype(_DTYPES[name])
@@ -187,7 +187,7 @@ def _peaks(magnitudes: NDArray[Any], sizes: tuple[int, ...]) -> NDArray[Any]:
     return np.asarray(np.maximum.reduceat(magnitudes, np.cumsum((0, *sizes[:-1]))))
 
 
-def _quantised(flat: NDArray[Any], sizes: tuple[int, ...]) -> bytes:
+def _quantise(flat: NDArray[Any], sizes: tuple[int, ...]) -> bytes:
     """int8 scales and values. 127 s has 31 bits, so float64 compares it with max|x| exactly."""
     with np.errstate(all="ignore"):
         x, largest = flat.astype(np.float64), 127 * _MAX_SCALE
@@ -200,8 +200,8 @@ def _quantised(flat: NDArray[Any], sizes: tuple[int, ...]) -> bytes:
         return s.tobytes() + np.rint(x, out=x).astype(np.int8).tobytes()
 
 
-def _dequantised(stored: NDArray[np.int8], scales: NDArray[np.float32], sizes: tuple[int, ...]) -> NDArray[np.float64]:
-    """int * scale, exact in float64 (31 bits). Refuses what `_quantised` does not write."""
+def _dequantise(stored: NDArray[np.int8], scales: NDArray[np.float32], sizes: tuple[int, ...]) -> NDArray[np.float64]:
+    """int * scale, exact in float64 (31 bits). Refuses what `_quantise` does not write."""
     _check_none(stored == -128, stored, "-127 to 127")
     normal = (scales >= _MIN_SCALE) & (scales <= _MAX_SCALE)
     _check_none(~normal & (scales.view("<u4") != 0), scales, "0.0 or a positive normal number", "as scale of tensor")

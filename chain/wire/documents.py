@@ -26,7 +26,7 @@ class ClosedList:
             raise CodecError("closed list: found a gradient that is accepted twice")
 
     def encode(self) -> bytes:
-        """Canonical JSON."""
+        """The list as canonical JSON: what is posted and hashed."""
         return canonical_json(
             {"accepted": ["0x" + each.hex() for each in self.accepted], "refused": [list(r) for r in self.refused]}
         )

@@ -73,7 +73,7 @@ class Header:
 
     def to_bytes(self) -> bytes:
         """The canonical RLP, ~514 bytes."""
-        return self._encoded(without=())
+        return self._encode(without=())
 
     @cached_property
     def hash(self) -> bytes:
@@ -83,7 +83,7 @@ class Header:
     @cached_property
     def mining_hash(self) -> bytes:
         """What is sealed (C5): everything but the seal, so also the winner's address. A stolen nonce does not fit."""
-        return keccak(self._encoded(without=_SEAL))
+        return keccak(self._encode(without=_SEAL))
 
     @property
     def winner(self) -> Address | None:
@@ -96,11 +96,11 @@ class Header:
             raise MalformedBlockError(f"found {len(address)} bytes of winner, expected {ADDRESS_BYTES}")
         return replace(self, extra_data=address)
 
-    def sealed(self, nonce: bytes) -> "Header":
-        """With this nonce, which is not checked here (`chain.wire.seal.check_seal`)."""
+    def with_nonce(self, nonce: bytes) -> "Header":
+        """The header with this nonce, which is not checked here (`chain.wire.seal.check_seal`)."""
         return replace(self, nonce=nonce)
 
-    def _encoded(self, without: tuple[str, ...]) -> bytes:
+    def _encode(self, without: tuple[str, ...]) -> bytes:
         names = [field.name for field in fields(self) if field.name not in without]
         encoded: bytes = rlp.encode([_item(name, getattr(self, name)) for name in names])
         return encoded

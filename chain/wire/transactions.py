@@ -134,7 +134,7 @@ class Envelope:
     max_priority_fee: int = 0
 
     def next(self) -> "Envelope":
-        """The sender's next one."""
+        """The envelope of the sender's next transaction."""
         return replace(self, nonce=self.nonce + 1)
 
 

@@ -267,7 +267,7 @@ def forged(
     header = replace(block.header, **(fields | changes))
     nonce = find_nonce(header.mining_hash, header.difficulty)
     assert nonce is not None
-    return Block(header.sealed(nonce), body, outcomes, block.total_difficulty)
+    return Block(header.with_nonce(nonce), body, outcomes, block.total_difficulty)
 
 
 class StoredChain:

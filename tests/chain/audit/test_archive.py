@@ -187,7 +187,7 @@ def test_a_wrong_place_of_a_transaction_is_said_so(tmp_path: Path) -> None:
 
 
 def test_a_header_under_another_hash_is_said_so(tmp_path: Path) -> None:
-    other = story().headers[7].sealed(b"\1" * 8)  # at difficulty 1, any nonce seals
+    other = story().headers[7].with_nonce(b"\1" * 8)  # at difficulty 1, any nonce seals
     archive = _tampered(tmp_path, "UPDATE block SET header = ? WHERE number = 7", other.to_bytes())
     with pytest.raises(StoreError, match=f"its header has hash 0x{other.hash.hex()}, the database says"):
         archive.block(7)

@@ -20,10 +20,10 @@ from chain.client.connection import (
     await_receipt,
     read_bytes,
     request,
-    translated,
     web3_over_http,
 )
 from chain.client.keys import address_of
+from chain.client.web3_errors import translate_errors
 from chain.errors import (
     ChainError,
     DeadlineError,
@@ -102,7 +102,7 @@ def test_a_refusal_keeps_its_class_and_a_revert_its_reason(connection: Connectio
 
 def test_a_view_that_reverts_raises_its_reason(connection: Connection) -> None:
     call: Any = {"to": Web3.to_checksum_address(connection.registry), "data": _plan()}
-    with pytest.raises(RevertedError, match=r"^not registered$"), translated():
+    with pytest.raises(RevertedError, match=r"^not registered$"), translate_errors():
         connection.web3.eth.call(call, "pending")
 
 
@@ -273,7 +273,7 @@ def test_a_post_that_is_not_mined_in_time_is_said_so() -> None:
     connection = _external(eth_getTransactionReceipt=None)
     with pytest.raises(DeadlineError, match=r"0x1111.* was not mined within 0.1 s"):
         connection.send(NETWORK.founder, b"data", 100_000, 0.1)
-    with pytest.raises(DeadlineError), translated():
+    with pytest.raises(DeadlineError), translate_errors():
         raise TimeExhausted("too late")
 
 

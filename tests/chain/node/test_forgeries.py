@@ -167,7 +167,7 @@ def database_of(node: Node) -> bytes:
 def sealed(header: Header) -> Header:
     nonce = find_nonce(header.mining_hash, header.difficulty)
     assert nonce is not None
-    return header.sealed(nonce)
+    return header.with_nonce(nonce)
 
 
 def built(node: Node, parent: Header, transactions: Sequence[Transaction], like: Header, **changes: Any) -> bytes:
@@ -277,7 +277,7 @@ Forgery = Callable[[Scene], bytes]
 
 def bad_nonce(of: Scene) -> bytes:
     wrong = next(n for n in range(100) if not is_sealed(of.header.mining_hash, n.to_bytes(8, "big"), DIFFICULTY))
-    return encode_block(of.header.sealed(wrong.to_bytes(8, "big")), of.transactions)
+    return encode_block(of.header.with_nonce(wrong.to_bytes(8, "big")), of.transactions)
 
 
 def stolen_seal(of: Scene) -> bytes:

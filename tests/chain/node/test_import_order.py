@@ -44,7 +44,7 @@ def test_a_block_is_checked_in_the_order_of_the_document(
     block = story().blocks[1]
     header = replace(block.header, **changes)
     if is_sealed:
-        header = header.sealed(find_nonce(header.mining_hash, header.difficulty) or b"")
+        header = header.with_nonce(find_nonce(header.mining_hash, header.difficulty) or b"")
     else:
         header = replace(header, difficulty=2**255)
     node = Node.in_memory(story().genesis, now=Clock())

@@ -270,7 +270,7 @@ def test_transactions_of_an_abandoned_branch_are_gone_and_those_of_the_new_one_a
     exchange(one, other)
     for transaction_hash in set(old) - set(new):
         assert one.place(transaction_hash) is None
-        assert one.sealed(transaction_hash) is None
+        assert one.find_sealed(transaction_hash) is None
         with pytest.raises(TransactionNotFound):
             web3_in_process(one).eth.get_transaction_receipt(Web3.to_hex(transaction_hash))
         with pytest.raises(TransactionNotFound):
@@ -310,7 +310,7 @@ def test_a_transaction_in_both_branches_answers_with_its_own_receipt() -> None:
         theirs = web3_in_process(other).eth.get_transaction_receipt(Web3.to_hex(each))
         assert found == theirs
         assert found["transactionHash"] == each
-        block, position = one.sealed(each) or (None, 0)
+        block, position = one.find_sealed(each) or (None, 0)
         assert block is not None
         assert block.transactions[position].hash == each
         sender = block.transactions[position].sender
@@ -683,13 +683,13 @@ def test_a_sealed_transaction_cannot_be_posted_again_and_pending_ones_can_be_fou
     node = founded_node(network)
     plan = network.signed(node, network.leader(node), "plan", 1, keccak(b"p"), 0, b"p")
     posted = node.submit(plan)
-    assert node.sealed(posted) is None
+    assert node.find_sealed(posted) is None
     found = node.find_pending(posted)
     assert found is not None
     assert found.post.transaction == decode_transaction(plan)
     propose_and_seal(node, network.leader(node), network.devices[0])
     assert node.find_pending(posted) is None
-    block, position = node.sealed(posted) or (None, -1)
+    block, position = node.find_sealed(posted) or (None, -1)
     assert (block, position) == (node.block(2), 0)
     with pytest.raises(NonceError, match="is sealed in block 2 already"):
         node.submit(plan)

@@ -181,7 +181,7 @@ def header(**changes: Any) -> Header:
 def sealed(unsealed: Header) -> Header:
     nonce = find_nonce(unsealed.mining_hash, unsealed.difficulty)
     assert nonce is not None
-    return unsealed.sealed(nonce)
+    return unsealed.with_nonce(nonce)
 
 
 def test_a_fixed_difficulty_stays_whatever_the_time() -> None:

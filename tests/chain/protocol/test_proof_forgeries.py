@@ -12,7 +12,7 @@ from eth_hash.auto import keccak
 from chain.client.keys import address_of
 from chain.errors import ProofError
 from chain.node.node import Node
-from chain.protocol.proof import ModelProof, _excluded, check_model, proof_of
+from chain.protocol.proof import ModelProof, _excluded_servers, check_model, proof_of
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.seal import is_sealed
@@ -123,7 +123,7 @@ def test_a_header_without_work_is_refused() -> None:
     model, first = proof_of(blocks[2], len(blocks[2].transactions) - 1), blocks[0].header
 
     def sealed_with(nonce: int) -> ModelProof:
-        header = model.header.sealed(nonce.to_bytes(8, "big"))
+        header = model.header.with_nonce(nonce.to_bytes(8, "big"))
         return ModelProof((first, blocks[1].header, header), replace(model, header=header))
 
     nonces = {is_sealed(model.header.mining_hash, n.to_bytes(8, "big"), 64): n for n in range(2000)}
@@ -251,10 +251,12 @@ def test_an_exclusion_must_be_on_the_same_chain_and_accepted() -> None:
 def test_an_exclusion_that_is_over_or_yet_to_come_does_not_count() -> None:
     """That of round 3 shortens nobody's wait in round 2, nor in round 6, when it is over."""
     exclusions = honest().exclusions
-    assert _excluded(replace(honest(2), exclusions=exclusions), story().genesis) == set()
-    assert _excluded(honest(3), story().genesis) == _excluded(honest(5), story().genesis) == {story().liar}
+    assert _excluded_servers(replace(honest(2), exclusions=exclusions), story().genesis) == set()
+    assert (
+        _excluded_servers(honest(3), story().genesis) == _excluded_servers(honest(5), story().genesis) == {story().liar}
+    )
     sixth = replace(honest(5), model=replace(honest(5).model, header=story().headers[7]))
-    assert _excluded(sixth, story().genesis) == set()
+    assert _excluded_servers(sixth, story().genesis) == set()
 
 
 # --- a sealed header that commits to nonsense

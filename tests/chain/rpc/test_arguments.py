@@ -13,12 +13,12 @@ from tests.chain.rpc.json_values import JSON
 PARSERS = [
     lambda value: parsing.number(value, "x"),
     lambda value: parsing.data(value, "x"),
-    lambda value: parsing.fixed(value, 8, "x"),
+    lambda value: parsing.sized_bytes(value, 8, "x"),
     parsing.address,
     parsing.hash32,
     lambda value: parsing.flag(value, "x"),
     lambda value: parsing.mapping(value, "x"),
-    lambda value: parsing.listed(value, "x", 2),
+    lambda value: parsing.bounded_list(value, "x", 2),
 ]
 
 
@@ -64,11 +64,11 @@ def test_only_true_and_false_are_flags(value: Any) -> None:
 
 
 def test_a_list_has_a_bound() -> None:
-    assert parsing.listed([1, 2], "topics", 2) == [1, 2]
+    assert parsing.bounded_list([1, 2], "topics", 2) == [1, 2]
     with pytest.raises(ArgumentError, match=r"^topics: found a list of 3, expected at most 2$"):
-        parsing.listed([1, 2, 3], "topics", 2)
+        parsing.bounded_list([1, 2, 3], "topics", 2)
     with pytest.raises(ArgumentError, match=r"^topics: found 'abc', expected a list$"):
-        parsing.listed("abc", "topics", 5)
+        parsing.bounded_list("abc", "topics", 5)
 
 
 @pytest.mark.parametrize("parse", PARSERS)

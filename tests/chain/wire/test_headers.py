@@ -63,7 +63,7 @@ def test_the_hash_is_computed_once_and_the_header_is_frozen() -> None:
 
 
 def test_a_seal_changes_the_hash_but_not_what_was_sealed() -> None:
-    sealed = PLAIN.sealed(b"\xff" * 8)
+    sealed = PLAIN.with_nonce(b"\xff" * 8)
     assert sealed.nonce == b"\xff" * 8
     assert sealed.mining_hash == PLAIN.mining_hash
     assert sealed.hash != PLAIN.hash
@@ -85,7 +85,7 @@ def test_wrong_lengths_are_refused_when_a_header_is_made() -> None:
     with pytest.raises(MalformedBlockError, match="found 19 bytes of winner, expected 20"):
         PLAIN.for_winner(b"x" * 19)
     with pytest.raises(MalformedBlockError, match="found 7 bytes of nonce, expected 8"):
-        PLAIN.sealed(b"x" * 7)
+        PLAIN.with_nonce(b"x" * 7)
     with pytest.raises(MalformedBlockError, match="difficulty outside"):
         replace(PLAIN, difficulty=-1)
     with pytest.raises(MalformedBlockError, match="bloom outside"):

@@ -1,0 +1,75 @@
+"""What web3 and HTTP raise, as errors of ours: with their class where our node named it, and with what to do."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+from web3.exceptions import ContractLogicError, TimeExhausted, Web3Exception, Web3RPCError
+
+from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
+
+_REVERTED = "execution reverted: "
+_UNAUTHORIZED = 401
+# What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
+_NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
+
+
+@contextlib.contextmanager
+def translate_errors() -> Iterator[None]:
+    """web3's errors as ours: a refusal of our node keeps its class, a revert its reason."""
+    try:
+        yield
+    except ContractLogicError as error:
+        raise RevertedError(str(error.message or "").removeprefix(_REVERTED) or "no reason was given") from error
+    except Web3RPCError as error:
+        raise _error_in(error) from error
+    except TimeExhausted as error:
+        raise DeadlineError(str(error)) from error
+    except requests.HTTPError as error:
+        raise NodeUnreachableError(_refusal(error)) from error
+    except requests.RequestException as error:
+        raise NodeUnreachableError(_silence(error)) from error
+    except _NO_ANSWER as error:
+        raise NodeUnreachableError(f"the answer is no JSON-RPC: {type(error).__name__}: {error}") from error
+
+
+def _refusal(error: requests.HTTPError) -> str:
+    """What an HTTP server says instead of an answer; ours says why, in JSON."""
+    if error.response is None:
+        return f"no node answers: {error}"
+    try:
+        said = error.response.json()["error"]["message"]
+    except (ValueError, TypeError, KeyError):
+        said = error.response.reason
+    what_to_do = "; set BFL_RPC_TOKEN to the node's token" if error.response.status_code == _UNAUTHORIZED else ""
+    return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
+
+
+def _silence(error: requests.RequestException) -> str:
+    """Where nobody answers and why, without the HTTP library's classes around it."""
+    where = f" at {str(error.request.url).rstrip('/')}" if error.request is not None else ""
+    return f"no node answers{where} ({_cause(error)}); start the node, or correct the address"
+
+
+def _cause(error: requests.RequestException) -> str:
+    inner: BaseException | None = error
+    while inner is not None:
+        if isinstance(inner, OSError) and not isinstance(inner, requests.RequestException):
+            return (inner.strerror or str(inner)).lower()
+        inner = inner.__cause__ or inner.__context__
+    return f"{error!s:.120}"
+
+
+def _error_in(error: Web3RPCError) -> ChainError:
+    response: Any = error.rpc_response or {}
+    content = response.get("error") or {}
+    content = content if isinstance(content, dict) else {}
+    data = content.get("data")
+    message = str(content.get("message", error.message))
+    kind = error_named(str(data.get("error"))) if isinstance(data, dict) else None
+    if kind is not None and isinstance(data, dict):
+        return kind(str(data.get("message", message)))
+    if message.startswith(_REVERTED):
+        return RevertedError(message.removeprefix(_REVERTED))
+    return RpcError(message)
