@@ -5,10 +5,10 @@ from logging import INFO, WARNING
 import torch
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
-from flwr.supercore.logger import log
 
 from clients.arrays import one_array
 from clients.data import load_dataset
+from clients.flower import log
 from clients.memory import keep_freed_memory
 from clients.models import network_for
 from edge_servers.federation import WallClock, found_federation

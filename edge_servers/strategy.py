@@ -9,8 +9,8 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
-from flwr.supercore.logger import log
 
+from clients.flower import log
 from edge_servers import round as round_
 from edge_servers.errors import FederationError
 from edge_servers.server import EdgeServer

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfl.show.task_display import TaskDisplay
+from policy.files import replacing
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,6 @@ class ExperimentContext:
             return values
         values = measure()
         path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps(values) + "\n", encoding="utf-8")
-        part.replace(path)
+        with replacing(path) as part:
+            part.write_text(json.dumps(values) + "\n", encoding="utf-8")
         return values

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from policy.evaluation import Score
+from policy.files import replacing
 from policy.parameters import LatencyParams
 
 
@@ -13,9 +14,8 @@ def write_score(path: Path, score: Score) -> None:
     """The score, whole or not at all."""
     content = {"per_state_s": score.per_state_s.tolist(), "wall_s": score.wall_s, "decide_ms": score.decide_ms}
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(content) + "\n", encoding="utf-8")
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
 def read_score(path: Path, agent: str, params: LatencyParams, states: int) -> Score | None:

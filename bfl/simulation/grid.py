@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from flwr.app import Error, Message, RecordDict
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
 from torch import nn
 
 from clients.device import Device, answer_orders
+from clients.flower import Run, empty_run, identify_process, name_message
 from clients.orders import FAILED, INTRODUCE, OFFLOAD, TRAIN
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
 
@@ -52,12 +51,12 @@ class InProcessGrid(Grid):
         chunk: int = 10,
         faults: Mapping[int, Fault] | None = None,
     ) -> None:
-        TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = _RUN_ID, _SERVER_NODE_ID, 1
+        identify_process(_RUN_ID, _SERVER_NODE_ID)
         self._devices = {_FIRST_NODE_ID + device.index: device for device in devices}
         self._engine, self._chunk = engine, chunk
         self._faults = faults or {}
         self._ids = count(1)
-        self._run = Run.create_empty(_RUN_ID)
+        self._run = empty_run(_RUN_ID)
         self._waiting: list[Message] = []
         self._replies: dict[str, Message] = {}
 
@@ -99,7 +98,7 @@ class InProcessGrid(Grid):
         """Take messages; nothing is answered before somebody pulls."""
         ids = []
         for message in messages:
-            message.metadata.__dict__["_message_id"] = f"message-{next(self._ids)}"
+            name_message(message, f"message-{next(self._ids)}")
             self._waiting.append(message)
             ids.append(message.metadata.message_id)
         return ids

@@ -3,7 +3,6 @@
 After every round the folder is complete: whatever kills the process, `--resume` goes on from the last finished round.
 """
 
-import fcntl
 import json
 import math
 import os
@@ -12,15 +11,17 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 
 from bfl.config import RunSettings, read_settings, write_toml
 from bfl.errors import RunFolderError
 from chain.wire.address import Address
 from edge_servers.founding.standing import Standing, Tenure
 from edge_servers.report import RoundReport
+from policy.files import replacing
 
 
 @dataclass(frozen=True)
@@ -46,21 +47,18 @@ class RunFolder:
         self.metrics_path = path / "metrics.jsonl"
         self.plots = path / "plots"
         self._checkpoint_path = path / "checkpoint.npz"
-        self._lock: IO[bytes] | None = None
+        self._lock = FileLock(path / ".lock", timeout=0)
 
     def _lock_for_writing(self) -> None:
         """Only one process at a time may write a run; the lock goes with the process, however it ends."""
-        self._lock = (self.path / ".lock").open("wb")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+            self._lock.acquire()
+        except Timeout as error:
             raise RunFolderError(f"{self.path} is in use by another process; wait for it, or stop it") from error
 
     def release(self) -> None:
         """Let others write the run."""
-        if self._lock:
-            self._lock.close()
-            self._lock = None
+        self._lock.release()
 
     @classmethod
     def create(cls, path: Path, settings: RunSettings, environment: dict[str, Any]) -> "RunFolder":
@@ -95,9 +93,8 @@ class RunFolder:
 
     def write_settings(self, settings: RunSettings) -> None:
         """Replace config.toml in one step."""
-        partial = self.path / "config.partial"
-        write_toml(settings, partial)
-        partial.replace(self.path / "config.toml")
+        with replacing(self.path / "config.toml") as part:
+            write_toml(settings, part)
 
     def append_round(self, report: RoundReport, wall_s: float, standings: Sequence[Standing]) -> None:
         """Record a finished round: its metrics line first, then the checkpoint that makes it count."""
@@ -150,14 +147,12 @@ class RunFolder:
             "wall-s": checkpoint.wall_s,
             "standings": [_standing_to_json(standing) for standing in checkpoint.standings],
         }
-        partial = self._checkpoint_path.with_suffix(".partial")
-        with partial.open("wb") as file:
+        with replacing(self._checkpoint_path) as part, part.open("wb") as file:
             np.savez(
                 file,
                 about=np.frombuffer(json.dumps(about).encode(), np.uint8),
                 models=np.stack([standing.model for standing in checkpoint.standings]),
             )
-        partial.replace(self._checkpoint_path)
 
     def load_checkpoint(self) -> Checkpoint | None:
         """Where the run stands, or None before its first round. Metrics of an unfinished round are cut off."""
@@ -182,9 +177,8 @@ class RunFolder:
 
     def write_json(self, name: str, content: dict[str, Any]) -> None:
         """One of the folder's JSON files, for people and programs."""
-        partial = self.path / f"{name}.partial"
-        partial.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
-        partial.replace(self.path / name)
+        with replacing(self.path / name) as part:
+            part.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """The content of one of them; empty where it does not exist."""

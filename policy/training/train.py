@@ -14,6 +14,7 @@ import torch
 
 from policy.actor.planner import Policy
 from policy.errors import PolicyError
+from policy.files import replacing
 from policy.parameters import LatencyParams
 from policy.training.learner import Learner, SharedLearner, UpdateReport
 from policy.training.settings import LearningParams
@@ -112,20 +113,19 @@ class Training:
 
     def save(self, path: Path) -> None:
         """Write a checkpoint; a process killed meanwhile leaves the old one."""
-        part = path.with_suffix(".part")
-        torch.save(
-            {
-                "settings": _settings(self.params, self.world),
-                "memory": self.learner.state_dict(),
-                "done": self.done,
-                "rounds": self.rounds,
-                "cpu_s": self.cpu_s,
-                "sampled_s": self._sampled_s,
-                "curve": [asdict(point) for point in self.curve],
-            },
-            part,
-        )
-        part.replace(path)
+        with replacing(path) as part:
+            torch.save(
+                {
+                    "settings": _settings(self.params, self.world),
+                    "memory": self.learner.state_dict(),
+                    "done": self.done,
+                    "rounds": self.rounds,
+                    "cpu_s": self.cpu_s,
+                    "sampled_s": self._sampled_s,
+                    "curve": [asdict(point) for point in self.curve],
+                },
+                part,
+            )
 
     def resume(self, path: Path) -> None:
         """Go on from a checkpoint of the same settings."""

@@ -10,6 +10,7 @@ from bfl.experiments.images import ImageSource
 from bfl.experiments.learning.trials import Trial, dataset_trial
 from bfl.simulation import run as simulation
 from edge_servers.learning.aggregation import FixedPoint
+from policy.files import replacing
 
 _WAIT_S = 1.0
 
@@ -26,9 +27,8 @@ def real_aggregates(context: ExperimentContext, images: ImageSource, partition: 
         pass
     found = _run_trial(context, trial)
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".part").open("wb") as file:
+    with replacing(path) as part, part.open("wb") as file:
         np.savez(file, x=np.stack(found))
-    path.with_suffix(".part").replace(path)
     return found
 
 

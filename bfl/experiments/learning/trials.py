@@ -19,6 +19,7 @@ from bfl.simulation import run as simulation
 from bfl.simulation.run_folder import RunFolder
 from clients.parameters import key_of
 from edge_servers.report import RoundReport
+from policy.files import replacing
 
 SAME: dict[str, object] = {"data-per-round": "all", "planner": "fixed", "codec": "fp32", "threads": 1}
 """Of all runs. Whole shares, devices 0, 4, 5 of ten offload: no scheme has an easier round than another. Gradients on
@@ -134,9 +135,8 @@ def _read_records(folder: Path, trial: Trial) -> list[RoundRecord]:
 def _write_records(folder: Path, trial: Trial, lines: list[RoundRecord]) -> None:
     path = folder / "points" / f"{trial.key}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")
-    part.write_text(json.dumps(lines) + "\n", encoding="utf-8")
-    part.replace(path)
+    with replacing(path) as part:
+        part.write_text(json.dumps(lines) + "\n", encoding="utf-8")
 
 
 # --- several at a time
