@@ -5,17 +5,17 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import rlp
 from eth_hash.auto import keccak
+from pydantic import ConfigDict
 
-from chain.errors import StoreError
+from chain.errors import CodecError, StoreError
 from chain.protocol.contract import call_gas
 from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
+from chain.wire.documents import read_record
 from chain.wire.headers import Header
 from chain.wire.receipts import EMPTY_TRIE_ROOT
 
@@ -26,6 +26,8 @@ FOUNDING_GAS = 30_000_000
 @dataclass(frozen=True)
 class Genesis:
     """The rules of a network that no later block can change."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     chain_id: int
     founder: str
@@ -93,29 +95,10 @@ class Genesis:
 
 def read_genesis(text: str) -> Genesis:
     """A genesis from its JSON, unknown and missing keys named."""
-    known = {field.name: field for field in dataclasses.fields(Genesis)}
     try:
-        content: Any = json.loads(text)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise StoreError(f"the genesis is no JSON: {error}") from error
-    if not isinstance(content, Mapping):
-        raise StoreError(f"genesis: found {text[:80]!r}, expected an object with the keys {', '.join(known)}")
-    _check_keys(content, known)
-    for name, value in content.items():
-        expected = str if known[name].type in (str, "str") else int
-        if not isinstance(value, expected) or isinstance(value, bool):
-            raise StoreError(f"genesis: found {name} = {value!r}, expected {expected.__name__}")
-    return Genesis(**content)
-
-
-def _check_keys(content: Mapping[str, Any], known: Mapping[str, dataclasses.Field[Any]]) -> None:
-    required = [name for name, field in known.items() if field.default is dataclasses.MISSING]
-    missing = ", ".join(name for name in required if name not in content)
-    unknown = ", ".join(repr(name) for name in content if name not in known)
-    found = [f"no {missing}"] * bool(missing) + [f"unknown keys {unknown:.200}"] * bool(unknown)
-    if found:
-        expected = f", expected only {', '.join(known)}" if unknown else ""
-        raise StoreError(f"genesis: found {' and '.join(found)}{expected}")
+        return read_record(Genesis, text)
+    except CodecError as error:
+        raise StoreError(f"genesis: {error}") from error
 
 
 def block_gas(calls: int, payload_bytes: int, frame_bytes: int) -> int:

@@ -1,12 +1,17 @@
 """Posts that are documents: canonical JSON, so that one content has one digest."""
 
+import functools
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from chain.errors import CodecError
 
+T = TypeVar("T")
 _HASH_BYTES = 32
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
@@ -68,3 +73,39 @@ def read_canonical_json(payload: bytes) -> Any:
     if not is_canonical:
         raise CodecError("found JSON that is not in canonical form: expected sorted keys and no spaces")
     return content
+
+
+def read_record(kind: Callable[..., T], payload: bytes | str) -> T:
+    """A frozen dataclass from a JSON object with exactly its fields, in their types; `CodecError` says what was found.
+
+    Fields with a default may be left out. Nothing is converted but whole numbers to floats: "3" and true are none.
+    """
+    try:
+        found: T = _adapter(kind).validate_json(payload, strict=True)
+        return found
+    except ValidationError as error:
+        raise CodecError(_misfit(kind, payload, error)) from error
+
+
+@functools.cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _misfit(kind: Any, payload: bytes | str, error: ValidationError) -> str:
+    """What was found and expected, by field and not by pydantic's error."""
+    known, problems = get_type_hints(kind), error.errors(include_url=False, include_context=False)
+    try:
+        content = json.loads(payload)
+    except (ValueError, TypeError, RecursionError) as no_json:
+        return f"found no JSON: {no_json}"
+    if not isinstance(content, dict):
+        return f"found {content!r:.80}, expected an object with the keys {', '.join(known)}"
+    missing = ", ".join(str(each["loc"][0]) for each in problems if each["type"] == "missing")
+    unknown = ", ".join(repr(key) for key in content if key not in known)
+    if missing or unknown:
+        found = [f"no {missing}"] * bool(missing) + [f"unknown keys {unknown:.200}"] * bool(unknown)
+        return f"found {' and '.join(found)}" + (f", expected only {', '.join(known)}" if unknown else "")
+    name = str(problems[0]["loc"][0])
+    expected = known[name].__name__ if isinstance(known[name], type) else str(known[name])
+    return f"found {name} = {content[name]!r:.80}, expected {expected}"
