@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # ./run.sh          set up, then simulate
-# ./run.sh test     set up, then the whole check: ruff, mypy --strict, pytest
+# ./run.sh test     set up, then the whole check: ruff, import-linter, mypy --strict, vulture, pytest with a floor of coverage
+# ./run.sh test --quick    the same without ray, kills, browser, slow tests and the floor; other ARGS go to pytest
 # ./run.sh ARGS     set up, then bfl ARGS
 set -euo pipefail
 
@@ -79,17 +80,32 @@ set_up_anvil() {
 case "${1:-}" in
 test)
     shift
+    # The floor of coverage (pyproject.toml) is for the whole suite: with arguments, only a part may run.
+    selection=(--cov)
+    arguments=()
+    if [ $# -gt 0 ]; then selection=(); fi
+    for argument in "$@"; do
+        case "$argument" in
+        --quick) selection=(-m 'not ray and not kills and not browser and not slow') ;;
+        *) arguments+=("$argument") ;;
+        esac
+    done
     set_up "$all_extras"
     set_up_anvil
     cd "$here"
     printf '== ruff\n'
     "$venv/bin/ruff" check .
     "$venv/bin/ruff" format --check .
+    printf '== imports\n'
+    "$venv/bin/lint-imports"
     printf '== mypy\n'
     "$venv/bin/mypy"
+    printf '== vulture\n'
+    "$venv/bin/vulture"
     printf '== pytest\n'
     # One worker per core, each with one thread of torch: they would fight for the cores otherwise.
-    OMP_NUM_THREADS=1 exec "$venv/bin/python" -m pytest -n auto --dist loadfile "$@"
+    OMP_NUM_THREADS=1 exec "$venv/bin/python" -m pytest -n auto --dist loadfile \
+        ${selection[@]+"${selection[@]}"} ${arguments[@]+"${arguments[@]}"}
     ;;
 "")
     set_up simulation

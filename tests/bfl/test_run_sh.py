@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def run(project: Path, *arguments: str, python: Path | None = None) -> subproces
 
 def set_up(project: Path, extras: str = "simulation") -> None:
     """An environment as a finished set-up leaves it; its commands tell how they are called."""
-    for name in ("bfl", "python", "ruff", "mypy"):
+    for name in ("bfl", "python", "ruff", "lint-imports", "mypy", "vulture"):
         script(project / ".venv" / "bin" / name, f'echo {name} "$@"')
     shutil.copy(project / "pyproject.toml", project / ".venv" / f"installed-{extras}")
 
@@ -160,18 +161,48 @@ def test_a_changed_pyproject_is_installed_again_once(project: Path) -> None:
     assert run(project, "doctor", python=python).stderr == ""
 
 
-def test_the_whole_check_is_ruff_then_mypy_then_pytest(project: Path) -> None:
-    set_up(project, "simulation,ray,dev")
-    done = run(project, "test", "-k", "grid")
-    assert done.stdout.splitlines() == [
-        "== ruff", "ruff check .", "ruff format --check .", "== mypy", "mypy", "== pytest",
-        "python -m pytest -n auto --dist loadfile -k grid",
-    ]  # fmt: skip
+BEFORE_PYTEST = [
+    "== ruff", "ruff check .", "ruff format --check .", "== imports", "lint-imports", "== mypy", "mypy",
+    "== vulture", "vulture", "== pytest",
+]  # fmt: skip
+PYTEST = "python -m pytest -n auto --dist loadfile"
+QUICK = "-m not ray and not kills and not browser and not slow"
 
 
-def test_the_whole_check_stops_at_the_first_failure(project: Path) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ([], f"{PYTEST} --cov"),
+        (["-k", "grid"], f"{PYTEST} -k grid"),  # a part of the suite cannot reach the floor of the whole
+        (["--quick"], f"{PYTEST} {QUICK}"),
+        (["-k", "grid", "--quick", "-x"], f"{PYTEST} {QUICK} -k grid -x"),
+    ],
+)
+def test_the_whole_check_is_style_imports_types_dead_code_then_pytest(
+    project: Path, arguments: list[str], told: str
+) -> None:
     set_up(project, "simulation,ray,dev")
-    script(project / ".venv" / "bin" / "ruff", "echo 'E501 line too long'; exit 1")
+    done = run(project, "test", *arguments)
+    assert done.stdout.splitlines() == [*BEFORE_PYTEST, told]
+
+
+def test_an_argument_with_spaces_reaches_pytest_as_one(project: Path) -> None:
+    set_up(project, "simulation,ray,dev")
+    script(project / ".venv" / "bin" / "python", 'printf "<%s>" "$@"')
+    told = run(project, "test", "--quick", "-k", "gossip or graph").stdout.splitlines()[-1]
+    assert told.endswith("<-m><not ray and not kills and not browser and not slow><-k><gossip or graph>")
+
+
+def test_what_quick_leaves_out_are_registered_markers() -> None:
+    registered = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pytest"]["ini_options"]
+    names = {marker.split(":")[0] for marker in registered["markers"]}
+    assert set(QUICK.removeprefix("-m ").replace("not ", "").split(" and ")) <= names
+
+
+@pytest.mark.parametrize("tool", ["ruff", "lint-imports", "mypy", "vulture"])
+def test_the_whole_check_stops_at_the_first_failure(project: Path, tool: str) -> None:
+    set_up(project, "simulation,ray,dev")
+    script(project / ".venv" / "bin" / tool, "echo 'something is wrong'; exit 1")
     done = run(project, "test")
     assert done.returncode == 1
     assert "pytest" not in done.stdout

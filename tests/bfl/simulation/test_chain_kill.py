@@ -5,9 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.bfl.runs import ROOT, environment
 
 KILLS = 3
+pytestmark = pytest.mark.kills
 
 
 def test_a_run_killed_at_random_moments_and_resumed_is_the_run_that_nobody_killed(tmp_path: Path) -> None:

@@ -174,6 +174,7 @@ def test_a_real_interruption_says_how_to_go_on_and_that_works(tmp_path: Path, nu
     check_that_it_resumes_to_the_same_end(tmp_path)
 
 
+@pytest.mark.kills
 def test_kill_9_at_any_moment_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     code, _ = start_and_signal(tmp_path, signal.SIGKILL)
     assert code == -signal.SIGKILL

@@ -20,7 +20,7 @@ from chain.wire.transactions import Envelope, decode_transaction, sign_transacti
 from tests.chain.network import account, genesis
 from tests.chain.small_chain import NETWORK, StoredChain, forged, model_of, signed, story
 
-FOUNDER, DEVICE, OTHER = NETWORK.founder, NETWORK.devices[0], NETWORK.devices[1]
+FOUNDER, DEVICE = NETWORK.founder, NETWORK.devices[0]
 STRANGER = account("stranger")
 NO_RANK = "not its turn"
 

@@ -5,7 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 KILLS = 50
+pytestmark = pytest.mark.kills
 
 
 def test_a_busy_node_killed_at_fifty_random_moments_loses_no_sealed_block(tmp_path: Path) -> None:
