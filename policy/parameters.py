@@ -20,7 +20,7 @@ def dbm_to_w(dbm: float) -> float:
 
 @dataclass(frozen=True)
 class LatencyParams:
-    """The world of the policy: who is there, and every constant of S1-S26. Another reading of the paper is another
+    """The world of the policy: who is there, and every constant of S1-S31. Another reading of the paper is another
     value here."""
 
     devices: int = 30

@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 HONEST = ("edge_servers", "clients", "chain", "policy")
 OURS = ("bfl", *HONEST)
-MOST_MODULES, MOST_LINES = 14, 400
+MOST_MODULES, MOST_LINES = 14, 300
 # py-evm's repository is archived: what executes is in two files, and everything else speaks web3.
 IMPORTS_PY_EVM = {"chain/node/evm.py", "chain/node/vm.py"}
 
