@@ -135,7 +135,8 @@ def _compact(nibbles: tuple[int, ...], is_leaf: bool) -> bytes:
 
 def inclusion_proof(items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     """The trie nodes on the way to item `index`, as bytes."""
-    if any(len(item) < _NAMED_BY_HASH for item in items):  # small nodes are part of their parents
+    is_there = 0 <= index < len(items)
+    if not is_there or any(len(item) < _NAMED_BY_HASH for item in items):  # small nodes are part of their parents
         return tuple(rlp.encode(node) for node in _trie(items).get_proof(rlp.encode(index)))
     leaves = [(bytes_to_nibbles(rlp.encode(i)), item) for i, item in enumerate(items)]
     key, depth, nodes = leaves[index][0], 0, []

@@ -279,7 +279,7 @@ def own() -> Iterator[Scene]:
 
 
 def test_a_transaction_sealed_meanwhile_is_found_all_the_same(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    own.seal_once_after(monkeypatch, "sealed")
+    own.seal_once_after(monkeypatch, "find_sealed")
     found = own.ask("eth_getTransactionByHash", hexed(own.pending[0]))
     assert found["hash"] == hexed(own.pending[0])
 

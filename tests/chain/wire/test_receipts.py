@@ -168,6 +168,13 @@ def test_every_item_is_proven_and_no_other(raw: list[bytes], data: st.DataObject
         proven_item(root, len(raw), inclusion_proof(raw, len(raw)))
 
 
+@pytest.mark.parametrize("count", [1, 2, 20])
+def test_the_way_to_an_item_that_is_not_there_leads_to_none(count: int) -> None:
+    raw = [bytes([i]) * 32 for i in range(count)]
+    with pytest.raises(ProofError):
+        proven_item(trie_root(raw), count, inclusion_proof(raw, count))
+
+
 def test_a_proof_is_of_one_root_and_one_index() -> None:
     raw = [b"item %d of a block, longer than a hash is" % i for i in range(20)]
     root, proof = trie_root(raw), inclusion_proof(raw, 7)
