@@ -92,10 +92,13 @@ class RoundRecord:
         return post if post is not None and post.is_intact else None
 
     @property
-    def closing(self) -> tuple[bytes, ...]:
-        """Names what a closed round follows from: its plan, its closed list and its gradients."""
+    def closing(self) -> tuple[object, ...]:
+        """Names what a closed round follows from: its plan, its closed list and its gradients.
+
+        A hash has one content, but a post in chunks has it only where its chunks are.
+        """
         posts = [self.only(Slot.PLAN), self.only(Slot.CLOSE), *self.gradient_posts().values()]
-        return tuple(b"" if post is None else post.transaction_hash for post in posts)
+        return tuple(None if post is None else (post.transaction_hash, post.is_intact) for post in posts)
 
     def gradient_posts(self) -> dict[Address, Post]:
         """All gradients that were posted, by sender."""
@@ -120,10 +123,10 @@ class GradientReader:
 
     def __init__(self, founding: FoundingParameters) -> None:
         self.founding = founding
-        self.rounds: dict[tuple[bytes, ...], Any] = {}
+        self.rounds: dict[tuple[object, ...], Any] = {}
         """What was worked out of closed rounds, by `RoundRecord.closing`."""
         self._plan = NO_PLAN
-        self._known: dict[bytes, Gradient | GradientRefusedError] = {}
+        self._known: dict[tuple[bytes, bool], Gradient | GradientRefusedError] = {}
 
     def make_room(self) -> None:
         """Forget the oldest of what was worked out of closed rounds."""
@@ -134,12 +137,13 @@ class GradientReader:
         """A posted gradient; `GradientRefusedError` with the reason it cannot count."""
         if plan != self._plan:
             self._plan, self._known = plan, {}
-        if post.transaction_hash not in self._known:
+        key = (post.transaction_hash, post.is_intact)  # its chunks may be here and not there
+        if key not in self._known:
             try:
-                self._known[post.transaction_hash] = read_gradient(post, plan, self.founding)
+                self._known[key] = read_gradient(post, plan, self.founding)
             except GradientRefusedError as error:
-                self._known[post.transaction_hash] = error
-        found = self._known[post.transaction_hash]
+                self._known[key] = error
+        found = self._known[key]
         if isinstance(found, GradientRefusedError):
             raise found
         return found

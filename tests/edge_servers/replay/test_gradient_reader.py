@@ -17,10 +17,6 @@ from edge_servers.replay.replay import closed_round
 from tests.edge_servers.chain_network import ChainNetwork, chain_network
 from tests.edge_servers.round_records import posts_of
 
-KEYED_BY_HASH_ALONE = pytest.mark.xfail(
-    strict=True, reason="what was read is remembered by the post's hash alone, whether or not its chunks fitted"
-)
-
 
 def listen(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, heard: Callable[..., None]) -> None:
     """Tell `heard` of every call of a function, under whatever module's name it is called."""
@@ -103,7 +99,6 @@ def test_a_refusal_is_remembered_as_well(
     assert decoded == [b"gibberish"]
 
 
-@KEYED_BY_HASH_ALONE
 def test_a_post_whose_chunks_came_otherwise_is_not_taken_for_one_that_was_read(
     network: ChainNetwork, record: RoundRecord
 ) -> None:
@@ -117,7 +112,6 @@ def test_a_post_whose_chunks_came_otherwise_is_not_taken_for_one_that_was_read(
         assert reader.read(post, record.plan).sender == post.sender
 
 
-@KEYED_BY_HASH_ALONE
 def test_a_list_whose_chunks_came_otherwise_is_not_taken_for_one_that_was_worked_out(
     network: ChainNetwork, record: RoundRecord
 ) -> None:
