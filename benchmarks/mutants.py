@@ -33,8 +33,8 @@ SAID = "pytest.txt"
 
 TESTS: dict[str, tuple[str, ...]] = {
     "chain/node/admission.py": (
-        "tests/chain/node/test_import_order.py", "tests/chain/node/test_forgeries.py",
-        "-k", "forged_block or lawful or founding or successor or final or document",
+        "tests/chain/node/test_import_order.py", "tests/chain/node/test_finality_bounds.py",
+        "tests/chain/node/test_forgeries.py", "-k", "forged_block or lawful or found or successor or final or document",
     ),
     "chain/protocol/consensus.py": (
         "tests/chain/node/test_import_order.py", "tests/chain/protocol/test_consensus.py", "-k", "not py_evm",
@@ -59,8 +59,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "-k", "test_replay or list or verdict or offload or divergence",
     ),
     "edge_servers/ledger/referee.py": (
-        "tests/edge_servers/ledger/test_referee.py", "tests/edge_servers/test_liars.py",
-        "-k", "(test_referee and not thirty and not until) or flag or turn or slanders",
+        "tests/edge_servers/test_leaders.py", "tests/edge_servers/ledger/test_referee.py",
+        "tests/edge_servers/test_liars.py",
+        "-k", "(test_referee and not thirty and not until) or does_not_allow or wrong_model or wrong_closed or flag",
     ),
     "clients/wallet.py": ("tests/clients/test_wallet.py",),
 }  # fmt: skip
