@@ -271,7 +271,6 @@ def test_a_device_that_offloaded_and_posts_a_gradient_of_its_own_does_not_count_
         assert replayed.offences == ()
 
 
-@pytest.mark.xfail(strict=True, reason="GradientReader remembers the refusal by the transaction's hash alone")
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_a_device_that_shows_its_server_a_post_before_its_chunks_makes_nobody_a_liar(nodes: int) -> None:
     """The server cannot take it as it is; then the device posts the chunks and the same transaction by itself."""

@@ -878,7 +878,7 @@ def test_a_successor_may_neither_post_nor_build_before_its_turn_and_both_from_th
 # --- rounds that do not follow (P13)
 
 
-def refuse_evil(body: RoundBody) -> None:
+def refuse_evil(body: RoundBody, _: object) -> None:
     for post in body.posts:
         if post.call is not None and post.call.name == "model" and post.call["payload"] == b"evil":
             raise RoundRefusedError(f"block {body.header.block_number}: found model 'evil', expected another")

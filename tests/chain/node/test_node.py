@@ -505,7 +505,7 @@ def test_without_the_model_it_refuses_a_successor_publishes_its_own() -> None:
 def test_check_round_sees_the_block_as_it_will_be() -> None:
     network, seen = Network(), []
 
-    def note(body: RoundBody) -> None:
+    def note(body: RoundBody, _: object) -> None:
         seen.append(body)
 
     node = founded_node(network, check_round=note)

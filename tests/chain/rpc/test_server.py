@@ -150,7 +150,7 @@ def test_it_starts_again_on_the_same_port(shared: Scene) -> None:
 def test_stop_lets_a_running_request_finish() -> None:
     is_slow, entered, let_go = threading.Event(), threading.Event(), threading.Event()
 
-    def check_round(_: object) -> None:
+    def check_round(_: object, __: object) -> None:
         if is_slow.is_set():
             entered.set()
             assert let_go.wait(20)
