@@ -64,11 +64,14 @@ def read_plan(payload: bytes) -> Plan:
     """The plan in a post; `PlanError` says what is wrong with it."""
     try:
         content = read_canonical_json(payload)
-        if not isinstance(content, dict) or content.keys() != Plan.__dataclass_fields__.keys():
-            raise PlanError(f"found a plan with other fields than {', '.join(Plan.__dataclass_fields__)}")
-        return read_record(Plan, payload)
     except CodecError as error:
         raise PlanError(f"the plan: {error}") from error
+    if not isinstance(content, dict) or content.keys() != Plan.__dataclass_fields__.keys():
+        raise PlanError(f"found a plan with other fields than {', '.join(Plan.__dataclass_fields__)}")
+    try:
+        return read_record(Plan, payload)
+    except CodecError as error:
+        raise PlanError(f"plan: {error}") from error
 
 
 def canonical_digest(content: object) -> str:

@@ -32,7 +32,7 @@ def no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     def nothing() -> Path:
         raise FileNotFoundError("offline")
 
-    monkeypatch.setattr(sources, "_places", lambda fetch: [("the moon", nothing)])
+    monkeypatch.setattr(sources, "_candidate_folders", lambda fetch: [("the moon", nothing)])
 
 
 def with_data(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -41,7 +41,7 @@ def with_data(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         for name, shape, data in (("images-idx3", (1, 28, 28), bytes(784)), ("labels-idx1", (1,), b"\x07")):
             header = struct.pack(">HBB", 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape)
             (folder / f"{part}-{name}-ubyte.gz").write_bytes(gzip.compress(header + data))
-    monkeypatch.setattr(sources, "_places", lambda fetch: [("the attic", lambda: folder)])
+    monkeypatch.setattr(sources, "_candidate_folders", lambda fetch: [("the attic", lambda: folder)])
 
 
 def test_the_table_names_this_python_and_where_fashion_mnist_is(

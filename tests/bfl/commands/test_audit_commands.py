@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bfl.auditing import findings
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
 from chain.client.keys import address_of
@@ -18,7 +19,6 @@ from chain.node.node import Node
 from chain.rpc.server import RpcServer, ServerParams
 from chain.store.store import Store
 from chain.wire.blocks import Block
-from edge_servers.replay import audit
 from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl, environment
 from tests.chain.network import Clock, Network, genesis
@@ -170,7 +170,7 @@ def test_what_does_not_fit_is_told_in_its_own_words(
     def refuse(*_: object) -> None:
         raise InspectionError("expected [who, reason] [/red] [bold]")
 
-    monkeypatch.setattr(audit, "inspected", refuse)
+    monkeypatch.setattr(findings, "inspected", refuse)
     assert command("audit", "check", str(run)).out == "does not fit: expected [who, reason] [/red] [bold]\n"
 
 

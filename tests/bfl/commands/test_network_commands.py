@@ -236,7 +236,7 @@ def test_another_genesis_than_the_databases_is_refused(command: Command, folder:
         (["--genesis", "missing.json"], "missing.json is no file; make a genesis with: bfl network genesis"),
         (["--genesis", "."], r"\. is no file"),
         (["--genesis", "binary"], "binary: 'utf-8' codec .*; make one with `bfl network genesis`"),
-        (["--genesis", "text"], "text: genesis: found no JSON: .*; make one with `bfl network genesis`"),
+        (["--genesis", "text"], "text: found no JSON: .*; make one with `bfl network genesis`"),
         (["--genesis", "good.json", "--db", "no/folder/chain.db"], "no/folder/chain.db"),
         (["--db", "text"], "text is no chain database, or is damaged"),
         (["--db", "."], "is no chain database"),

@@ -79,7 +79,7 @@ def test_a_port_that_needs_a_right_is_said_so(command: Command, folder: Path, mo
         (RULES | {"colour": 1}, f"found unknown keys 'colour', expected only {', '.join(RULES)}"),
         ({"a\nb": 1}, "found no chain_id, founder, timestamp, gas_limit and unknown keys 'a\\nb', expected only "
          + ", ".join(RULES)),
-        ([1], f"found '[1]', expected an object with the keys {', '.join(RULES)}"),
+        ([1], f"found [1], expected an object with the keys {', '.join(RULES)}"),
         (RULES | {"chain_id": "7"}, "found chain_id = '7', expected int"),
         (RULES | {"chain_id": 0}, "chain_id = 0 is impossible"),
     ],
