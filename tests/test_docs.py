@@ -13,6 +13,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
     [["--model", "tiny_mlp:make", "--dataset", "synthetic"], ["--dataset", "stripes:load"]],

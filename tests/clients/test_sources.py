@@ -301,6 +301,7 @@ def write_svhn(folder: Path, labels: list[int]) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_torchvision_can_be_imported_by_others_after_us_and_by_us_again() -> None:
     """In a process of its own, where nothing has been imported yet."""
     if importlib.util.find_spec("torchvision") is None:

@@ -240,6 +240,7 @@ def test_a_chain_of_another_kind_says_why_its_models_are_not_derived(command: Co
 # --- audit why
 
 
+@pytest.mark.slow
 def test_why_shows_the_evidence_of_an_exclusion(command: Command, tmp_path: Path) -> None:
     run = chain(LIES).written(tmp_path)
     first = audit_of(chain(LIES)).findings[0]

@@ -177,6 +177,7 @@ def test_what_does_not_fit_is_told_in_its_own_words(
 # --- no verdict
 
 
+@pytest.mark.slow
 def test_what_cannot_be_checked_gives_exit_code_2(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +197,7 @@ def test_what_cannot_be_checked_gives_exit_code_2(
         assert (answer.err[:7], answer.err.count("\n")) == ("error: ", 1)
 
 
+@pytest.mark.slow
 def test_as_a_process_it_is_the_same(run: Path) -> None:
     done = bfl("audit", "check", ".", folder=run)
     assert (done.returncode, done.stderr) == (0, "")

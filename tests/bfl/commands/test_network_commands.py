@@ -178,6 +178,7 @@ def _found_and_run_a_round(url: str) -> Ledger:
     return ledger
 
 
+@pytest.mark.slow
 def test_a_node_is_founded_mined_stopped_and_goes_on_where_it_was(folder: Path) -> None:
     rules = _new_rules()
     with running_node(folder, "--genesis", _written(folder / "genesis.json", rules), BFL_RPC_TOKEN=TOKEN) as node:
@@ -202,6 +203,7 @@ def test_a_node_is_founded_mined_stopped_and_goes_on_where_it_was(folder: Path) 
         assert (code, said[-1], errors) == (0, "stopped", "")
 
 
+@pytest.mark.slow
 def test_a_node_that_runs_keeps_its_database_and_is_audited_meanwhile(folder: Path, command: Command) -> None:
     story().write(folder)
     with running_node(folder) as node:

@@ -93,6 +93,7 @@ def test_a_file_that_is_no_genesis_is_named_with_what_it_lacks(
     )
 
 
+@pytest.mark.slow
 def test_a_running_node_tells_of_a_peer_that_is_away(folder: Path) -> None:
     story().write(folder)
     with running_node(folder, "--peer", "http://127.0.0.1:9") as node, running_node(folder, "--db", "b.db",

@@ -88,6 +88,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
+@pytest.mark.slow
 def test_a_sweep_is_a_picture_rows_and_a_page_with_verdicts(tmp_path: Path, trainings: list[str]) -> None:
     shown = run("power", "--quick", "--out", str(tmp_path))
     assert png_size(tmp_path / "power.png") == (1495, 624)
@@ -103,6 +104,7 @@ def test_a_sweep_is_a_picture_rows_and_a_page_with_verdicts(tmp_path: Path, trai
     assert "power.png" in shown
 
 
+@pytest.mark.slow
 def test_points_that_were_measured_are_not_measured_again(tmp_path: Path, trainings: list[str]) -> None:
     run("power", "--quick", "--out", str(tmp_path))
     assert len(trainings) == 4 * 5
@@ -121,6 +123,7 @@ def test_a_damaged_point_is_measured_again(tmp_path: Path) -> None:
     assert context.cached_values("x", 1, lambda: [2.0]) == [2.0]
 
 
+@pytest.mark.slow
 def test_retraining_happens_in_every_world_but_not_for_every_number_of_devices(
     tmp_path: Path, trainings: list[str]
 ) -> None:
@@ -150,6 +153,7 @@ def test_learning_curves_are_a_figure_too(tmp_path: Path, trainings: list[str]) 
     assert "does not hold" in shown
 
 
+@pytest.mark.slow
 def test_all_figures_have_a_summary(tmp_path: Path, trainings: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bfl.commands.reproduce.figure_names", lambda _: ["schemes", "hash"])
     run("all", "--quick", "--out", str(tmp_path))

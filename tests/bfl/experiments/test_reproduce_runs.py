@@ -28,6 +28,7 @@ from tests.bfl.runs import png_size
 
 SMALL = replace(QUICK, rounds=3, attack_rounds=(2, 3), defence_rounds=3, honest_rounds=1)
 SAME = trials.SAME
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -262,6 +262,7 @@ def test_a_damaged_chain_is_refused(stopped: Path) -> None:
     gc.collect()
 
 
+@pytest.mark.slow
 def test_of_three_nodes_one_that_is_behind_by_a_block_catches_up(tmp_path: Path) -> None:
     settings = on_chain(nodes=3, rounds=3)
     expected = run_through(settings, tmp_path / "whole")
@@ -276,6 +277,7 @@ def test_of_three_nodes_one_that_is_behind_by_a_block_catches_up(tmp_path: Path)
         archive.close()
 
 
+@pytest.mark.slow
 def test_a_run_under_attack_resumes_to_the_same_end(tmp_path: Path) -> None:
     """Excluded in round 1, away in rounds 2 and 3, back in round 4: also for whoever starts in between."""
     settings = on_chain(attack="wrong-model@1; silent-leader@3:phase=close", rounds=5, exclusion_rounds=2, term_cap=1)

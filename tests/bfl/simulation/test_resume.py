@@ -163,6 +163,7 @@ def check_that_it_resumes_to_the_same_end(folder: Path) -> None:
     assert go_on(folder / "run", rounds) == run_through(small(rounds=rounds), folder / "whole")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_real_interruption_says_how_to_go_on_and_that_works(tmp_path: Path, number: signal.Signals) -> None:
     code, shown = start_and_signal(tmp_path, number)

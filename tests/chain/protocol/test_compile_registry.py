@@ -17,6 +17,7 @@ needs_vyper = pytest.mark.skipif(
 MOST_CODE, MOST_CREATION_CODE = 24_576, 49_152
 
 
+@pytest.mark.slow
 @needs_vyper
 def test_the_committed_build_is_what_the_source_compiles_to_byte_for_byte() -> None:
     rebuilt, committed = build_text(compiled_registry()), BUILD.read_text(encoding="utf-8")

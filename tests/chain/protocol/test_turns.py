@@ -131,6 +131,7 @@ def test_a_winner_that_is_no_device_makes_nobody_first(winner: bytes) -> None:
 SERVERS = st.binary(min_size=20, max_size=20).filter(lambda address: len(set(address)) > 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(st.data(), st.integers(1, 6), st.integers(1, 4), st.booleans())
 def test_headers_contract_and_edge_servers_rank_alike(

@@ -85,6 +85,7 @@ def test_every_post_of_a_round_fits_its_estimate_in_every_size_class(size: int, 
     assert node.head.block_number == 2
 
 
+@pytest.mark.slow
 def test_the_dearest_posts_among_64_servers_fit_their_estimate() -> None:
     """The last server by rank leads; votes, endorsements and flags go over all servers, and the last flag excludes."""
     here = frugal(SIZES[0], servers=64, calls=200)

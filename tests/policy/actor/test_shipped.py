@@ -57,6 +57,7 @@ def test_worlds_of_other_sizes_than_in_training_are_served_better_than_by_the_th
     assert ours < rule
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("devices", [10, 30])
 def test_they_are_close_to_the_near_optimum(devices: int) -> None:
     params = LatencyParams(devices=devices)

@@ -20,6 +20,7 @@ from policy.world.state import Array, State, new_state
 
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 3), st.integers(1, 3))
 SEEDS = st.integers(0, 2**32 - 1)
+pytestmark = pytest.mark.slow
 
 
 def world(devices: int, servers: int, channels: int, seed: int, batch: int = 1) -> tuple[State, LatencyParams]:
