@@ -39,8 +39,7 @@ from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.ledger.chain_sealing import ChainSealer, standing_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.replay.block_record import model_in
-from edge_servers.replay.record import GradientReader
+from edge_servers.replay.record import GradientReader, model_in
 from edge_servers.replay.replay import model_payload
 
 START_S = 1_700_000_000

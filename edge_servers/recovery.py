@@ -19,9 +19,8 @@ from edge_servers.ledger.ranking import ranked_leaders
 from edge_servers.ledger.sealing import Seal
 from edge_servers.planning.proposal import Draft, propose_offloading
 from edge_servers.planning.state import round_state
-from edge_servers.replay.block_record import model_in
 from edge_servers.replay.offences import Offence, told_by_flag
-from edge_servers.replay.record import GradientReader, RoundRecord
+from edge_servers.replay.record import GradientReader, RoundRecord, model_in
 from edge_servers.replay.replay import Before, Replayed, replay_round
 from edge_servers.report import RoundFacts, RoundReport, make_report
 

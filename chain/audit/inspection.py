@@ -13,7 +13,6 @@ from typing import Any
 from eth_hash.auto import keccak
 
 from chain.audit.archive import Archive
-from chain.audit.roots import check_roots
 from chain.errors import ChainError, InspectionError, LedgerError
 from chain.protocol.consensus import check_header, check_order
 from chain.protocol.contract import TERMS_BYTES, Call, build, decode_log
@@ -23,7 +22,7 @@ from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
-from chain.wire.receipts import Receipt
+from chain.wire.receipts import Receipt, check_roots
 
 _FOUNDS = ("register", "chunk", "found")
 _LEADS = ("plan", "close", "model")
@@ -98,7 +97,7 @@ class Inspector:
     def _check_next(self, block: Block, number: int) -> tuple[SignedCall, ...]:
         if block.header.block_number != number:
             raise InspectionError(f"found block {block.header.block_number} in its place")
-        check_roots(block)
+        check_roots(block.header, block.transactions, block.receipts)
         if number:
             check_header(block.header, self._headers[-1], self._genesis)
             calls = self._check_posts(block)
@@ -288,7 +287,7 @@ def checked_block(archive: Archive, number: int, found: Inspection) -> Block:
     """A block that was inspected, read again: an archive may answer differently the second time."""
     with _misfit_at(f"block {number}"):
         block = archive.block(number)
-        check_roots(block)
+        check_roots(block.header, block.transactions, block.receipts)
     if block.header.hash != found.hashes[number]:
         raise InspectionError(f"block {number}: now 0x{block.header.hash.hex()}, 0x{found.hashes[number].hex()} before")
     return block

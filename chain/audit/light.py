@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 
 from chain.audit.inspection import InspectedBlock, Inspector
-from chain.audit.roots import check_receipts
 from chain.errors import ChainError, InspectionError
 from chain.protocol.consensus import check_header
 from chain.protocol.contract import decode_log
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
-from chain.wire.receipts import Receipt
+from chain.wire.receipts import Receipt, check_receipts
 
 
 class LightInspector(Inspector):

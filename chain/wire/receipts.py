@@ -13,8 +13,9 @@ from trie import HexaryTrie
 from trie.exceptions import BadTrieProof, InvalidNibbles, InvalidNode, ValidationError
 from trie.utils.nibbles import bytes_to_nibbles
 
-from chain.errors import ProofError
-from chain.wire.transactions import TYPE
+from chain.errors import ProofError, ReceiptRootError, TransactionRootError
+from chain.wire.headers import Header
+from chain.wire.transactions import TYPE, Transaction
 
 EMPTY_TRIE_ROOT = keccak(rlp.encode(b""))
 _MALFORMED = (RLPException, RecursionError, ValueError, TypeError, KeyError, IndexError)
@@ -172,3 +173,20 @@ def _trie(items: Sequence[bytes]) -> HexaryTrie:
         for index, item in enumerate(items):
             changes[rlp.encode(index)] = item
     return trie
+
+
+def check_roots(header: Header, transactions: Sequence[Transaction], receipts: Sequence[Receipt]) -> None:
+    """Every byte of a block hangs on its header."""
+    if trie_root([transaction.raw for transaction in transactions]) != header.transaction_root:
+        raise TransactionRootError("its transactions are not those the header commits to")
+    check_receipts(header, receipts)
+    if len(transactions) != len(receipts):
+        raise ReceiptRootError(f"{len(transactions)} transactions have {len(receipts)} receipts")
+
+
+def check_receipts(header: Header, receipts: Sequence[Receipt]) -> None:
+    """Raise `ReceiptRootError` unless the header commits to these receipts."""
+    gas = receipts[-1].gas_used if receipts else 0
+    found = trie_root([receipt.encoded for receipt in receipts]), block_bloom(receipts), gas
+    if found != (header.receipt_root, header.bloom, header.gas_used):
+        raise ReceiptRootError("its receipts are not those the header commits to")

@@ -12,8 +12,7 @@ from chain.wire.headers import Header
 from edge_servers.errors import EdgeError, FederationError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters
 from edge_servers.learning.aggregation import divergence
-from edge_servers.replay.block_record import model_in, parameters_in
-from edge_servers.replay.record import GradientReader, RoundRecord
+from edge_servers.replay.record import GradientReader, RoundRecord, model_in, parameters_in
 from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
 
 _KEPT = 8

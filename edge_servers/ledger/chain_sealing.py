@@ -19,7 +19,7 @@ from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.board import Clock
 from edge_servers.ledger.sealing import Seal
 from edge_servers.planning.plan import Plan
-from edge_servers.replay.block_record import model_in
+from edge_servers.replay.record import model_in
 
 _LOG = logging.getLogger(__name__)
 _POLL_S = 0.5

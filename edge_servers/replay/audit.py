@@ -22,8 +22,7 @@ from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
-from edge_servers.replay.block_record import model_in
-from edge_servers.replay.record import GradientReader, RoundRecord, check_plan
+from edge_servers.replay.record import GradientReader, RoundRecord, check_plan, model_in
 from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
 
 

@@ -11,14 +11,15 @@ from eth_hash.auto import keccak
 
 from chain.client.posts import Flag
 from chain.errors import CodecError
-from chain.protocol.contract import Call
+from chain.protocol.contract import Call, decode_call
 from chain.protocol.posts import Post, SignedCall
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.address import Address
+from chain.wire.blocks import Block
 from chain.wire.codec import decode_floats
 from chain.wire.documents import ClosedList
 from clients.models import Vector
-from edge_servers.errors import GradientRefusedError, PlanError
+from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
@@ -247,3 +248,29 @@ def check_phi(plan: Plan, founding: FoundingParameters) -> None:
     least, most = (1, min(rounds.max_phi, MAX_STEP)) if is_open else (fixed, fixed)
     if not least <= plan.phi <= most:
         raise PlanError(f"plan: found phi {plan.phi}, expected {f'{least} to {most}' if is_open else fixed}")
+
+
+def parameters_in(block: Block) -> bytes:
+    """The founding parameters."""
+    for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
+        if transaction.to and receipt.status == 1:
+            call = decode_call(transaction.data)
+            if call.name == "found":
+                return bytes(call["parameters"])
+    raise FederationError("the founding block does not found a network")
+
+
+def model_in(block: Block, founding: FoundingParameters) -> Vector:
+    """The model that a block publishes; the founding block publishes model 0."""
+    posts: list[bytes] = []
+    for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
+        if receipt.status != 1 or not transaction.to:
+            continue
+        call = decode_call(transaction.data)
+        if call.name == "chunk" and int(call["slot"]) == Slot.MODEL:
+            posts.append(bytes(call["data"]))
+        elif call.name in ("model", "found"):
+            count = int(call["chunks"])
+            payload = b"".join(posts[-count:]) if count else bytes(call["payload"])
+            return model_of(payload, founding)
+    raise ReplayError(f"block {block.header.block_number} publishes no model")

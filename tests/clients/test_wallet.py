@@ -20,7 +20,7 @@ from clients.errors import ClientError, OrderError
 from clients.orders import LedgerTerms, Order, SignedReply, read_reply, vector_digest
 from clients.signing import signed_gradient
 from clients.wallet import Wallet
-from edge_servers.replay.block_record import model_in
+from edge_servers.replay.record import model_in
 from edge_servers.round import plan
 from tests.clients.messages import over_the_wire, sent
 from tests.edge_servers.small_network import SHARE, SmallChain, small_chain

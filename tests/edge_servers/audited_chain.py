@@ -36,7 +36,7 @@ from edge_servers.chain_hosting import ChainHosting
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.planning.plan import read_plan
 from edge_servers.replay.audit import Auditor, DerivedRound
-from edge_servers.replay.block_record import model_in
+from edge_servers.replay.record import model_in
 from tests.chain.network import seal
 from tests.chain.small_chain import StoredChain
 

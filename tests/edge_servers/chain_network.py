@@ -30,8 +30,7 @@ from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.replay.block_record import model_in
-from edge_servers.replay.record import GradientReader, RoundRecord
+from edge_servers.replay.record import GradientReader, RoundRecord, model_in
 from edge_servers.replay.replay import Before, Replayed, replay_round
 from edge_servers.report import RoundReport
 from edge_servers.server import EdgeServer

@@ -20,7 +20,7 @@ from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.blocks import encode_block
 from chain.wire.documents import canonical_json
 from edge_servers.replay.audit import AuditError
-from edge_servers.replay.block_record import model_in
+from edge_servers.replay.record import model_in
 from tests.bfl.conftest import Command
 from tests.chain.small_chain import StoredChain, story
 from tests.edge_servers.audited_chain import LIES, Chain, chain, with_other_model

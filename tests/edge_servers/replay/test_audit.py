@@ -15,8 +15,7 @@ from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.replay.audit import AuditError, Auditor
-from edge_servers.replay.block_record import model_in
-from edge_servers.replay.record import GradientReader
+from edge_servers.replay.record import GradientReader, model_in
 from tests.chain.small_chain import StoredChain, story
 from tests.edge_servers.audited_chain import (
     Chain,
