@@ -14,7 +14,7 @@ class KeyFileError(ChainError):
 
 
 class ContractError(ChainError):
-    """A registry build that does not exist: no size class holds the payload."""
+    """Arguments that no call of the registry takes."""
 
 
 class StoreError(ChainError):
@@ -92,6 +92,10 @@ class RoundRefusedError(InvalidBlockError):
     """A block that `check_round` refuses: its model does not follow from its own transactions (P13)."""
 
 
+class WaitingBlockError(ChainError):
+    """A block of which a stored payload is missing here (B4): neither valid nor invalid yet, and asked for again."""
+
+
 class FinalityError(InvalidBlockError):
     """A block that would undo a final one (P17)."""
 
@@ -127,8 +131,28 @@ class NonceError(TransactionRefusedError):
     """A replayed transaction, or one that leaves a gap."""
 
 
-class OversizedPayloadError(TransactionRefusedError):
-    """A payload beyond the registry's size class."""
+class OversizedTransactionError(TransactionRefusedError):
+    """More bytes than any post of the protocol has."""
+
+
+class SidecarError(TransactionRefusedError):
+    """A payload beside a post that is not the one the post commits to (B1)."""
+
+
+class SidecarSizeError(SidecarError):
+    """A payload of another size than its post names."""
+
+
+class SidecarDigestError(SidecarError):
+    """A payload with another digest than its post names."""
+
+
+class UnwantedSidecarError(SidecarError):
+    """A payload that no pending post and no waiting block commits to, or that is here already."""
+
+
+class MissingSidecarError(SidecarError):
+    """A payload that is needed and not here."""
 
 
 class GasError(TransactionRefusedError):

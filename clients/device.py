@@ -107,7 +107,7 @@ class Device:
 
         wallet, terms = self.wallet, order.ledger
 
-        def sign() -> bytes:
+        def sign() -> tuple[bytes, bytes]:
             return signed_gradient(
                 wallet.account, terms, order.round, update.samples, update.iterations, update.values, self._sizes
             )

@@ -40,8 +40,6 @@ class LedgerTerms:
 
     chain_id: int
     registry: str
-    frame_bytes: int
-    """Size class of the registry's payloads."""
     nonce: int
     codec: str
     base_model: str
@@ -160,11 +158,12 @@ class GradientReply:
 
 @dataclass(frozen=True)
 class SignedReply:
-    """A trained device's answer on a chain: the signed transaction that posts its gradient."""
+    """A trained device's answer on a chain: the signed transaction that posts its gradient, and the gradient (B8)."""
 
     device: int
     round: int
     transaction: bytes
+    payload: bytes
 
 
 @dataclass(frozen=True)
@@ -191,10 +190,11 @@ def gradient_message(order: Order, samples: int, iterations: int, values: Vector
     return Message(content, reply_to=reply_to)
 
 
-def signed_message(order: Order, transaction: bytes, reply_to: Message) -> Message:
-    """The reply of a device that trained and signed."""
-    about = ConfigRecord({"kind": "signed", "device": order.device, "round": order.round, "transaction": transaction})
-    return Message(RecordDict({"about": about}), reply_to=reply_to)
+def signed_message(order: Order, signed: tuple[bytes, bytes], reply_to: Message) -> Message:
+    """The reply of a device that trained and signed: the transaction and its payload."""
+    about: dict[str, Any] = {"kind": "signed", "device": order.device, "round": order.round}
+    post = {"transaction": signed[0], "payload": signed[1]}
+    return Message(RecordDict({"about": ConfigRecord({**about, **post})}), reply_to=reply_to)
 
 
 def data_message(order: Order, images: NDArray[Any], labels: NDArray[np.int64], reply_to: Message) -> Message:
@@ -215,9 +215,10 @@ def read_reply(message: Message) -> GradientReply | SignedReply | DataReply:
         about = _record(message, "about")
         device, round_ = _whole(about, "device"), _whole(about, "round")
         if about["kind"] == "signed":
-            if type(about["transaction"]) is not bytes:
-                raise ValueError("transaction is no bytes")
-            return SignedReply(device, round_, about["transaction"])
+            for name in ("transaction", "payload"):
+                if type(about[name]) is not bytes:
+                    raise ValueError(f"{name} is no bytes")
+            return SignedReply(device, round_, about["transaction"], about["payload"])
         arrays = _record(message, "arrays")
         if about["kind"] == "data":
             return DataReply(device, round_, read_array(arrays, "images"), read_array(arrays, "labels"))

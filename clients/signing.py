@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.errors import ChainError
 from chain.protocol.contract import call_gas, encode_call
 from chain.wire.codec import encode_floats
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
 from clients.errors import ClientError
 from clients.models import Vector
@@ -22,14 +22,16 @@ def signed_gradient(
     iterations: int,
     values: Vector,
     sizes: Sequence[int],
-) -> bytes:
-    """The transaction that posts C_y with its weight, for this chain, this registry, this model and this plan (P3)."""
+) -> tuple[bytes, bytes]:
+    """The transaction that posts C_y with its weight, for this chain, this registry, this model and this plan (P3), and
+    the payload beside it (B8).
+    """
     try:
         payload = encode_floats(values, sizes, terms.codec)
         base, plan = bytes.fromhex(terms.base_model), bytes.fromhex(terms.plan)
-        call = encode_call("gradient", round_, base, plan, samples, iterations, keccak(payload), 0, payload)
-        gas = call_gas(len(call), terms.frame_bytes)
-        envelope = Envelope(terms.chain_id, terms.nonce, gas, bytes.fromhex(terms.registry))
-        return sign_transaction(account, envelope, call)
+        named = payload_digest(payload), len(payload)
+        call = encode_call("gradient", round_, 0, base, plan, samples, iterations, *named)
+        envelope = Envelope(terms.chain_id, terms.nonce, call_gas(len(call)), bytes.fromhex(terms.registry))
+        return sign_transaction(account, envelope, call), payload
     except (ChainError, ValueError) as error:
         raise ClientError(f"the gradient cannot be posted: {error}") from error

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.errors import ChainError, ProofError
 from chain.protocol.genesis import Genesis
 from chain.protocol.proof import ModelProof, ProvenModel, check_model
 from chain.protocol.turns import Membership
-from chain.wire.codec import encode_floats
+from chain.wire.codec import PayloadKind, encode_floats
+from chain.wire.sidecar import payload_digest
 from clients.errors import OrderError
 from clients.orders import LedgerTerms, Order
 
@@ -39,7 +39,7 @@ class Wallet:
         self.account, self.chain = account, chain
         self.known_hash = known_hash or chain.founding_hash
         self._known_round = 0
-        self._signed: tuple[int, object, bytes] = (0, None, b"")
+        self._signed: tuple[int, object, tuple[bytes, bytes]] = (0, None, (b"", b""))
 
     def check(self, order: Order) -> None:
         """Raise `OrderError` unless the order is for this chain and its model in a block of a lawful leader's."""
@@ -62,8 +62,10 @@ class Wallet:
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
         self.known_hash, self._known_round = proven.block_hash, proven.round
 
-    def signed_once(self, round_: int, says: object, sign: Callable[[], bytes]) -> bytes:
-        """What `sign` makes, once per round: two different posts for one slot would be this device's crime (P15)."""
+    def signed_once(self, round_: int, says: object, sign: Callable[[], tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
+        """What `sign` makes, transaction and payload, once per round: two different posts for one slot would be this
+        device's crime (P15).
+        """
         last, said, transaction = self._signed
         if round_ < last or (round_ == last and says != said):
             raise OrderError(f"order: this device has signed another gradient for round {last} already")
@@ -92,9 +94,9 @@ class ProvenHead:
 
 @functools.lru_cache(maxsize=8)
 def _posted_digest(values: bytes, sizes: tuple[int, ...]) -> bytes:
-    """The digest that a model has on the ledger, from its values: it may have travelled in chunks."""
+    """The digest that a model has on the ledger, from its values (B8)."""
     try:
-        return bytes(keccak(encode_floats(np.frombuffer(values, "<f4"), sizes, "fp32")))
+        return payload_digest(encode_floats(np.frombuffer(values, "<f4"), sizes, "fp32", PayloadKind.MODEL))
     except ChainError as error:
         raise OrderError(f"order: the model cannot be posted: {error}") from error
 

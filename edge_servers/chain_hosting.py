@@ -1,7 +1,7 @@
 """A network on the embedded chain (P2, P3, P21): keys, founding, nodes; one shared by all servers, or one for each."""
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,15 +16,14 @@ from chain.client.keys import address_of, simulated_account
 from chain.errors import ChainError
 from chain.node.access import EmptyNode
 from chain.node.local_ledger import LocalLedger
-from chain.node.node import Node
-from chain.protocol.contract import size_class
+from chain.node.node import Listener, Node
 from chain.protocol.genesis import Genesis, block_gas
 from chain.protocol.slots import MAX_STEP
 from chain.protocol.turns import FOUNDING_BLOCK, Membership
 from chain.store.database import IN_MEMORY, WRITE, Database
 from chain.wire.address import Address
-from chain.wire.codec import encoded_size
 from chain.wire.documents import canonical_json
+from chain.wire.sidecar import Sidecar
 from clients.models import to_vector
 from clients.orders import vector_digest
 from clients.wallet import KnownChain, Wallet
@@ -44,8 +43,6 @@ from edge_servers.replay.replay import model_payload
 
 START_S = 1_700_000_000
 """When simulated networks are founded."""
-_PLAN_BYTES = 200
-"""Of a plan, per device, at most"""
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class HostedChain:
             raise FederationError("the network is not founded yet")
         rounds = founding.settings.rounds
         membership = Membership(_homes(founding.network), rounds.term_cap, rounds.turn_s)
-        digest = vector_digest(model_in(first, founding))
+        digest = vector_digest(model_in(first, founding, node))
         return KnownChain(node.genesis, membership, first.header.hash, digest, founding.sizes)
 
     def wallets(self, accounts: Iterable[LocalAccount]) -> list[Wallet]:
@@ -141,6 +138,7 @@ class ChainHosting:
         nodes = [each.node for each in hosted]
         for node in nodes:
             node.listeners += [_teller(other) for other in nodes if other is not node]
+            node.sources += [other for other in nodes if other is not node]
         return hosted
 
     def _path(self, number: int) -> Path | None:
@@ -158,14 +156,14 @@ class ChainHosting:
         return HostedNode(node, checker)
 
     def _genesis(self, founding: FoundingParameters) -> Genesis:
-        rounds, payload_bytes = self._settings.rounds, _payload_bytes(founding)
+        rounds = self._settings.rounds
         devices, servers = len(founding.network.devices), len(founding.network.servers)
         calls = 2 * devices + 2 * servers * (_most_steps(rounds) + 6) + 8
         return Genesis(
             chain_id=2**16 + int.from_bytes(self._named[:4], "big") % 2**31,
             founder=str(self.address("founder", 0)),
             timestamp=START_S,
-            gas_limit=block_gas(calls, payload_bytes, size_class(payload_bytes)),
+            gas_limit=block_gas(calls),
             difficulty=rounds.difficulty,
         )
 
@@ -174,7 +172,7 @@ class ChainHosting:
             _homes(founding.network),
             founding.encode(),
             model,
-            _payload_bytes(founding),
+            founding.payload_sizes,
             registry_terms(self._settings.rounds),
         )
         found_network(EmptyNode(node), self.account("founder", 0), posts)
@@ -224,12 +222,12 @@ def _homes(network: Network) -> dict[bytes, bytes]:
     return homes | {device.address: network.servers[device.home] for device in network.devices}
 
 
-def _teller(other: Node) -> Callable[[str, bytes], None]:
+def _teller(other: Node) -> Listener:
     """Passes on what a node has accepted to another; what that one refuses is its own business."""
 
-    def tell(kind: str, raw: bytes) -> None:
+    def tell(kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
         with suppress(ChainError):
-            other.submit(raw) if kind == "transaction" else other.import_block(raw)
+            other.submit(raw, sidecars) if kind == "transaction" else other.import_block(raw)
 
     return tell
 
@@ -246,11 +244,6 @@ def _is_begun(path: Path) -> bool:
         database.close()
     path.unlink()
     return False
-
-
-def _payload_bytes(founding: FoundingParameters) -> int:
-    """The largest post of a round: a model, an iterate, or the plan."""
-    return max(encoded_size(founding.sizes, "fp32"), 4096 + _PLAN_BYTES * len(founding.network.devices))
 
 
 def _most_steps(rounds: RoundParams) -> int:

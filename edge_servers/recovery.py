@@ -40,9 +40,9 @@ def recovered_report(federation: Federation, hosted: HostedChain, round_: int) -
     if block is None or before is None or round_ < 1:
         raise ReplayError(f"the chain has no round {round_}")
     body = body_of(block, node)
-    record = RoundRecord.of_block(round_, body.executed)
+    record = RoundRecord.of_block(round_, body.executed, node)
     excluded = excluded_after(before.header, founding, node)
-    start = Before(model_in(before, founding), None, excluded)
+    start = Before(model_in(before, founding, node), None, excluded)
     derived = replay_round(record, start, GradientReader(founding))
     seal, server = seal_of(node, block.header, founding), federation.servers[0]
     failed = _failed_leaders(_ranked(node, before.header, founding, excluded), seal, record, derived)
@@ -54,8 +54,8 @@ def recovered_report(federation: Federation, hosted: HostedChain, round_: int) -
         seal=seal,
         counted=[gradient.weight for gradient in derived.counted],
         refused=tuple(Refusal(who, reason, "") for who, reason in derived.refused),
-        first=derived.iterates[0],
-        last=derived.iterates[-1],
+        first=derived.iterates.first,
+        last=derived.iterates.last,
         offences=_offences(record, derived, failed, founding.network),
         failed=failed,
         draft=Draft(state, propose_offloading(server.planner, state)),

@@ -76,9 +76,9 @@ class DishonestBoard:
         """As on the honest board."""
         return self.board.with_terms(orders, addresses)
 
-    def read_signed(self, transaction: bytes, sender: Address, plan: Plan) -> Gradient:
+    def read_signed(self, transaction: bytes, payload: bytes, sender: Address, plan: Plan) -> Gradient:
         """As on the honest board."""
-        return self.board.read_signed(transaction, sender, plan)
+        return self.board.read_signed(transaction, payload, sender, plan)
 
 
 class DishonestSealer:

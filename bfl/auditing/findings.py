@@ -164,16 +164,17 @@ def _concluded(offence: Offence, derived: DerivedRound) -> Offence:
 
 
 def _off_by(offence: Offence, derived: DerivedRound) -> tuple[float, float] | None:
-    """How far a wrong iterate is from the right one; None where it is no array of this model."""
+    """How far a wrong iterate is from the right one; None where it is no array of this model, or was not kept (B3)."""
     step, founding = offence.step, derived.founding
     posted = None if step is None else derived.record.iterate(offence.offender, step)
-    if posted is None or step is None:
+    payload = None if posted is None else posted.payload
+    if payload is None or step is None:
         return None
     try:
-        found = decode_iterate(posted.payload, founding.sizes)
+        found = decode_iterate(payload, founding.sizes)
     except CodecError:
         return None
-    right = derived.replayed.iterates[step][founding.network.server_index(offence.offender)]
+    right = derived.replayed.iterates.values(step)[founding.network.server_index(offence.offender)]
     difference = (found.astype(np.float64) - right) / 2**SCALE_BITS
     return float(np.abs(difference).max()), norm(difference)
 

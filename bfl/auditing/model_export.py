@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from eth_hash.auto import keccak
 from rich.table import Table
 
 from bfl.errors import BflError
 from bfl.show.chain_tables import full_hex, pairs_table, printable
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, checked_block
+from chain.audit.payloads import CheckedPayloads
 from chain.errors import CodecError
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import read_signed_call
+from chain.protocol.posts import PayloadSource, read_signed_call
 from chain.wire.blocks import Block
-from chain.wire.codec import decode_floats, payload_header
+from chain.wire.codec import PayloadKind, decode_floats, payload_header
 from chain.wire.documents import ClosedList, read_canonical_json
 
 Shapes = list[tuple[str, list[int]]]
@@ -27,48 +27,39 @@ Shapes = list[tuple[str, list[int]]]
 
 @dataclass(frozen=True)
 class _Post:
-    """A post the registry accepted, its chunks joined."""
+    """A post the registry accepted."""
 
     call: Call
     sender: bytes
     transaction_hash: bytes
-    payload: bytes
-
-    @property
-    def is_intact(self) -> bool:
-        """Whether it has the digest it names; one in chunks need not, and then counts as not posted (C8)."""
-        return keccak(self.payload) == bytes(self.call["digest"])
 
 
 def export_model(archive: Archive, found: Inspection, round_: int, path: Path) -> Table:
     """Write model k of an inspected chain to `path`; returns a table of who contributed."""
     block, founding = (checked_block(archive, number, found) for number in (round_ + 1, 1))
     posts = list(_posts(block, archive.genesis))
-    model = _model(posts, round_)
-    shapes = _shapes(_model(_posts(founding, archive.genesis), 0).call)
+    model, source = _model(posts, round_), CheckedPayloads(archive)
+    digest = bytes(model.call["model" if round_ == 0 else "digest"])
+    payload = source.payload(digest)
+    if payload is None:
+        raise BflError(f"model {round_} was pruned here; `bfl chain fetch` brings it back from a node that has it")
+    shapes = _shapes(source.payload(bytes(_model(_posts(founding, archive.genesis), 0).call["parameters"])))
     content = {
         "round": round_,
-        "digest": full_hex(bytes(model.call["digest"])),
+        "digest": full_hex(digest),
         "block": full_hex(block.header.hash),
-        "state_dict": _state_dict(model.payload, shapes, round_),
+        "state_dict": _state_dict(payload, shapes, round_),
     }
     _save(content, path)
-    return _contributors_table(block, posts, model, content)
+    return _contributors_table(block, posts, model, content, source)
 
 
 def _posts(block: Block, genesis: Genesis) -> Iterator[_Post]:
-    """What the registry accepted in a block, chunks aside."""
-    chunks: dict[bytes, list[bytes]] = {}
+    """What the registry accepted in a block."""
     for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
         call = read_signed_call(transaction, genesis).call
-        if receipt.status != 1 or call is None:
-            continue
-        if call.name == "chunk":
-            chunks.setdefault(transaction.sender, []).append(bytes(call["data"]))
-            continue
-        count, whole = int(call.arguments.get("chunks", 0)), bytes(call.arguments.get("payload", b""))
-        payload = b"".join(chunks.get(transaction.sender, [])[-count:]) if count else whole
-        yield _Post(call, transaction.sender, transaction.hash, payload)
+        if receipt.status == 1 and call is not None:
+            yield _Post(call, transaction.sender, transaction.hash)
 
 
 def _model(posts: Iterator[_Post] | list[_Post], round_: int) -> _Post:
@@ -91,10 +82,10 @@ def _save(content: dict[str, Any], path: Path) -> None:
 # --- tensors
 
 
-def _shapes(founding: Call) -> Shapes:
+def _shapes(parameters: bytes | None) -> Shapes:
     """Names and shapes of the tensors, where the founding parameters have them: "tensors": [[name, shape], ...]."""
     try:
-        content = read_canonical_json(bytes(founding["parameters"]))
+        content = read_canonical_json(parameters or b"")
     except CodecError:
         return []
     tensors = content.get("tensors") if isinstance(content, dict) else None
@@ -116,7 +107,8 @@ def _state_dict(payload: bytes, shapes: Shapes, round_: int) -> dict[str, Any]:
     import torch
 
     try:
-        sizes, values = list(payload_header(payload).sizes), decode_floats(payload).astype(np.float32)
+        sizes = list(payload_header(payload).sizes)
+        values = decode_floats(payload, kind=PayloadKind.MODEL).astype(np.float32)
     except CodecError as error:
         raise BflError(f"the model of round {round_} is no array of numbers: {error}") from error
     if [math.prod(shape) for _, shape in shapes] != sizes:
@@ -130,14 +122,16 @@ def _state_dict(payload: bytes, shapes: Shapes, round_: int) -> dict[str, Any]:
 # --- who made it
 
 
-def _contributors_table(block: Block, posts: list[_Post], model: _Post, content: dict[str, Any]) -> Table:
+def _contributors_table(
+    block: Block, posts: list[_Post], model: _Post, content: dict[str, Any], source: PayloadSource
+) -> Table:
     rows = {
         "digest": str(content["digest"]),
         "published by": full_hex(model.sender),
         "sealed by": full_hex(block.header.winner) if block.header.winner else "the founder",
         "planned by": _senders(posts, "plan"),
         "closed by": _senders(posts, "close"),
-        "gradients of": _gradients(posts),
+        "gradients of": _gradients(posts, source),
         "aggregated by": _senders(posts, "iterate"),
         "flags by": _senders(posts, "flag", "flag_equivocation"),
         "tensors": "\n".join(f"{printable(name)} {list(t.shape)}" for name, t in content["state_dict"].items()),
@@ -149,9 +143,9 @@ def _senders(posts: list[_Post], *names: str) -> str:
     return "\n".join(dict.fromkeys(full_hex(post.sender) for post in posts if post.call.name in names)) or "-"
 
 
-def _gradients(posts: list[_Post]) -> str:
+def _gradients(posts: list[_Post], source: PayloadSource) -> str:
     """Who trained, with samples; those that the closed list leaves out are marked, with its reason if it has one."""
-    closed = _closed_list(posts)
+    closed = _closed_list(posts, source)
     reasons = {} if closed is None else {who.lower(): why for who, why in closed.refused}
     said = []
     for post in posts:
@@ -160,8 +154,6 @@ def _gradients(posts: list[_Post]) -> str:
             reason = reasons.pop(full_hex(post.sender), "")
             if closed is not None and post.transaction_hash not in closed.accepted:
                 notes.append(printable(f"left out: {reason}" if reason else "left out"))
-            if not post.is_intact:
-                notes.append("its chunks do not have its digest")
             said.append(f"{full_hex(post.sender)} ({', '.join(notes)})")
     said += [printable(f"{who} (posted nothing that counts: {why})") for who, why in reasons.items()]
     if said and closed is None:
@@ -169,11 +161,11 @@ def _gradients(posts: list[_Post]) -> str:
     return "\n".join(said) or "-"
 
 
-def _closed_list(posts: list[_Post]) -> ClosedList | None:
+def _closed_list(posts: list[_Post], source: PayloadSource) -> ClosedList | None:
     for post in posts:
         if post.call.name == "close":
             try:
-                return ClosedList.decode(post.payload)
+                return ClosedList.decode(source.payload(bytes(post.call["digest"])) or b"")
             except CodecError:
                 return None
     return None

@@ -1,8 +1,8 @@
 """A folder that proves one model without the chain: whoever knows the genesis hash derives the model from it again.
 
-Whole blocks, not single proofs, of the founding, of the round before and of the round: so nothing of the round can be
-missing. Of all other blocks it has header and receipts: they tell who took part and who was excluded, so whose turn it
-was. Everything hangs on the genesis hash through parent hashes and seals.
+Whole blocks with their payloads, not single proofs, of the founding, of the round before and of the round: so nothing
+of the round can be missing (B8). Of all other blocks it has header and receipts: they tell who took part and who was
+excluded, so whose turn it was. Everything hangs on the genesis hash through parent hashes and seals.
 """
 
 import hashlib
@@ -23,17 +23,21 @@ from bfl.errors import BflError
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, checked_block
 from chain.audit.light import LightInspector
+from chain.audit.payloads import CheckedPayloads
 from chain.errors import ChainError, ProofError
+from chain.protocol.availability import kept_payloads
 from chain.protocol.genesis import Genesis, read_genesis
+from chain.protocol.posts import read_signed_call
 from chain.wire.blocks import Block, decode_block, encode_block
 from chain.wire.documents import canonical_json, read_canonical_json
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, decode_receipt
+from chain.wire.sidecar import payload_digest
 from clients.models import Vector
 from edge_servers.founding.network import Network
 from edge_servers.replay.audit import Auditor, DerivedRound
 
-FORMAT = "bfl model proof 1"
+FORMAT = "bfl model proof 2"
 MANIFEST, README, GENESIS = "manifest.json", "README.txt", "genesis.json"
 HEADERS, RECEIPTS = "headers.rlp", "receipts.z"
 _MAX_RECEIPTS_BYTES = 1 << 30
@@ -68,6 +72,7 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
         receipts.append(block.receipts)
         if number in whole:
             (folder / _block(number)).write_bytes(encode_block(block.header, block.transactions))
+            (folder / _payloads(number)).write_bytes(_kept(block, archive))
     encoded = [[receipt.encoded for receipt in each] for each in receipts]
     (folder / HEADERS).write_bytes(rlp.encode([header.to_bytes() for header in headers]))
     (folder / RECEIPTS).write_bytes(zlib.compress(rlp.encode(encoded, infer_serializer=False), 9))
@@ -78,6 +83,19 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
     content = _manifest(archive.genesis, round_, headers[-1].hash, found.models[round_]) | {"files": files}
     (folder / MANIFEST).write_bytes(canonical_json(content))
     return files
+
+
+def _kept(block: Block, archive: Archive) -> bytes:
+    """The payloads that a block keeps, as an RLP list in the order of its posts."""
+    source = CheckedPayloads(archive)
+    posts = [read_signed_call(transaction, archive.genesis) for transaction in block.transactions]
+    found = [source.payload(each.digest) for each in kept_payloads(posts, block.header.coinbase, source)]
+    if None in found:
+        raise BflError(
+            f"payloads of block {block.header.block_number} were pruned here, so nothing can be proven with them; "
+            "`bfl chain fetch` brings them back from a node that has them"
+        )
+    return bytes(rlp.encode(found, infer_serializer=False))
 
 
 def _make_empty(folder: Path) -> None:
@@ -105,13 +123,18 @@ def _readme(round_: int, genesis: Genesis) -> str:
         f"Proof of the model of round {round_} on chain {genesis.chain_id}, without the chain.\n"
         f"Check it with: bfl audit verify THIS_FOLDER --genesis 0x{genesis.header.hash.hex()}\n"
         "Take the genesis hash from somebody you trust: all else hangs on it.\n"
-        f"{_model(round_)} is the model; {_block(round_ + 1)} has every post that made it, headers.rlp its chain.\n"
+        f"{_model(round_)} is the model; {_block(round_ + 1)} has every post that made it, "
+        f"{_payloads(round_ + 1)} what the posts say, headers.rlp its chain.\n"
         "Made by bfl audit proof; see docs/audit.md.\n"
     )
 
 
 def _block(number: int) -> str:
     return f"block-{number}.rlp"
+
+
+def _payloads(number: int) -> str:
+    return f"payloads-{number}.rlp"
 
 
 def _model(round_: int) -> str:
@@ -170,7 +193,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     round_, files = content["round"], content["files"]
     if type(round_) is not int or round_ < 1 or not isinstance(files, dict):
         raise ProofError(f"{MANIFEST}: found round {round_!r:.40}, expected a whole number from 1 on, and files")
-    needed = {GENESIS, HEADERS, RECEIPTS, README, _model(round_), *map(_block, {1, round_, round_ + 1})}
+    needed = {GENESIS, HEADERS, RECEIPTS, README, _model(round_)}
+    needed |= {name(number) for name in (_block, _payloads) for number in (1, round_, round_ + 1)}
     for name in sorted(needed | present | files.keys()):
         if name not in needed or name not in files or name not in present:
             where = "is missing" if name in needed else "does not belong here"
@@ -211,7 +235,8 @@ def _derived(
     folder: Path, genesis: Genesis, headers: list[Header], receipts: list[tuple[Receipt, ...]]
 ) -> tuple[DerivedRound, Vector]:
     """Follow the headers from the genesis block, and derive the last round from the model before it."""
-    inspector, auditor = LightInspector(genesis), Auditor(genesis)
+    source = _FolderPayloads()
+    inspector, auditor = LightInspector(genesis, source), Auditor(genesis)
     inspector.check(Block(headers[0], (), receipts[0], 0))
     last, derived = len(headers) - 1, None
     for number in range(1, last + 1):
@@ -221,8 +246,11 @@ def _derived(
         header, transactions = _parsed(folder, _block(number), decode_block)
         if header != headers[number]:
             raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
+        source.add(_parsed(folder, _payloads(number), _read_payloads))
         block = Block(header, transactions, receipts[number], 0)
         checked = inspector.check(block)
+        if checked.is_pruned:
+            raise ProofError(f"{_payloads(number)}: payloads of block {number} are missing")
         if 1 < number < last:
             auditor.stand_on(checked)  # the model before it is not here: this one is believed
         else:
@@ -230,6 +258,32 @@ def _derived(
     if derived is None or auditor.model is None:
         raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
     return derived, auditor.model
+
+
+class _FolderPayloads:
+    """The payloads of a proof folder by their digests; whoever reads one checks it."""
+
+    def __init__(self) -> None:
+        self._found: dict[bytes, bytes] = {}
+
+    def add(self, payloads: list[bytes]) -> None:
+        """Those of one block."""
+        self._found |= {payload_digest(payload): payload for payload in payloads}
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """The payload with this digest."""
+        return self._found.get(digest)
+
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether it is in the folder."""
+        return digest in self._found
+
+
+def _read_payloads(raw: bytes) -> list[bytes]:
+    found = rlp.decode(raw)
+    if not isinstance(found, list) or not all(isinstance(each, bytes) for each in found):
+        raise ProofError("found no list of payloads")
+    return found
 
 
 def _check_model_file(path: Path, model: Vector, digest: bytes) -> None:

@@ -45,8 +45,7 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
         "blocks": f"{found.blocks} ({max(0, len(found.models) - 1)} models after model 0)",
         "transactions": f"{found.transactions} ({kinds})",
         "reverted": str(found.reverted),
-        "broken": f"{found.broken} (posts in chunks without their digest: they count as not posted)",
-        "payload": size_text(found.payload_bytes),
+        "payloads": size_text(found.payload_bytes) + " beside the blocks",
         "time": f"{seconds:.2f} s, {found.blocks / max(seconds, 1e-9):.0f} blocks per second",
     }
     return pairs_table("audit", rows)
@@ -153,7 +152,7 @@ def _digests(offence: Offence) -> dict[str, str]:
 
 def _off_by(offence: Offence) -> str:
     if offence.off_by is None:
-        return "-"
+        return "distance unknown: nobody kept the iterate" if offence.kind == "iterate" else "-"
     largest, distance = offence.off_by
     return f"largest |difference| {largest:.6g}, norm {distance:.6g} (units of the aggregate)"
 

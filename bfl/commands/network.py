@@ -58,13 +58,11 @@ def genesis(
     devices: Annotated[int, typer.Option(min=1, help="Devices, for the gas limit.")] = 10,
     edges: Annotated[int, typer.Option(min=1, help="Edge servers, for the gas limit.")] = 3,
     phi: Annotated[int, typer.Option(min=0, help="Consensus rounds, for the gas limit.")] = 5,
-    payload_bytes: Annotated[int, typer.Option(min=1, help="Largest post of a round, in bytes.")] = 100_000,
     difficulty: Annotated[int, typer.Option(min=1, help="Hashes a block takes on average.")] = 1_000_000,
     retarget: Annotated[bool, typer.Option("--retarget", help="Adapt the difficulty to --block-s.")] = False,
     block_s: Annotated[int, typer.Option(min=1, help="Seconds between blocks that --retarget aims at.")] = 60,
 ) -> None:
     """Write the rules of a new network; every node starts from the same file."""
-    from chain.protocol.contract import size_class
     from chain.protocol.genesis import FIXED, RETARGET, Genesis, block_gas
 
     if re.fullmatch(r"0x[0-9a-fA-F]{40}", founder) is None:
@@ -74,7 +72,7 @@ def genesis(
         chain_id=secrets.randbelow(2**31) + 2**16,
         founder=founder.lower(),
         timestamp=int(time.time()),
-        gas_limit=block_gas(calls, payload_bytes, size_class(payload_bytes)),
+        gas_limit=block_gas(calls),
         difficulty=difficulty,
         difficulty_rule=RETARGET if retarget else FIXED,
         block_s=block_s,

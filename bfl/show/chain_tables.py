@@ -9,13 +9,12 @@ from rich.text import Text
 
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection
-from chain.errors import ChainError, CodecError
+from chain.errors import ChainError
 from chain.protocol.contract import decode_log
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
-from chain.wire.codec import payload_header
 from chain.wire.transactions import Transaction
 
 SHOWN_BLOCKS = 20
@@ -144,8 +143,8 @@ def _describe_post(post: SignedCall | None) -> str:
     if post is None or post.call is None:
         return ""
     call, said = post.call, []
-    for name in ("step", "samples", "iterations", "chunks", "index"):
-        if name in call and (name != "chunks" or call[name]):
+    for name in ("step", "samples", "iterations"):
+        if name in call:
             said.append(f"{name} {call[name]}")
     if "offender" in call:
         said.append(f"offender {str(call['offender'])[:10]}…")
@@ -153,22 +152,13 @@ def _describe_post(post: SignedCall | None) -> str:
         said.append(f"about {_slot(int(call['slot']))}")
     if call.name == "register":
         said.append(f"{len(call['participants'])} participants")
-    if call.arguments.get("payload"):
-        said.append(_payload(bytes(call["payload"])))
+    said += [f"{size_text(each.size)} beside it" for each in post.commitments]
     return ", ".join(said)
 
 
 def _slot(slot: int) -> str:
     names = {0: "the plan", 1: "the gradient", 2: "the closed list", 3: "the model", Slot.EQUIVOCATION: "equivocation"}
     return names.get(slot, f"iterate {slot - Slot.ITERATE}")
-
-
-def _payload(payload: bytes) -> str:
-    try:
-        header = payload_header(payload)
-    except CodecError:
-        return f"{len(payload)} bytes"
-    return f"{sum(header.sizes):,} x {header.dtype}"
 
 
 def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table]:
@@ -185,23 +175,19 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
         "size": size_text(len(transaction.raw)),
     }
     if post is not None and post.call is not None:
-        rows |= {name: _format_value(name, value) for name, value in post.call.arguments.items()}
-        if "parameters" in post.call:
-            rows["parameters"] = printable(bytes(post.call["parameters"]).decode("utf-8", "replace"))
+        rows |= {name: _format_value(value) for name, value in post.call.arguments.items()}
     events = Table(title="events", title_justify="left")
     for column in ("event", "fields"):
         events.add_column(column, overflow="fold")
     for log in receipt.logs:
         event = decode_log(log.topics, log.data)
         if event is not None:
-            fields = ", ".join(f"{name} {_format_value(name, value)}" for name, value in event.arguments.items())
+            fields = ", ".join(f"{name} {_format_value(value)}" for name, value in event.arguments.items())
             events.add_row(event.name, fields)
     return [pairs_table("", rows), events]
 
 
-def _format_value(name: str, value: Any) -> str:
-    if name == "payload" and isinstance(value, bytes):
-        return _payload(value)
+def _format_value(value: Any) -> str:
     if isinstance(value, bytes):
         return full_hex(value) if len(value) <= 65 else f"{len(value)} bytes"
     if isinstance(value, list | tuple):

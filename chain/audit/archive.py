@@ -1,4 +1,4 @@
-"""A chain to read, whole blocks with receipts: from a database file, or from a node over JSON-RPC. No py-evm."""
+"""A chain to read, whole blocks with receipts and payloads: from a database file, or from a node. No py-evm."""
 
 import contextlib
 import zlib
@@ -10,9 +10,11 @@ import rlp
 from rlp.exceptions import RLPException
 from web3 import Web3
 
-from chain.client.connection import read_bytes, request, web3_over_http
+from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
+from chain.client.payloads import fetch_payload
 from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
 from chain.protocol.genesis import Genesis, read_genesis
+from chain.protocol.posts import PayloadSource
 from chain.store.store import Store
 from chain.wire.blocks import Block, decode_block
 from chain.wire.headers import Header
@@ -22,8 +24,8 @@ DATABASE = "chain.db"
 _MAX_RECEIPTS_BYTES = 64 << 20  # of a block; a node may send zeros that unpack to anything
 
 
-class Archive(Protocol):
-    """The canonical chain, block by block."""
+class Archive(PayloadSource, Protocol):
+    """The canonical chain, block by block, and the payloads beside it."""
 
     genesis: Genesis
 
@@ -72,6 +74,16 @@ class FileArchive:
         with _damage(self._path):
             place = self._store.place(transaction_hash)
             return None if place is None else _checked_place(self.block(place[0]), place[1], transaction_hash)
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """A payload by its digest, as the file has it; None where it was pruned."""
+        with _damage(self._path):
+            return self._store.payloads.read(digest)
+
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether the file has a payload."""
+        with _damage(self._path):
+            return self._store.payloads.has(digest)
 
     def close(self) -> None:
         """Close the file."""
@@ -128,6 +140,14 @@ class RemoteArchive:
         except (TypeError, KeyError, ValueError) as error:
             raise NodeUnreachableError(f"found no place of a transaction in the node's receipt: {error!r}") from error
         return _checked_place(self.block(number), position, transaction_hash)
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """A payload by its digest; None where the node has it not."""
+        return fetch_payload(digest, ranges_of(self._web3))
+
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether the node has a payload."""
+        return ranges_of(self._web3)(digest, 0, 0) is not None
 
     def close(self) -> None:
         """A node is asked request by request: nothing stays open."""

@@ -10,21 +10,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from eth_hash.auto import keccak
-
 from chain.audit.archive import Archive
+from chain.audit.payloads import CheckedPayloads
 from chain.errors import ChainError, InspectionError, LedgerError
+from chain.protocol.availability import kept_payloads
 from chain.protocol.consensus import check_header, check_order
-from chain.protocol.contract import TERMS_BYTES, Call, build, decode_log
+from chain.protocol.contract import TERMS_BYTES, Call, PayloadSizes, creation_code, decode_log
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import SignedCall, read_signed_call
+from chain.protocol.posts import KINDS, NoPayloads, PayloadSource, SignedCall, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, check_roots
 
-_FOUNDS = ("register", "chunk", "found")
+_FOUNDS = ("register", "found")
 _LEADS = ("plan", "close", "model")
 _SERVES = (*_LEADS, "iterate", "flag", "flag_equivocation", "endorse", "vote")
 _NEEDS = {"gradient": "plan", "close": "plan", "iterate": "close", "model": "close"}
@@ -38,8 +38,8 @@ class Inspection:
     transactions: int = 0
     payload_bytes: int = 0
     reverted: int = 0
-    broken: int = 0
-    """Posts in chunks that do not have the digest they name; they count as not posted (C8)."""
+    pruned: list[int] = field(default_factory=list)
+    """Numbers of the blocks whose payloads are not all here: of them digests and signatures fit, no more (B6)."""
     by_kind: Counter[str] = field(default_factory=Counter)
     members: dict[bytes, bytes] = field(default_factory=dict)
     excluded_through: dict[bytes, int] = field(default_factory=dict)
@@ -59,6 +59,10 @@ class InspectedBlock:
     calls: tuple[SignedCall, ...]
     found: Inspection
     """Up to and including this block; the inspection of the next one goes on in it."""
+    source: PayloadSource
+    """The payloads beside it, with the digests that its posts name."""
+    is_pruned: bool = False
+    """Whether payloads that it keeps are not here."""
 
     @property
     def number(self) -> int:
@@ -69,13 +73,14 @@ class InspectedBlock:
 class Inspector:
     """Follows a chain from block 0; `check` raises `InspectionError` at the first thing that does not fit."""
 
-    def __init__(self, genesis: Genesis) -> None:
-        self._genesis = genesis
+    def __init__(self, genesis: Genesis, source: PayloadSource | None = None) -> None:
+        """`source` has the payloads."""
+        self._genesis, self._source = genesis, source or NoPayloads()
         self._headers: list[Header] = []
         self._nonces: Counter[Address] = Counter()
-        self._model = self._plan = b""  # the last digests
+        self._model = self._plan = self._close = b""  # the last digests
+        self._sizes = PayloadSizes(0, 0, 0, 0, 0)
         self._posted: set[tuple[Any, ...]] = set()
-        self._chunks: dict[Address, list[bytes]] = {}
         self._terms = (1, 1)  # term cap, turn in seconds
         self.found = Inspection()
 
@@ -83,11 +88,25 @@ class Inspector:
         """Check the next block."""
         number = self.found.blocks
         try:
-            calls = self._check_next(block, number)
+            calls, source = self._check_next(block, number), CheckedPayloads(self._source)
+            is_pruned = self._read_payloads(calls, block.header, source)
         except ChainError as error:
             raise InspectionError(f"block {number}: {error}") from error
         self._go_on_after(block.header)
-        return InspectedBlock(block, calls, self.found)
+        return InspectedBlock(block, calls, self.found, source, is_pruned)
+
+    def _read_payloads(self, calls: tuple[SignedCall, ...], header: Header, source: CheckedPayloads) -> bool:
+        """Every payload that is here has its digest; returns whether some are not (B6)."""
+        missing = False
+        for kept in kept_payloads(calls, header.coinbase, source):
+            payload = source.payload(kept.digest)
+            missing = missing or payload is None
+            self.found.payload_bytes += len(payload or b"")
+            if payload is not None and len(payload) != kept.size:
+                raise InspectionError(f"a payload of {len(payload)} bytes, its post names {kept.size}")
+        if missing:
+            self.found.pruned.append(header.block_number)
+        return missing
 
     def _go_on_after(self, header: Header) -> None:
         self._headers = [*self._headers[-self._terms[0] - 1 :], header]
@@ -116,7 +135,7 @@ class Inspector:
             with _misfit_at(f"transaction {index} (0x{transaction.hash.hex()})"):
                 posts.append(read_signed_call(transaction, self._genesis))
         check_order(posts)
-        self._plan, self._posted, self._chunks = b"", set(), {}
+        self._plan, self._close, self._posted = b"", b"", set()
         for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
             with _misfit_at(f"transaction {index} (0x{post.transaction.hash.hex()})"):
                 self._check_post(post, receipt, block.header)
@@ -142,7 +161,7 @@ class Inspector:
     def _read_terms(self, creation: bytes) -> None:
         """Term cap and turn are arguments 2 and 3. Another contract could accept, exclude and register anybody."""
         code, terms = creation[:-TERMS_BYTES], creation[-TERMS_BYTES:]
-        if code.hex() not in {each.removeprefix("0x") for each in build()["bytecode"].values()}:
+        if code != creation_code():
             raise InspectionError("the registry is none of this version's; audit the chain with the one it was made by")
         words = [int.from_bytes(terms[i : i + 32], "big") for i in range(0, TERMS_BYTES, 32)]
         self._terms = (words[1], words[2])
@@ -166,17 +185,20 @@ class Inspector:
         round_ = header.block_number - FOUNDING_BLOCK
         if "round" in call and int(call["round"]) != round_:
             raise InspectionError(f"{call.name} of round {call['round']} in block {header.block_number}")
-        if call.name == "chunk":
-            self._chunks.setdefault(sender, []).append(bytes(call["data"]))
-        if "payload" in call:
+        if call.name in (*KINDS, "found"):
             self._check_once(call, sender)
-            self._check_payload(call, sender)
-        if call.name == "gradient":
-            self._check_gradient(call)
-        elif call.name == "plan":
+        if call.name in KINDS:
+            self._check_size(call)
+            self._check_links(call)
+        if call.name == "plan":
             self._plan = bytes(call["digest"])
-        elif call.name in ("model", "found"):
+        elif call.name == "close":
+            self._close = bytes(call["digest"])
+        elif call.name == "model":
             self._model = self.found.models[round_] = bytes(call["digest"])
+        elif call.name == "found":
+            self._sizes = PayloadSizes(*call["sizes"])
+            self._model = self.found.models[round_] = bytes(call["model"])
 
     def _check_once(self, call: Call, sender: Address) -> None:
         """One post per slot, and one plan, close and model per round, each after what it builds on."""
@@ -188,23 +210,21 @@ class Inspector:
             raise InspectionError(f"a second {call.name} by {sender}")
         self._posted.add(slot)
 
-    def _check_payload(self, call: Call, sender: Address) -> None:
-        """The registry cannot check the digest of chunks (C8): a device that lies there shall not spoil the chain."""
-        count = int(call["chunks"])
-        sent = self._chunks.get(sender, [])[-count:] if count else [bytes(call["payload"])]
-        payload = b"".join(sent)
-        self.found.payload_bytes += len(payload)
-        if keccak(payload) == bytes(call["digest"]):
-            return
-        if not count or call.name in ("model", "found"):
-            raise InspectionError(f"the payload of {call.name} does not have the digest it names")
-        self.found.broken += 1
+    def _check_size(self, call: Call) -> None:
+        """Payloads have the founded sizes (B2), and there is one attempt at a round so far."""
+        found, founded = int(call["size"]), self._sizes.of(call.name)
+        if found > founded or (found < founded and call.name not in ("plan", "close")) or call["attempt"]:
+            raise InspectionError(
+                f"a {call.name} of {found} bytes at attempt {call['attempt']}, founded with {founded}"
+            )
 
-    def _check_gradient(self, call: Call) -> None:
-        if bytes(call["base_model"]) != self._model:
-            raise InspectionError("a gradient for another base model")
-        if bytes(call["plan_digest"]) != self._plan:
-            raise InspectionError("a gradient for another plan")
+    def _check_links(self, call: Call) -> None:
+        """A gradient names its model and plan, a close its plan, iterates and models their close (B1)."""
+        named = {"base_model": ("base model", self._model), "plan_digest": ("plan", self._plan)}
+        named["close_digest"] = ("close", self._close)
+        for argument, (what, expected) in named.items():
+            if argument in call and bytes(call[argument]) != expected:
+                raise InspectionError(f"a {call.name} for another {what}")
 
     def _read_events(self, receipt: Receipt, header: Header) -> None:
         for log in receipt.logs:
@@ -254,7 +274,7 @@ def inspected(archive: Archive) -> Iterator[InspectedBlock]:
 
     Whether the last block is the head is told at the end: a chain is whole once this has run out.
     """
-    inspector = Inspector(archive.genesis)
+    inspector = Inspector(archive.genesis, archive)
     with _misfit_at("the head"):
         head = archive.head()
     for number in range(head.block_number + 1):

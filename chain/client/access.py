@@ -9,10 +9,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from eth_account.signers.local import LocalAccount
 
-from chain.protocol.contract import RegistrySettings
+from chain.protocol.contract import PayloadSizes, RegistrySettings
+from chain.protocol.posts import PayloadSource
 from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
 from chain.wire.headers import Header
+from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
 
 
@@ -31,8 +33,8 @@ class FoundLog(NamedTuple):
     transaction_hash: bytes
 
 
-class ChainAccess(Protocol):
-    """A chain with a registry on it."""
+class ChainAccess(PayloadSource, Protocol):
+    """A chain with a registry on it, and the payloads beside it (B1)."""
 
     @property
     def chain_id(self) -> int:
@@ -45,6 +47,10 @@ class ChainAccess(Protocol):
     @property
     def settings(self) -> RegistrySettings:
         """What the registry was deployed with."""
+
+    @property
+    def sizes(self) -> PayloadSizes:
+        """How large payloads are, once the network is founded (B2)."""
 
     @property
     def is_embedded(self) -> bool:
@@ -72,10 +78,19 @@ class ChainAccess(Protocol):
 
     # --- posting
 
-    def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float | None) -> bytes:
-        """Sign a call of the registry and post it; returns its hash once it is visible. A refusal raises its reason."""
+    def send(
+        self,
+        account: LocalAccount,
+        data: bytes,
+        gas: int,
+        deadline_s: float | None,
+        sidecars: Sequence[Sidecar] = (),
+    ) -> bytes:
+        """Sign a call of the registry and post it with the payloads beside it; returns its hash once it is visible. A
+        refusal raises its reason.
+        """
 
-    def send_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
+    def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
         """Post what somebody else has signed; `opened` where it has been read already."""
 
     # --- our own node only
@@ -88,6 +103,9 @@ class ChainAccess(Protocol):
 
     def conflicts(self) -> list[tuple[Transaction, Transaction]]:
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+
+    def hold_evidence(self, digest: bytes) -> bool:
+        """Keep the payload of an iterate that is wrong with the block that has its flag (B3); whether it was there."""
 
     def drop(self, transaction_hash: bytes) -> bool:
         """Leave a pending transaction out of what the node builds."""

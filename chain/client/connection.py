@@ -1,6 +1,7 @@
 """web3 to a node or an Ethereum network: bounded requests, and errors that are ours again on this side."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import rlp
@@ -13,14 +14,16 @@ from web3.types import RPCEndpoint
 
 from chain.client.access import FoundLog, SentCall
 from chain.client.keys import address_of
+from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
 from chain.client.waiting import wait_until
 from chain.client.web3_errors import translate_errors
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError
-from chain.protocol.contract import decode_result, encode_call, registry_settings
+from chain.protocol.contract import PayloadSizes, decode_result, encode_call, registry_settings
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
 from chain.wire.headers import Header
+from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
 
 
@@ -46,6 +49,21 @@ def read_bytes(found: Any) -> bytes:
         ) from error
 
 
+def ranges_of(web3: Web3) -> FetchRange:
+    """How a node of ours is asked for some bytes of a payload."""
+
+    def fetch(digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
+        found = request(web3, "bfl_getSidecar", Web3.to_hex(digest), start, length)
+        if found is None:
+            return None
+        try:
+            return int(found["size"]), read_bytes(found["data"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with a payload") from error
+
+    return fetch
+
+
 def _read_number(found: Any) -> int:
     try:
         return int(found, 16)
@@ -54,10 +72,13 @@ def _read_number(found: Any) -> int:
 
 
 class Connection:
-    """What a ledger asks of a network: calls of the registry, logs, transactions, signed posts."""
+    """What a ledger asks of a network: calls of the registry, logs, transactions, signed posts, payloads."""
 
-    def __init__(self, web3: Web3, registry: bytes) -> None:
+    def __init__(self, web3: Web3, registry: bytes, beside: PayloadShelf | None = None) -> None:
+        """`beside`: where payloads lie if the network holds none (B7); a node of ours does."""
         self.web3, self.registry = web3, Address(registry)
+        self._beside: PayloadShelf = MemoryShelf() if beside is None else beside
+        self._cache = PayloadCache()
         with translate_errors():
             self.chain_id = web3.eth.chain_id
         if not self.code():
@@ -66,6 +87,31 @@ class Connection:
         self.is_embedded = not self.settings.contract_seal
         """Our own node: posts are visible in the pool, a block is a round (P20)."""
         self.visible = "pending" if self.is_embedded else "latest"
+
+    @cached_property
+    def sizes(self) -> PayloadSizes:
+        """How large payloads are, once the network is founded (B2)."""
+        return PayloadSizes(*self.ask("payload_sizes"))
+
+    # --- payloads
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """The payload with this digest: of our own node in ranges, else from where the edge servers keep them."""
+        if not self.is_embedded:
+            return self._beside.payload(digest)
+        return self._cache.find(digest, lambda: fetch_payload(digest, ranges_of(self.web3)))
+
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether a payload is there."""
+        if not self.is_embedded:
+            return self._beside.has_payload(digest)
+        return ranges_of(self.web3)(digest, 0, 0) is not None
+
+    def hold_evidence(self, digest: bytes) -> bool:
+        """Keep the payload of an iterate that is wrong with the block that has its flag (B3)."""
+        if not self.is_embedded:
+            return self._beside.has_payload(digest)
+        return bool(self.request("bfl_holdEvidence", Web3.to_hex(digest)))
 
     @property
     def _address(self) -> ChecksumAddress:
@@ -126,19 +172,31 @@ class Connection:
         with translate_errors():
             return bytes(self.web3.eth.get_block(number)["hash"])
 
-    def send(self, account: LocalAccount, data: bytes, gas: int, deadline_s: float | None) -> bytes:
+    def send(
+        self,
+        account: LocalAccount,
+        data: bytes,
+        gas: int,
+        deadline_s: float | None,
+        sidecars: Sequence[Sidecar] = (),
+    ) -> bytes:
         """Post a call of the registry; returns once it is visible (P20). A refusal raises with its reason.
 
         Without a deadline it does not wait for an external network to mine it, and refusals are not heard of.
         """
-        sent = self.send_raw(sign_transaction(account, self._envelope(account, gas), data))
+        sent = self.send_raw(sign_transaction(account, self._envelope(account, gas), data), sidecars=sidecars)
         if not self.is_embedded and deadline_s is not None:
             self._await_receipt(sent, account, data, deadline_s)
         return sent
 
-    def send_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
-        """Post what somebody else has signed."""
+    def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
+        """Post what somebody else has signed, with the payloads beside it."""
         # Not `web3.eth.send_raw_transaction`: its formatters cost more than the request itself.
+        if self.is_embedded and sidecars:
+            payloads = ["0x" + sidecar.payload.hex() for sidecar in sidecars]
+            return self.request_bytes("bfl_sendPost", "0x" + raw.hex(), payloads)
+        for sidecar in sidecars:
+            self._beside.put(sidecar)
         return self.request_bytes("eth_sendRawTransaction", "0x" + raw.hex())
 
     # --- our own node only
@@ -231,8 +289,8 @@ def _find_receipt(web3: Web3, transaction_hash: bytes) -> Any:
 class EmptyNetwork:
     """A node or an Ethereum network at web3, without our registry yet: `chain.client.access.EmptyChain`."""
 
-    def __init__(self, web3: Web3) -> None:
-        self._web3 = web3
+    def __init__(self, web3: Web3, beside: PayloadShelf | None = None) -> None:
+        self._web3, self._beside = web3, beside
 
     def create_registry(
         self, founder: LocalAccount, creation: bytes, is_embedded: bool, deadline_s: float
@@ -246,7 +304,7 @@ class EmptyNetwork:
         if not is_embedded and await_receipt(self._web3, sent, deadline_s)["status"] != 1:
             raise RevertedError("the registry was not created; is the network's gas limit high enough?")
         number = nonce.to_bytes((nonce.bit_length() + 7) // 8, "big")
-        return Connection(self._web3, keccak(rlp.encode([address_of(founder), number]))[12:])
+        return Connection(self._web3, keccak(rlp.encode([address_of(founder), number]))[12:], self._beside)
 
     def _creation_gas(self, is_embedded: bool) -> int:
         most = FOUNDING_GAS // 2

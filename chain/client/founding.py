@@ -4,15 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.client.access import Access, ChainAccess, EmptyChain
 from chain.client.keys import address_of
-from chain.errors import WorkError
-from chain.protocol import contract
-from chain.protocol.contract import RegistryTerms, call_gas, deployment, encode_call
-from chain.protocol.slots import Slot
+from chain.errors import ContractError, WorkError
+from chain.protocol.contract import PayloadSizes, RegistryTerms, call_gas, deployment, encode_call
 from chain.wire.seal import find_nonce
+from chain.wire.sidecar import Sidecar
 
 _BATCH = 64
 _GAS_PER_REGISTRATION = 60_000
@@ -29,17 +27,19 @@ class Founding:
     """The founding parameters, canonical JSON."""
     model: bytes
     """Model 0, encoded."""
-    payload_bytes: int
-    """The largest payload a post of a round will have."""
+    sizes: PayloadSizes
+    """How large the payloads of a round are (B2)."""
     terms: RegistryTerms = RegistryTerms()
 
 
 def found_network(chain: EmptyChain[Access], founder: LocalAccount, founding: Founding) -> Access:
     """Post the founding, and on our own chain seal it as block 1; returns the chain with its registry."""
-    creation = deployment(founding.payload_bytes, founding.terms)
+    if len(founding.model) != founding.sizes.model:
+        raise ContractError(f"model 0 has {len(founding.model)} bytes, models are founded with {founding.sizes.model}")
+    creation = deployment(founding.terms)
     access = chain.create_registry(founder, creation, not founding.terms.contract_seal, _DEADLINE_S)
     _register(access, founder, founding.homes)
-    _post_model(access, founder, founding)
+    _post_founding(access, founder, founding)
     if access.is_embedded:
         _seal_founding(access, founder)
     return access
@@ -54,20 +54,10 @@ def _register(access: ChainAccess, founder: LocalAccount, homes: Mapping[bytes, 
         access.send(founder, data, 500_000 + len(batch) * _GAS_PER_REGISTRATION, _DEADLINE_S)
 
 
-def _post_model(access: ChainAccess, founder: LocalAccount, founding: Founding) -> None:
-    limit = access.settings.payload_bytes if access.is_embedded else contract.CHUNK_BYTES
-    whole, chunks = founding.model, 0
-    if len(whole) > limit:
-        parts = contract.split_payload(whole)
-        for index, part in enumerate(parts):
-            _send(access, founder, encode_call("chunk", 0, Slot.MODEL, index, part))
-        whole, chunks = b"", len(parts)
-    _send(access, founder, encode_call("found", founding.parameters, keccak(founding.model), chunks, whole))
-
-
-def _send(access: ChainAccess, founder: LocalAccount, data: bytes) -> None:
-    gas = call_gas(len(data), access.settings.payload_bytes, access.is_embedded)
-    access.send(founder, data, gas, _DEADLINE_S)
+def _post_founding(access: ChainAccess, founder: LocalAccount, founding: Founding) -> None:
+    parameters, model = Sidecar(founding.parameters), Sidecar(founding.model)
+    data = encode_call("found", parameters.digest, len(founding.parameters), model.digest, founding.sizes)
+    access.send(founder, data, call_gas(len(data), access.is_embedded), _DEADLINE_S, (parameters, model))
 
 
 def _seal_founding(access: ChainAccess, founder: LocalAccount) -> None:

@@ -10,17 +10,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 from web3 import Web3
 
 from chain.client.access import ChainAccess
 from chain.client.connection import Connection, web3_over_http
 from chain.client.keys import address_of
 from chain.client.network_reader import NetworkReader
+from chain.client.payloads import PayloadShelf
 from chain.client.posts import Flag
 from chain.client.waiting import POLL_S, wait_until
 from chain.errors import DeadlineError, LedgerError
-from chain.protocol import contract
 from chain.protocol.contract import call_gas, encode_call, events, functions
 from chain.protocol.posts import KINDS, Post
 from chain.protocol.proof import ModelProof
@@ -28,6 +27,7 @@ from chain.protocol.slots import Slot, kind_of, step_of
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.headers import Header
 from chain.wire.seal import contract_puzzle
+from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
 
 __all__ = ["Flag", "Ledger", "MiningTask", "Post"]
@@ -61,14 +61,16 @@ class Ledger(NetworkReader):
         self._now, self._sleep = now, sleep
 
     @classmethod
-    def connect(cls, url: str, registry: bytes, token: str = "", **options: Any) -> "Ledger":
-        """The ledger behind a JSON-RPC address."""
-        return cls(Connection(web3_over_http(url, token), registry), **options)
+    def connect(
+        cls, url: str, registry: bytes, token: str = "", beside: PayloadShelf | None = None, **options: Any
+    ) -> "Ledger":
+        """The ledger behind a JSON-RPC address; `beside` is where payloads lie if that is no node of ours (B7)."""
+        return cls(Connection(web3_over_http(url, token), registry, beside), **options)
 
     @classmethod
-    def of(cls, web3: Web3, registry: bytes, **options: Any) -> "Ledger":
+    def of(cls, web3: Web3, registry: bytes, beside: PayloadShelf | None = None, **options: Any) -> "Ledger":
         """The ledger behind a web3; that of a node in this process is `chain.node.local_ledger.LocalLedger`."""
-        return cls(Connection(web3, registry), **options)
+        return cls(Connection(web3, registry, beside), **options)
 
     def signed_by(self, account: LocalAccount) -> "Ledger":
         """The same ledger, written by somebody else; the connection is shared."""
@@ -82,19 +84,20 @@ class Ledger(NetworkReader):
     # --- posting
 
     def post(self, slot: int, round_: int, payload: bytes, **head: Any) -> bytes:
-        """Post a payload in a slot of a round, in chunks if it is too large for one call (C8); returns the post's hash.
+        """Post in a slot of a round: the call commits to the payload, which travels beside it (B1). Returns its hash.
 
-        `head` is what the call says besides: nothing, but for a gradient (`submit_gradient`).
+        `head` is what the call says besides. A close names its plan, iterates and models name their close: the ones
+        that are visible, unless it says otherwise.
         """
-        if kind_of(slot) not in KINDS:
-            raise LedgerError(f"slot {slot} is of no post: expected a plan, gradient, close, iterate or model")
-        chunks: Sequence[bytes] = () if len(payload) <= self._whole_bytes() else contract.split_payload(payload)
-        for index, chunk in enumerate(chunks):
-            self._send("chunk", round_, slot, index, chunk)
-        said = {"round": round_, "step": step_of(slot), "digest": keccak(payload), "chunks": len(chunks), **head}
-        said["payload"] = b"" if chunks else payload
         kind = kind_of(slot)
-        return self._send(kind, *(said[name] for name in functions()[kind].arguments))
+        if kind not in KINDS:
+            raise LedgerError(f"slot {slot} is of no post: expected a plan, gradient, close, iterate or model")
+        sidecar, arguments = Sidecar(payload), functions()[kind].arguments
+        said = {"round": round_, "attempt": 0, "step": step_of(slot), "digest": sidecar.digest, "size": len(payload)}
+        for name, ask in (("plan_digest", self.plan_digest), ("close_digest", self.close_digest)):
+            if name in arguments and name not in head:
+                said[name] = ask()
+        return self._send(kind, *((said | head)[name] for name in arguments), sidecars=(sidecar,))
 
     def submit_gradient(
         self, round_: int, base_model: bytes, plan: bytes, samples: int, iterations: int, payload: bytes
@@ -103,20 +106,22 @@ class Ledger(NetworkReader):
         head = {"base_model": base_model, "plan_digest": plan, "samples": samples, "iterations": iterations}
         return self.post(Slot.GRADIENT, round_, payload, **head)
 
-    def submit_flag(
-        self, round_: int, offender: bytes, slot: int, transaction_hash: bytes, expected: bytes, evidence: bytes = b""
-    ) -> bytes:
+    def submit_flag(self, round_: int, offender: bytes, slot: int, transaction_hash: bytes, expected: bytes) -> bytes:
         """Accuse: the post in `slot` should have had another digest, or (empty hash) is missing."""
-        return self._send("flag", round_, offender, slot, transaction_hash, expected, evidence)
+        return self._send("flag", round_, offender, slot, transaction_hash, expected)
 
     def submit_equivocation(self, round_: int, first: Transaction, second: Transaction) -> bytes:
         """Prove that one sender signed two different posts for one slot."""
         pairs = (first.unsigned, first.signature, second.unsigned, second.signature)
         return self._send("flag_equivocation", round_, first.sender, *pairs)
 
-    def submit_endorsement(self, round_: int, block_hash: bytes) -> bytes:
-        """This server has checked the parent block (P17)."""
-        return self._send("endorse", round_, block_hash)
+    def submit_endorsement(self, round_: int, digest: bytes) -> bytes:
+        """This server has checked the parent block (P17), or (external networks) the round's `result` (B7)."""
+        return self._send("endorse", round_, digest)
+
+    def result(self) -> bytes:
+        """What servers endorse where rounds are sealed by calls: plan, close and model of the running round (B7)."""
+        return bytes(self._access.ask("result"))
 
     def submit_vote(self, participant: bytes, home: bytes) -> bytes:
         """Vote for a new participant; its home is itself for a server."""
@@ -130,17 +135,12 @@ class Ledger(NetworkReader):
         """Leave a pending transaction out of what the node builds (our own node only)."""
         return self._access.drop(transaction_hash)
 
-    def _whole_bytes(self) -> int:
-        """The largest payload that one call carries; other networks cap a transaction at 128 KiB."""
-        most = self._access.settings.payload_bytes
-        return most if self._access.is_embedded else min(most, contract.CHUNK_BYTES)
-
-    def _send(self, name: str, *arguments: Any) -> bytes:
+    def _send(self, name: str, *arguments: Any, sidecars: Sequence[Sidecar] = ()) -> bytes:
         if self._account is None:
             raise LedgerError("this ledger is for reading; give it an account to post")
         data = encode_call(name, *arguments)
-        gas = call_gas(len(data), self._access.settings.payload_bytes, self._access.is_embedded)
-        return self._access.send(self._account, data, gas, self._deadline_s)
+        gas = call_gas(len(data), self._access.is_embedded)
+        return self._access.send(self._account, data, gas, self._deadline_s, sidecars)
 
     # --- waiting
 

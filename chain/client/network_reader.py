@@ -18,10 +18,13 @@ class NetworkReader(PostReader):
 
     def parameters(self) -> bytes:
         """The founding parameters, canonical JSON (P2)."""
-        model = self.model(0)
-        if model is None:
+        founding = self.founding()
+        if founding is None:
             raise LedgerError("the network is not founded: there is no founding transaction")
-        return bytes(model.arguments["parameters"])
+        found = self._access.payload(bytes(founding["parameters"]))
+        if found is None:
+            raise LedgerError("the founding parameters are not here: ask another node of the network")
+        return found
 
     def participants(self) -> dict[bytes, bytes]:
         """Home server of every participant; a server's is itself."""
@@ -77,6 +80,10 @@ class NetworkReader(PostReader):
     def plan_digest(self) -> bytes:
         """Digest of the last plan."""
         return bytes(self._access.ask("plan_digest"))
+
+    def close_digest(self) -> bytes:
+        """Digest of the last closed list."""
+        return bytes(self._access.ask("close_digest"))
 
     def round_posts(self, round_: int) -> list[Post]:
         """Everything that was posted in a round, slot by slot."""

@@ -3,11 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eth_hash.auto import keccak
-
-from chain.client.access import ChainAccess, FoundLog, SentCall
+from chain.client.access import ChainAccess, FoundLog
 from chain.errors import LedgerError, NotRegistryCallError
-from chain.protocol.contract import Call, decode_call, decode_log, events
+from chain.protocol.contract import Call, PayloadSizes, decode_call, decode_log, events
 from chain.protocol.posts import Post
 from chain.protocol.slots import Slot, iterate_slot, kind_of, step_of
 from chain.wire.address import Address
@@ -62,7 +60,7 @@ class PostReader:
 
     def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
         """What is visible in a slot of a round, by sender in ascending order of address."""
-        read = [self._read_post(log, round_, slot) for log in self._slot_logs(round_, slot)]
+        read = [self._read_post(log) for log in self._slot_logs(round_, slot)]
         found = [post for post in read if post is not None]
         return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
 
@@ -110,35 +108,35 @@ class PostReader:
             raise LedgerError("the registry's log is none of its events; is this the registry?")
         return event
 
-    def _read_post(self, log: FoundLog, round_: int, slot: int) -> Post | None:
+    def _read_post(self, log: FoundLog) -> Post | None:
         """The post behind a log; None where its calldata is not canonical: two readers could read two things."""
-        event, transaction = self._event(log), self._transaction(log)
-        sender = next(event[name] for name in ("leader", "sender", "founder") if name in event)
-        try:
-            call = decode_call(transaction.data)
-        except NotRegistryCallError:
-            return None  # our own node admits none such; another network may
-        digest, chunks = bytes(event["model" if "model" in event else "digest"]), int(event["chunks"])
-        payload = self._join_chunks(round_, slot, sender, transaction, chunks) if chunks else bytes(call["payload"])
-        intact = not chunks or keccak(payload) == digest
-        return Post(round_, slot, sender, digest, payload, log.transaction_hash, call, intact)
+        event = self._event(log)
+        sender = next(event[name] for name in ("leader", "sender") if name in event)
+        call = self._call(log)
+        return None if call is None else Post.of(call, sender, log.transaction_hash, self._access)
 
-    def _transaction(self, log: FoundLog) -> SentCall:
+    def _call(self, log: FoundLog) -> Call | None:
         transaction = self._access.transaction(log.transaction_hash)
         if transaction is None:
             raise LedgerError(f"the node has a log of transaction {log.transaction_hash.hex()} but not the transaction")
-        return transaction
+        try:
+            return decode_call(transaction.data)
+        except NotRegistryCallError:
+            return None  # our own node admits none such; another network may
 
-    def _join_chunks(self, round_: int, slot: int, sender: Address, post: SentCall, chunks: int) -> bytes:
-        """The chunks the post refers to: the sender's last ones for the slot before it."""
-        topics = [word(round_), sender.rjust(32, b"\0"), word(slot)]
-        sent = [self._transaction(log) for log in self._logs("ChunkPosted", round_, topics)]
-        before = sorted(each for each in sent if each.nonce < post.nonce)
-        return b"".join(bytes(decode_call(each.data)["data"]) for each in before[-chunks:])
+    def founding(self) -> Call | None:
+        """The call that founded the network: digests of the parameters and of model 0, sizes of payloads (P2, B2)."""
+        logs = self._logs("Founded", 0, [])
+        return self._call(logs[0]) if logs else None
 
     def _founding_model(self) -> Post | None:
-        logs = self._logs("Founded", 0, [])
-        return self._read_post(logs[0], 0, Slot.MODEL) if logs else None
+        """Model 0, as if it had been posted in a round 0."""
+        logs, call = self._logs("Founded", 0, []), self.founding()
+        if call is None:
+            return None
+        founder, size = self._event(logs[0])["founder"], PayloadSizes(*call["sizes"]).model
+        sent = logs[0].transaction_hash
+        return Post(0, 0, Slot.MODEL, founder, bytes(call["model"]), size, sent, call, self._access)
 
 
 def word(number: int) -> bytes:

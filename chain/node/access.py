@@ -1,6 +1,7 @@
 """A node of this very process as a chain to post to and to read: no web3, no JSON, no socket in between."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from eth_account.signers.local import LocalAccount
@@ -10,11 +11,12 @@ from chain.client.access import FoundLog, SentCall
 from chain.client.keys import address_of
 from chain.errors import LedgerError, RpcError
 from chain.node.node import Node
-from chain.protocol.contract import registry_settings
+from chain.protocol.contract import PayloadSizes, registry_settings
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import TransactionProof, proof_of
 from chain.wire.headers import Header
 from chain.wire.receipts import Log
+from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Envelope, Transaction, signed_transaction
 
 
@@ -28,6 +30,19 @@ class NodeAccess:
         if not node.code(self.registry):
             raise RpcError(f"there is no registry at {self.registry} on chain {self.chain_id}; is the network founded?")
         self.settings = registry_settings(node.ask("settings"))
+
+    @cached_property
+    def sizes(self) -> PayloadSizes:
+        """How large payloads are, once the network is founded (B2)."""
+        return PayloadSizes(*self.node.ask("payload_sizes"))
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """The payload with this digest, if the node has it."""
+        return self.node.payload(digest)
+
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether the node has a payload."""
+        return self.node.has_payload(digest)
 
     # --- reading
 
@@ -87,14 +102,21 @@ class NodeAccess:
 
     # --- posting
 
-    def send(self, account: LocalAccount, data: bytes, gas: int, _deadline_s: float | None) -> bytes:
+    def send(
+        self,
+        account: LocalAccount,
+        data: bytes,
+        gas: int,
+        _deadline_s: float | None,
+        sidecars: Sequence[Sidecar] = (),
+    ) -> bytes:
         """Sign a call of the registry and put it into the pool, where it is visible."""
         envelope = Envelope(self.chain_id, self.nonce(address_of(account)), gas, self.registry)
-        return self.node.submit(signed_transaction(account, envelope, data))
+        return self.node.submit(signed_transaction(account, envelope, data), sidecars)
 
-    def send_raw(self, raw: bytes, opened: Transaction | None = None) -> bytes:
+    def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
         """Post what somebody else has signed; `opened` where it has been read already."""
-        return self.node.submit(opened or raw)
+        return self.node.submit(opened or raw, sidecars)
 
     # --- proving, building, sealing
 
@@ -115,6 +137,10 @@ class NodeAccess:
     def conflicts(self) -> list[tuple[Transaction, Transaction]]:
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""
         return list(self.node.pool.conflicts)
+
+    def hold_evidence(self, digest: bytes) -> bool:
+        """Keep the payload of an iterate that is wrong with the block that has its flag (B3)."""
+        return self.node.hold_evidence(digest)
 
     def drop(self, transaction_hash: bytes) -> bool:
         """Leave a pending transaction out of what this node builds."""

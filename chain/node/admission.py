@@ -1,11 +1,15 @@
 """What admits a block: the rules that need its state. Those that need none are in consensus.py."""
 
+from collections.abc import Sequence
+
 from chain.errors import (
     FinalityError,
     FoundingError,
     LeaderError,
     ReceiptRootError,
+    SidecarSizeError,
     StateRootError,
+    TransactionOrderError,
     TransactionRootError,
     UnregisteredSenderError,
     WinnerError,
@@ -13,7 +17,7 @@ from chain.errors import (
 from chain.node.body import Body
 from chain.node.vm import Execution, StateView, call_registry
 from chain.protocol.consensus import check_order
-from chain.protocol.contract import registry_settings
+from chain.protocol.contract import PayloadSizes, registry_settings
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
 from chain.store.store import Store
@@ -23,11 +27,16 @@ from chain.wire.receipts import block_bloom, trie_root
 from chain.wire.transactions import Transaction
 
 
-def executed_body(store: Store, header: Header, parent: Header, transactions: tuple[Transaction, ...]) -> Body:
-    """A block's body, executed here; raises unless everything in the header follows from it."""
+def read_posts(header: Header, transactions: tuple[Transaction, ...], genesis: Genesis) -> tuple[SignedCall, ...]:
+    """A block's transactions as posts, in their order; what needs no state, and therefore no lock."""
     _check_transaction_root(header, transactions)
-    posts = tuple(read_signed_call(transaction, store.genesis) for transaction in transactions)
+    posts = tuple(read_signed_call(transaction, genesis) for transaction in transactions)
     check_order(posts)
+    return posts
+
+
+def executed_body(store: Store, header: Header, parent: Header, posts: tuple[SignedCall, ...]) -> Body:
+    """A block's posts, executed here."""
     execution = Execution(store, parent, header.coinbase, header.timestamp, header.difficulty)
     receipts, gas = [], 0
     for post in posts:
@@ -35,13 +44,16 @@ def executed_body(store: Store, header: Header, parent: Header, transactions: tu
         outcome = execution.apply(post.transaction, post.sender, header.gas_limit - gas)
         receipts.append(outcome.receipt(gas))
         gas += outcome.gas
-    body = Body(posts, tuple(receipts), execution)
+    return Body(posts, tuple(receipts), execution)
+
+
+def check_body(header: Header, body: Body, genesis: Genesis) -> None:
+    """Raise unless everything in the header follows from a body that was executed here."""
     _check_receipts(header, body)
-    _check_state_root(header, execution)
-    check_founding(header, execution, store.genesis)
-    check_leader(header, execution, store.genesis)
-    check_winner(header.block_number, header.extra_data, execution, store.genesis)
-    return body
+    _check_state_root(header, body.execution)
+    check_founding(header, body.execution, genesis)
+    check_leader(header, body.execution, genesis)
+    check_winner(header.block_number, header.extra_data, body.execution, genesis)
 
 
 def _check_transaction_root(header: Header, transactions: tuple[Transaction, ...]) -> None:
@@ -60,6 +72,25 @@ def _check_sender(post: SignedCall, execution: Execution, genesis: Genesis) -> N
         raise UnregisteredSenderError(f"{post.sender} is not the founder, and nothing is founded yet")
     if not any(call_registry(execution, genesis, "home", post.sender)):
         raise UnregisteredSenderError(f"{post.sender} is not registered in this network")
+
+
+def check_senders(store: Store, parent: Header, posts: Sequence[SignedCall], sizes: PayloadSizes) -> None:
+    """Raise unless the posts of a block that waits for payloads are such as the registry could take: of participants,
+    one per slot, of founded sizes. That bounds what a stranger's block can make a node wait for (B4).
+    """
+    if parent.block_number == 0:
+        return  # the founder's own block: nothing is founded yet
+    state, seen = StateView(store, parent), set[object]()
+    for post in posts:
+        if post.post is None:
+            continue
+        if not any(call_registry(state, store.genesis, "home", post.sender)):
+            raise UnregisteredSenderError(f"{post.sender} is not registered in this network")
+        if post.call is not None and post.post.size > sizes.of(post.call.name):
+            raise SidecarSizeError(f"found a {post.call.name} of {post.post.size} bytes, more than was founded")
+        if (place := (post.sender, post.post.slot)) in seen:
+            raise TransactionOrderError(f"found two posts of {post.sender} for one slot")
+        seen.add(place)
 
 
 def _check_receipts(header: Header, body: Body) -> None:

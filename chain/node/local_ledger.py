@@ -6,6 +6,7 @@ from chain.client.ledger import Ledger
 from chain.node.access import NodeAccess
 from chain.node.node import Node
 from chain.protocol.posts import Post
+from chain.protocol.slots import Slot
 
 
 class LocalLedger(Ledger):
@@ -36,17 +37,21 @@ class LocalLedger(Ledger):
             return super().round_posts(round_)
         return sorted(self._pending(), key=lambda post: (post.slot, post.sender))
 
+    def plan_digest(self) -> bytes:
+        """Digest of the running round's plan; of the last one, before there is one."""
+        return self._leaders_digest(Slot.PLAN) or super().plan_digest()
+
+    def close_digest(self) -> bytes:
+        """Digest of the running round's closed list; of the last one, before there is one."""
+        return self._leaders_digest(Slot.CLOSE) or super().close_digest()
+
+    def _leaders_digest(self, slot: Slot) -> bytes:
+        return next((post.digest for post in self._pending() if post.slot == slot), b"")
+
     def _pending(self) -> list[Post]:
-        """The posts of the running round, chunks put together (C8)."""
-        chunks: dict[bytes, list[bytes]] = {}
-        found = []
-        for entry in self.node.pending():
-            call, post = entry.post.call, entry.post.joined(chunks.get(entry.post.sender, ()))
-            if post is not None:
-                found.append(post)
-            elif call is not None and call.name == "chunk":
-                chunks.setdefault(entry.post.sender, []).append(bytes(call["data"]))
-        return found
+        """The posts of the running round."""
+        posts = [entry.post.post for entry in self.node.pending()]
+        return [post.beside(self.node) for post in posts if post is not None]
 
     def _exclusions(self, round_: int) -> list[bytes]:
         """The transactions that excluded a server; looked for only where a server has ever been excluded."""

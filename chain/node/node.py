@@ -1,27 +1,51 @@
 """A node of the embedded chain: pool, candidate blocks, seals, import, fork choice. One lock: it is thread-safe."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from chain.errors import InvalidBlockError, UnknownParentError, WorkError
-from chain.node.admission import check_finality, check_founding, check_leader, executed_body
+from chain.errors import (
+    InvalidBlockError,
+    MissingSidecarError,
+    SidecarDigestError,
+    SidecarSizeError,
+    UnknownParentError,
+    UnwantedSidecarError,
+    WaitingBlockError,
+    WorkError,
+)
+from chain.node.admission import (
+    check_body,
+    check_finality,
+    check_founding,
+    check_leader,
+    check_senders,
+    executed_body,
+    read_posts,
+)
 from chain.node.body import Body
 from chain.node.candidates import Candidate, Candidates
 from chain.node.pool import MAX_POOL_BYTES, Pool
 from chain.node.reading import NodeReader, under_lock
+from chain.node.waiting import WaitingBlock
+from chain.protocol.availability import checked_sidecars, kept_payloads, missing_payloads
 from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
 from chain.protocol.genesis import Genesis
+from chain.protocol.posts import Commitment, PayloadSource, SignedCall
 from chain.protocol.round_check import CheckRound, RoundBody
 from chain.store.database import IN_MEMORY
+from chain.store.payloads import EVIDENCE, KeptPayload
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.blocks import Block, decode_block, encode_block
 from chain.wire.headers import Header
 from chain.wire.seal import draw_winner, find_nonce
+from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
+
+Listener = Callable[[str, bytes, Sequence[Sidecar]], None]
 
 
 class Node(NodeReader):
@@ -37,8 +61,10 @@ class Node(NodeReader):
         super().__init__(store, Pool(store, now, pool_bytes))
         self._now, self._check_round = now, check_round
         self._candidates = Candidates(store.genesis)
-        self.listeners: list[Callable[[str, bytes], None]] = []
-        """Told ("transaction" | "block", bytes) of what this node has accepted."""
+        self.listeners: list[Listener] = []
+        """Told ("transaction" | "block", bytes, payloads beside a post) of what this node has accepted."""
+        self.sources: list[PayloadSource] = []
+        """Who is asked for payloads that are missing here; over a network that is `chain.rpc.peers`' work."""
 
     @classmethod
     def create(cls, path: Path | str, genesis: Genesis, **options: Any) -> "Node":
@@ -65,16 +91,66 @@ class Node(NodeReader):
 
     # --- transactions
 
-    def submit(self, signed: bytes | Transaction) -> bytes:
-        """Admit a signed transaction to the pool; returns its hash. It is durable once sealed, not before (P5).
+    def submit(self, signed: bytes | Transaction, sidecars: Sequence[Sidecar] = ()) -> bytes:
+        """Admit a signed transaction to the pool with the payloads beside it; returns its hash. It is durable once
+        sealed, not before (P5).
 
-        Bytes from anywhere; a `Transaction` from this process, which has read or signed it already.
+        Bytes from anywhere; a `Transaction` from this process, which has read or signed it already. Signature, role and
+        size are checked before a payload is hashed, and hashing holds nobody up (B2).
         """
+        post = self._pool.read(signed)
         with self._exclusive():
-            transaction = self._pool.admit(signed)
+            self._pool.check(post)
+        beside = checked_sidecars(post, sidecars)
+        with self._exclusive():
+            self._pool.admit(post, beside)
             for tell in self.listeners:
-                tell("transaction", transaction.raw)
-            return transaction.hash
+                tell("transaction", post.transaction.raw, tuple(beside.values()))
+        return post.transaction.hash
+
+    def deliver(self, digest: bytes, payload: bytes) -> None:
+        """Take a payload that a pending post or a waiting block names; then try the blocks that waited for it."""
+        with self._exclusive():
+            size = next((each.size for each in self.wanted() if each.digest == digest), None)
+        if size is None:
+            raise UnwantedSidecarError(f"nothing here waits for a payload with digest 0x{digest.hex()}")
+        if len(payload) != size:
+            raise SidecarSizeError(f"found a payload of {len(payload)} bytes, its post names {size}")
+        sidecar = Sidecar(payload)
+        if sidecar.digest != digest:
+            raise SidecarDigestError(
+                f"found a payload with digest 0x{sidecar.digest.hex()}, its post names 0x{digest.hex()}"
+            )
+        with self._exclusive():
+            if self._pool.names(digest):
+                self._pool.take(sidecar)
+            self._waiting.take(sidecar)
+            self._retry()
+
+    @under_lock
+    def wanted(self) -> list[Commitment]:
+        """The payloads that are missing here: of pending posts, and of blocks that wait for them."""
+        found = {each.digest: each for each in self._pool.missing()}
+        for block in self._waiting:
+            found |= {each.digest: each for each in block.missing(self)}
+        return list(found.values())
+
+    @under_lock
+    def hold_evidence(self, digest: bytes) -> bool:
+        """Keep the payload of a pending iterate that is wrong, for the block with its flag (B3); whether it is here."""
+        if not self._pool.names(digest):
+            return False
+        sidecar = self._pool.sidecar(digest) or self._ask_sources(digest)
+        if sidecar is not None:
+            self._pool.evidence[digest] = sidecar
+        return sidecar is not None
+
+    def _ask_sources(self, digest: bytes) -> Sidecar | None:
+        for source in self.sources:
+            payload = source.payload(digest)
+            if payload is not None and (sidecar := Sidecar(payload)).digest == digest:
+                return sidecar
+        return None
 
     @under_lock
     def drop(self, transaction_hash: bytes) -> bool:
@@ -90,6 +166,12 @@ class Node(NodeReader):
         parent, coinbase = self._pool.head, Address(leader)
         timestamp = max(parent.timestamp, int(self._now())) if timestamp is None else timestamp
         body = self._pool.body(coinbase, timestamp)
+        missing = missing_payloads(body.posts, coinbase, self)
+        if missing:
+            raise MissingSidecarError(
+                f"{len(missing)} payloads of this round are not here, the first is 0x{missing[0].digest.hex()}: "
+                "a leader refuses as unavailable what it does not hold"
+            )
         header = body.header(
             coinbase, timestamp, next_difficulty(self.genesis, parent, timestamp), self.genesis.gas_limit
         )
@@ -125,25 +207,77 @@ class Node(NodeReader):
 
     # --- importing
 
-    @under_lock
-    def import_block(self, raw: bytes) -> Header:
-        """Take a block another node sealed, or raise what is wrong with it. Known blocks are no error."""
+    def import_block(self, raw: bytes, sidecars: Sequence[Sidecar] = ()) -> Header:
+        """Take a block another node sealed, or raise what is wrong with it. Known blocks are no error.
+
+        `WaitingBlockError` where a payload that it keeps is missing here: it counts as soon as that is delivered (B4).
+        """
         header, transactions = decode_block(raw)
-        if self._store.find_header(header.hash) is not None:
+        if self.header(header.hash) is not None:
             return header
+        posts = read_posts(header, transactions, self.genesis)
+        beside = {sidecar.digest: sidecar for sidecar in sidecars}
+        with self._exclusive():
+            self._check_place(header)
+            block = WaitingBlock(header, posts)
+            for missing in block.missing(self):
+                sidecar = beside.get(missing.digest) or self._ask_sources(missing.digest)
+                if sidecar is not None:
+                    self._waiting.take(sidecar)
+            self._import(block)
+            self._retry()
+            return header
+
+    def _check_place(self, header: Header) -> Header:
+        """What a header must obey before anything else of its block is looked at; returns its parent."""
         parent = self._store.find_header(header.parent_hash)
         if parent is None:
+            if header.parent_hash in self._waiting:
+                raise WaitingBlockError(f"block {header.block_number}: its parent waits for payloads")
             raise UnknownParentError(f"block {header.block_number}: parent 0x{header.parent_hash.hex()} is unknown")
         check_header(header, parent, self.genesis, self._now())
         check_finality(self._store, self._pool.head, parent)
-        body = executed_body(self._store, header, parent, transactions)
-        self._check_body(header, parent, body)
-        return self._accept(header, body)
+        return parent
+
+    def _import(self, block: WaitingBlock) -> None:
+        """Execute and take a block whose payloads are here; let it wait if they are not."""
+        header, posts = block.header, block.posts
+        parent = self._check_place(header)
+        missing = block.missing(self)
+        if missing:
+            check_senders(self._store, parent, posts, self._pool.sizes)
+            self._waiting.add(block)
+            raise WaitingBlockError(
+                f"block {header.block_number} waits for {len(missing)} payloads, the first is "
+                f"0x{missing[0].digest.hex()}: nobody who was asked has them"
+            )
+        try:
+            body = self._take_over(header, parent, posts) or executed_body(self._store, header, parent, posts)
+            check_body(header, body, self.genesis)
+            self._check_body(header, parent, body)
+            self._accept(header, body)
+        finally:
+            self._waiting.remove(header.hash)
+
+    def _take_over(self, header: Header, parent: Header, posts: Sequence[SignedCall]) -> Body | None:
+        """The pool's own execution, if the block has the same posts in the same order on the same parent (B9)."""
+        if parent.hash != self._pool.head.hash:
+            return None
+        return self._pool.take_over(posts, header.coinbase, header.timestamp)
+
+    def _retry(self) -> None:
+        """Take the blocks whose payloads have come; one may be the parent of the next."""
+        for block in self._waiting:
+            if not block.missing(self):
+                try:
+                    self._import(block)
+                except (InvalidBlockError, WaitingBlockError):
+                    continue  # its sender is gone; whoever sends it again hears why
 
     def _check_body(self, header: Header, parent: Header, body: Body) -> None:
         if self._check_round is not None and header.block_number > 1:
             statuses = tuple(receipt.status for receipt in body.receipts)
-            self._check_round(RoundBody(header, parent, body.posts, statuses), self)
+            self._check_round(RoundBody(header, parent, body.posts, statuses, self), self)
 
     def _accept(self, header: Header, body: Body) -> Header:
         """Persist a checked block in one database transaction, and follow it if it is the best."""
@@ -151,6 +285,7 @@ class Node(NodeReader):
         difficulty = self._store.total_difficulty(parent.hash) + header.difficulty
         is_best = is_better(difficulty, header.hash, self._store.total_difficulty(head.hash), head.hash)
         transactions = tuple(post.transaction for post in body.posts)
+        kept, beside = self._payloads_of(header, body)
         undone: list[Header] = []
         try:
             with self._store.transaction():
@@ -158,7 +293,7 @@ class Node(NodeReader):
                 if root != header.state_root:
                     raise InvalidBlockError(f"block {header.block_number}: the state moved while it was sealed")
                 block = Block(header, transactions, body.receipts, difficulty)
-                self._store.add_block(block)
+                self._store.add_block(block, kept, beside)
                 if is_best:
                     undone = self._store.make_canonical(header, [transaction.hash for transaction in transactions])
         finally:
@@ -168,5 +303,20 @@ class Node(NodeReader):
         self._last = block
         raw = encode_block(header, transactions) if self.listeners else b""
         for tell in self.listeners:
-            tell("block", raw)
+            tell("block", raw, ())
         return header
+
+    def _payloads_of(self, header: Header, body: Body) -> tuple[list[KeptPayload], dict[bytes, bytes]]:
+        """What a block keeps (B3), and the bytes of what is not in the store yet; evidence is kept where it is."""
+        named = {each.digest: post for post in body.posts for each in post.commitments}
+        kept = [
+            KeptPayload(each.digest, named[each.digest].call.name, each.size)  # type: ignore[union-attr]
+            for each in kept_payloads(body.posts, header.coinbase, self)
+        ]
+        kept += [
+            KeptPayload(digest, EVIDENCE, len(sidecar.payload))
+            for digest, sidecar in self._pool.evidence.items()
+            if digest in named
+        ]
+        held = {each.digest: self._held(each.digest) for each in kept}
+        return kept, {digest: sidecar.payload for digest, sidecar in held.items() if sidecar is not None}

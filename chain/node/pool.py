@@ -1,34 +1,42 @@
-"""The transactions of the round that is running: admitted, executed at once, readable as `pending` (C2, P5)."""
+"""The posts of the round that is running: admitted, executed at once, readable as `pending` (C2, P5), with the payloads
+beside them (B1).
+"""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chain.errors import (
     ChainError,
     NonceError,
     NotRegistryCallError,
-    OversizedPayloadError,
+    OversizedTransactionError,
     PhaseOrderError,
     PoolFullError,
+    SidecarSizeError,
     TransactionRefusedError,
     UnregisteredSenderError,
 )
 from chain.node.body import Body
 from chain.node.vm import Execution, Outcome, call_registry
 from chain.protocol.consensus import next_difficulty
-from chain.protocol.contract import call_gas, registry_settings
-from chain.protocol.posts import PHASES, Place, SignedCall, read_signed_call
+from chain.protocol.contract import PayloadSizes, call_gas
+from chain.protocol.posts import KINDS, PHASES, Commitment, Place, SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt
+from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction, decode_transaction
 
-MAX_POOL_BYTES = 256 << 20
+MAX_POOL_BYTES = 32 << 20
 MAX_POOL_TRANSACTIONS = 4096
-_ENVELOPE_BYTES = 8192
-_FOUNDING_BYTES = 8 << 20
+MAX_TRANSACTION_BYTES = 8192
+"""Of a post; evidence and a batch of registrations are the largest"""
+_CREATION_BYTES = 64 << 10
 _KEPT_CONFLICTS = 64
+_KEPT_ITERATES_PER_SERVER = 2
+_NO_SIZES = PayloadSizes(0, 0, 0, 0, 0)
 _CHEAPEST_BYTE = 4
 """Gas of a zero in calldata"""
 
@@ -42,7 +50,12 @@ class PendingCall:
 
 
 class Pool:
-    """Pending transactions over one head. Each is executed when it comes: its sender hears a refusal at once."""
+    """Pending transactions over one head. Each is executed when it comes: its sender hears a refusal at once.
+
+    A post may be here before its payload is: it is visible, and says nothing yet. One sender has one payload per slot,
+    of the size that was founded, so the founding bounds them all (B2). Of iterates, which are judged by their digests,
+    the last ones are held for whoever asks how far off one is.
+    """
 
     def __init__(self, store: Store, now: Callable[[], float], max_bytes: int = MAX_POOL_BYTES) -> None:
         self._store, self._now, self._max_bytes = store, now, max_bytes
@@ -50,6 +63,10 @@ class Pool:
         self._bytes = 0
         self._gas = 0
         self._homes: dict[Address, Address] = {}
+        self._sidecars: dict[bytes, Sidecar] = {}
+        self._iterates: OrderedDict[bytes, Sidecar] = OrderedDict()
+        self.evidence: dict[bytes, Sidecar] = {}
+        """Payloads of iterates that somebody has found wrong: kept with the block that has their flag (B3)."""
         self.conflicts: list[tuple[Transaction, Transaction]] = []
         """Two different posts of one sender for one slot: evidence of equivocation (P15); one pair per slot."""
         self._start(store.head())
@@ -62,15 +79,15 @@ class Pool:
         difficulty = next_difficulty(self._store.genesis, head, timestamp)
         self.execution = Execution(self._store, head, bytes(20), timestamp, difficulty)
         self._frozen = False
-        self._payload_bytes = self._read_payload_bytes()
+        self.sizes = self._read_sizes()
 
     def _timestamp(self) -> int:
         return max(self.head.timestamp, int(self._now()))
 
-    def _read_payload_bytes(self) -> int:
+    def _read_sizes(self) -> PayloadSizes:
         if self.head.block_number == 0:
-            return _FOUNDING_BYTES
-        return registry_settings(call_registry(self.execution, self._store.genesis, "settings")).payload_bytes
+            return _NO_SIZES
+        return PayloadSizes(*call_registry(self.execution, self._store.genesis, "payload_sizes"))
 
     def follow(self, head: Header, undone: Sequence[Header] = ()) -> None:
         """A new head: what belongs to its round or an earlier one goes, the rest is admitted anew (P5).
@@ -81,11 +98,14 @@ class Pool:
         left = [post for post in posts if post.may_follow(head.block_number)]
         self._entries, self._bytes, self._gas = {}, 0, 0
         self.conflicts = []
+        self._iterates, self.evidence = OrderedDict(), {}
         if head.parent_hash != self.head.hash:
             self._homes = {}  # a reorganisation may have undone a registration
         self._start(head)
         for post in left:
             self._admit_again(post)
+        named = {each.digest for entry in self._entries.values() for each in entry.post.commitments}
+        self._sidecars = {digest: sidecar for digest, sidecar in self._sidecars.items() if digest in named}
 
     def _posts_of(self, blocks: Sequence[Header]) -> list[SignedCall]:
         found = [self._store.transactions(header.hash) for header in reversed(blocks)]
@@ -100,21 +120,41 @@ class Pool:
 
     # --- admission
 
-    def admit(self, signed: bytes | Transaction) -> Transaction:
-        """Take a signed transaction, or raise what is wrong with it."""
+    def read(self, signed: bytes | Transaction) -> SignedCall:
+        """A signed transaction as a post of this network, or what is wrong with it. Needs no lock and no state."""
         raw = signed.raw if isinstance(signed, Transaction) else signed
-        self._check_size(len(raw))
+        if len(raw) > (limit := MAX_TRANSACTION_BYTES if self.head.block_number else _CREATION_BYTES):
+            raise OversizedTransactionError(f"found a transaction of {len(raw)} bytes, expected at most {limit}")
         transaction = signed if isinstance(signed, Transaction) else decode_transaction(raw)
-        self._check_unknown(transaction.hash)
-        post = read_signed_call(transaction, self._store.genesis)
-        if post.call is not None and "payload" in post.call:
-            self._check_payload(len(post.call["payload"]))
+        return read_signed_call(transaction, self._store.genesis)
+
+    def check(self, post: SignedCall) -> None:
+        """What is cheap to ask of a post: whose it is, whether there is room, whether its payload may be so large.
+
+        All of it before a byte of the payload is looked at (B2).
+        """
+        self._check_unknown(post.transaction.hash)
         self._check_registered(post.sender, None if post.call is None else post.call.name)
-        self._check_room(len(raw))
+        self._check_room(len(post.transaction.raw))
+        self._check_payload(post)
+        self._check_share(post.sender, _CHEAPEST_BYTE * len(post.transaction.data))
+
+    def admit(self, post: SignedCall, beside: Mapping[bytes, Sidecar]) -> None:
+        """Take a post with the payloads that came with it, or raise what is wrong with it."""
+        self.check(post)
         self._note_conflict(post)
-        self._check_share(post.sender, _CHEAPEST_BYTE * len(transaction.data))
         self._execute(post)
-        return transaction
+        for digest, sidecar in beside.items():
+            self._hold(post, digest, sidecar)
+
+    def _hold(self, post: SignedCall, digest: bytes, sidecar: Sidecar) -> None:
+        if post.is_stored:
+            self._sidecars[digest] = sidecar
+            return
+        self._iterates[digest] = sidecar
+        servers = sum(home == who for who, home in self._homes.items())
+        while len(self._iterates) > _KEPT_ITERATES_PER_SERVER * max(1, servers):
+            self._iterates.popitem(last=False)
 
     def _execute(self, post: SignedCall) -> None:
         if self._frozen:
@@ -138,17 +178,15 @@ class Pool:
         for post in posts:
             self._admit_again(post)
 
-    def _check_size(self, size: int) -> None:
-        limit = 2 * self._payload_bytes + _ENVELOPE_BYTES  # evidence carries two payloads
-        if size > limit:
-            raise OversizedPayloadError(f"found a transaction of {size} bytes, expected at most {limit}")
-
-    def _check_payload(self, size: int) -> None:
-        if size > self._payload_bytes:
-            raise OversizedPayloadError(
-                f"found a payload of {size} bytes, this registry takes {self._payload_bytes}: "
-                "found the network with a larger size class, or send chunks"
-            )
+    def _check_payload(self, post: SignedCall) -> None:
+        """As the registry has it; here before anything is executed or hashed."""
+        kind = "" if post.call is None else post.call.name
+        if kind not in KINDS or post.call is None or self.sizes == _NO_SIZES:
+            return
+        found, founded = int(post.call["size"]), self.sizes.of(kind)
+        if found > founded or (found < founded and kind not in ("plan", "close")):
+            most = "at most " if kind in ("plan", "close") else ""
+            raise SidecarSizeError(f"found a {kind} of {found} bytes, this network was founded with {most}{founded}")
 
     def _check_unknown(self, transaction_hash: bytes) -> None:
         if transaction_hash in self._entries:
@@ -187,13 +225,12 @@ class Pool:
             )
 
     def _check_share(self, sender: Address, least_gas: int) -> None:
-        """No sender takes the block's room from others: a device has two posts of full size, a server half of it."""
+        """No sender takes the block's room from others: a device has two posts, a server half of it."""
         if sender == self._store.genesis.founder_address:
             return
         mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == sender)
-        full_post = call_gas(self._payload_bytes, self._payload_bytes)
         is_server = self._homes.get(sender) == sender
-        share = self._store.genesis.gas_limit // 2 if is_server else 2 * full_post
+        share = self._store.genesis.gas_limit // 2 if is_server else 2 * call_gas()
         if mine + least_gas > share:
             raise PoolFullError(f"{sender} has used {mine} gas of its share of {share} in this block")
 
@@ -210,6 +247,25 @@ class Pool:
             return False
         self._rebuild()
         return True
+
+    # --- payloads
+
+    def sidecar(self, digest: bytes) -> Sidecar | None:
+        """A payload that is here with a pending post."""
+        return self._sidecars.get(digest) or self._iterates.get(digest) or self.evidence.get(digest)
+
+    def missing(self) -> list[Commitment]:
+        """Payloads of pending posts that are not here yet; an iterate's is not missed."""
+        posts = [entry.post for entry in self._entries.values() if entry.post.is_stored]
+        return [each for post in posts for each in post.commitments if each.digest not in self._sidecars]
+
+    def take(self, sidecar: Sidecar) -> None:
+        """A payload that a pending post names and that came later than it."""
+        self._sidecars[sidecar.digest] = sidecar
+
+    def names(self, digest: bytes) -> bool:
+        """Whether a pending post names this payload, an iterate's included."""
+        return any(each.digest == digest for entry in self._entries.values() for each in entry.post.commitments)
 
     # --- reading
 
@@ -236,15 +292,23 @@ class Pool:
         What was executed on arrival is taken over if the order is the same and nothing looked at what the builder
         sets; otherwise it is executed again.
         """
+        ordered = sorted((entry.post for entry in self._entries.values()), key=lambda post: post.place)
+        taken = self.take_over(ordered, coinbase, timestamp)
+        return self._executed_body(ordered, coinbase, timestamp) if taken is None else taken
+
+    def take_over(self, posts: Sequence[SignedCall], coinbase: bytes, timestamp: int) -> Body | None:
+        """What was executed on arrival as the body of a block, if it was these posts in this order and none of them
+        looked at what the builder sets: nothing is executed twice (B9).
+        """
         entries = list(self._entries.values())
-        ordered = sorted(entries, key=lambda entry: entry.post.place)
-        reusable = not self._frozen and not self.execution.depends_on_builder and entries == ordered
-        if reusable:
-            self._frozen = True
-            self.execution.coinbase, self.execution.timestamp = coinbase, timestamp
-            posts = tuple(entry.post for entry in ordered)
-            return Body(posts, _receipts([entry.outcome for entry in ordered]), self.execution)
-        return self._executed_body([entry.post for entry in ordered], coinbase, timestamp)
+        is_same = [each.transaction.hash for each in posts] == list(self._entries)
+        if self._frozen or self.execution.depends_on_builder or not is_same:
+            return None
+        self._frozen = True
+        self.execution.coinbase, self.execution.timestamp = coinbase, timestamp
+        return Body(
+            tuple(entry.post for entry in entries), _receipts([entry.outcome for entry in entries]), self.execution
+        )
 
     def _executed_body(self, posts: list[SignedCall], coinbase: bytes, timestamp: int) -> Body:
         difficulty = next_difficulty(self._store.genesis, self.head, timestamp)

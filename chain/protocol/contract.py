@@ -14,13 +14,12 @@ from eth_hash.auto import keccak
 from chain.errors import ContractError, LedgerError, NotRegistryCallError
 from chain.wire.address import Address
 
-CHUNK_BYTES = 96 * 1024
 TERMS_BYTES = 6 * 32
 """Of the arguments of the registry's creation"""
 _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
-_GAS_PER_COPIED_BYTE = 1  # copy and keccak, rounded up
 _GAS_PER_CALL = 800_000  # checks, storage, log; evidence among 64 servers is the dearest
+_LONGEST_CALL = 4 + 32 * 70  # evidence: two unsigned posts with their signatures
 # As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
 MAX_BATCH = 64
 _LONGEST_BATCH = 4 + 32 * (2 + 2 * (1 + MAX_BATCH))
@@ -75,7 +74,7 @@ class Call:
 
 @functools.cache
 def build() -> dict[str, Any]:
-    """The content of registry.json: the ABI, and the creation code by size class."""
+    """The content of registry.json: the ABI, and the creation code."""
     text = resources.files("chain.protocol").joinpath("registry.json").read_text(encoding="utf-8")
     built: dict[str, Any] = json.loads(text)
     return built
@@ -120,18 +119,6 @@ def _by_topic() -> dict[bytes, Event]:
     return {event.topic: event for event in events().values()}
 
 
-def size_class(payload_bytes: int) -> int:
-    """The smallest payload frame that holds `payload_bytes` (P2)."""
-    classes = sorted(map(int, build()["bytecode"]))
-    for size in classes:
-        if payload_bytes <= size:
-            return size
-    raise ContractError(
-        f"a payload of {payload_bytes} bytes; the largest registry takes {classes[-1]}: send it in chunks, "
-        "or choose a smaller model or codec"
-    )
-
-
 @dataclass(frozen=True)
 class RegistryTerms:
     """What the registry is deployed with."""
@@ -158,8 +145,6 @@ class RegistrySettings(NamedTuple):
     flag_window: int
     exclusion_rounds: int
     seal_difficulty: int
-    payload_bytes: int
-    """The largest payload it takes in one call: its size class."""
 
 
 def registry_settings(values: Sequence[Any]) -> RegistrySettings:
@@ -168,9 +153,29 @@ def registry_settings(values: Sequence[Any]) -> RegistrySettings:
     return RegistrySettings(founder, bool(contract_seal), *map(int, numbers))
 
 
-def deployment(payload_bytes: int, terms: RegistryTerms) -> bytes:
-    """Creation code of the registry for payloads of at most `payload_bytes`."""
-    code = bytes.fromhex(build()["bytecode"][str(size_class(payload_bytes))].removeprefix("0x"))
+class PayloadSizes(NamedTuple):
+    """Bytes of the payloads of a network, fixed at its founding (B2), in the order of the registry's view."""
+
+    gradient: int
+    iterate: int
+    model: int
+    plan: int
+    """At most."""
+    close: int
+    """At most."""
+
+    def of(self, kind: str) -> int:
+        """The size of a kind of post: exact, at most for plan and close."""
+        return int(getattr(self, kind))
+
+
+def creation_code() -> bytes:
+    """What creates the registry, before its terms."""
+    return bytes.fromhex(build()["bytecode"].removeprefix("0x"))
+
+
+def deployment(terms: RegistryTerms) -> bytes:
+    """Creation code of the registry with its terms."""
     arguments = (
         terms.contract_seal,
         terms.term_cap,
@@ -180,21 +185,17 @@ def deployment(payload_bytes: int, terms: RegistryTerms) -> bytes:
         terms.seal_difficulty,
     )
     try:
-        return code + eth_abi.encode(["bool"] + ["uint256"] * 5, arguments)
+        return creation_code() + eth_abi.encode(["bool"] + ["uint256"] * 5, arguments)
     except EncodingError as error:
         raise ContractError(f"terms of the registry that do not fit: {terms}: {error}") from error
 
 
-def call_gas(data_bytes: int, frame_bytes: int, is_embedded: bool = True) -> int:
-    """Gas that is enough for a call with so much calldata; what is left over is given back.
+def call_gas(data_bytes: int = _LONGEST_CALL, is_embedded: bool = True) -> int:
+    """Gas that is enough for a call with so much calldata (of any, if it is not said); what is left over is given back.
 
-    A call pays for the registry's whole payload frame, quadratically in its 32-byte words, and twice over when it
-    carries evidence.
+    Payloads are beside the chain (B1), so it is small, and the same for every model.
     """
-    words = 2 * (frame_bytes // 32 + 1)
-    frame = 3 * words + words * words // 512
-    per_byte = _GAS_PER_BYTE if is_embedded else _LATER_GAS_PER_BYTE
-    return _GAS_PER_CALL + frame + data_bytes * (per_byte + _GAS_PER_COPIED_BYTE)
+    return _GAS_PER_CALL + data_bytes * (_GAS_PER_BYTE if is_embedded else _LATER_GAS_PER_BYTE)
 
 
 def encode_call(name: str, *arguments: Any) -> bytes:
@@ -213,8 +214,8 @@ def decode_call(data: bytes) -> Call:
         raise NotRegistryCallError(f"found selector 0x{data[:4].hex()}, expected a function of the registry")
     if "address[]" in function.types and len(data) > _LONGEST_BATCH:
         raise NotRegistryCallError(f"found {len(data)} bytes of {function.name}, expected at most {_LONGEST_BATCH}")
-    if set(function.types[:-1]) <= _WORDS and function.types[-1:] == ("bytes",):
-        return Call(function.name, dict(zip(function.arguments, _words_and_bytes(function, data), strict=True)))
+    if set(function.types) <= _WORDS:
+        return Call(function.name, dict(zip(function.arguments, _words(function, data), strict=True)))
     try:
         values = eth_abi.decode(function.types, data[4:])
         canonical = eth_abi.encode(function.types, values)
@@ -225,28 +226,17 @@ def decode_call(data: bytes) -> Call:
     return Call(function.name, dict(zip(function.arguments, _with_addresses(function.types, values), strict=True)))
 
 
-def _words_and_bytes(function: Function, data: bytes) -> list[Any]:
-    """The arguments of a call with numbers, digests and one payload at the end: the posts, megabytes in a round.
-
-    Each form has one place: words, the payload's offset behind them, its length, itself, zeros up to a whole word.
-    """
-    words = len(function.types) - 1
-    start = 4 + _WORD * (words + 2)
-    length = int.from_bytes(data[start - _WORD : start], "big")
-    padded = start + -(-length // _WORD) * _WORD
-    offset = int.from_bytes(data[start - 2 * _WORD : start - _WORD], "big")
-    if len(data) < start or offset != _WORD * (words + 1) or len(data) != padded or any(data[start + length :]):
-        raise NotRegistryCallError(f"the arguments of {function.name} are not in the ABI's canonical form")
-    values: list[Any] = []
-    for i, kind in enumerate(function.types[:-1]):
-        word = data[4 + _WORD * i : 4 + _WORD * (i + 1)]
-        values.append(bytes(word) if kind == "bytes32" else int.from_bytes(word, "big"))
-    return [*values, bytes(data[start : start + length])]
-
-
-def split_payload(payload: bytes) -> list[bytes]:
-    """The chunks a payload travels in where it is too big for one transaction (C8)."""
-    return [payload[i : i + CHUNK_BYTES] for i in range(0, len(payload), CHUNK_BYTES)]
+def _words(function: Function, data: bytes) -> list[Any]:
+    """The arguments of a call with numbers and digests only: the posts. Each form has one place."""
+    if len(data) != 4 + _WORD * len(function.types):
+        raise NotRegistryCallError(
+            f"the arguments of {function.name} have {len(data) - 4} bytes, expected {_WORD * len(function.types)}"
+        )
+    words = (data[4 + _WORD * i : 4 + _WORD * (i + 1)] for i in range(len(function.types)))
+    return [
+        bytes(word) if kind == "bytes32" else int.from_bytes(word, "big")
+        for kind, word in zip(function.types, words, strict=True)
+    ]
 
 
 def _with_addresses(kinds: Sequence[str], values: Sequence[Any]) -> list[Any]:

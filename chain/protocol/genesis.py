@@ -101,6 +101,6 @@ def read_genesis(text: str) -> Genesis:
         raise StoreError(f"genesis: {error}") from error
 
 
-def block_gas(calls: int, payload_bytes: int, frame_bytes: int) -> int:
-    """Gas limit for a block of `calls` posts of `payload_bytes` each, and for the founding block (P3)."""
-    return FOUNDING_GAS + (calls + 2) * call_gas(payload_bytes, frame_bytes)
+def block_gas(calls: int) -> int:
+    """Gas limit for a block of `calls` posts, and for the founding block (P3)."""
+    return FOUNDING_GAS + (calls + 2) * call_gas()

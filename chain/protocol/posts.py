@@ -1,20 +1,18 @@
 """What participants say: a transaction as a signed call of the registry, its place in a block, its post in a slot."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-
-from eth_hash.auto import keccak
+from typing import Protocol
 
 from chain.errors import ChainIdError, GasError, NotRegistryCallError
-from chain.protocol.contract import Call, decode_call
+from chain.protocol.contract import Call, PayloadSizes, decode_call
 from chain.protocol.genesis import Genesis
-from chain.protocol.slots import Slot, kind_of, slot_of_kind
+from chain.protocol.slots import slot_of_kind
 from chain.wire.address import Address
 from chain.wire.transactions import Transaction
 
 KINDS = ("plan", "gradient", "close", "iterate", "model")
-"""Calls that are a sender's one word in a slot; flags, chunks, votes and endorsements are not"""
+"""Calls that are a sender's one word in a slot; flags, votes and endorsements are not"""
 
 PHASES = ("founding", "plan", "train", "close", "gossip", "verify", "model")
 """Of a round, in the order of a block (C3)"""
@@ -32,33 +30,76 @@ _PLACES = {
 }
 
 
+class PayloadSource(Protocol):
+    """Where payloads are, by their digests (B1)."""
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """The payload with this sha256; None where it is not (yet, or any more)."""
+
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether it is here; cheaper than reading it."""
+
+
+class NoPayloads:
+    """A source that has none: who reads headers and calls alone needs no other."""
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """None."""
+        return None
+
+    def has_payload(self, digest: bytes) -> bool:
+        """False."""
+        return False
+
+
+@dataclass(frozen=True)
+class Commitment:
+    """What a post says of a payload: its sha256 and its size in bytes."""
+
+    digest: bytes
+    size: int
+
+
 @dataclass(frozen=True)
 class Post:
-    """Something posted in a round, as read from the ledger."""
+    """Something posted in a round, as read from the ledger; its payload is beside it (B1)."""
 
     round: int
+    attempt: int
     slot: int
     sender: Address
     digest: bytes
-    payload: bytes
+    size: int
     transaction_hash: bytes
     arguments: Call = field(repr=False)
     """The whole call: samples, iterations, base model and plan of a gradient, say."""
-    is_intact: bool
-    """Whether the payload has the digest; one in chunks need not (C8), and then it counts as not posted."""
+    source: PayloadSource = field(default=NoPayloads(), repr=False, compare=False)
 
     @classmethod
-    def of(cls, call: Call, sender: Address, transaction_hash: bytes, joined: bytes | None = None) -> "Post":
-        """What a call posts; `joined` is its payload where that came in chunks."""
+    def of(cls, call: Call, sender: Address, transaction_hash: bytes, source: PayloadSource | None = None) -> "Post":
+        """What a call posts."""
         slot = slot_of_kind(call.name, int(call["step"]) if "step" in call else 0)
-        digest, payload = bytes(call["digest"]), bytes(call["payload"]) if joined is None else joined
-        is_intact = not call["chunks"] if joined is None else keccak(payload) == digest
-        return cls(int(call["round"]), slot, sender, digest, payload, transaction_hash, call, is_intact)
+        round_, attempt, digest, size = (call[name] for name in ("round", "attempt", "digest", "size"))
+        return cls(round_, attempt, slot, sender, digest, size, transaction_hash, call, source or NoPayloads())
+
+    def beside(self, source: PayloadSource) -> "Post":
+        """The same post, its payload read from `source`."""
+        return replace(self, source=source)
+
+    @property
+    def payload(self) -> bytes | None:
+        """What it posts; None while that is not here. Read anew each time: a payload may be as large as memory."""
+        return self.source.payload(self.digest)
+
+    @property
+    def is_here(self) -> bool:
+        """Whether its payload is."""
+        return self.source.has_payload(self.digest)
 
     @property
     def said(self) -> dict[str, object]:
         """All that it says; the payload is named by its digest."""
-        return {name: value for name, value in self.arguments.arguments.items() if name != "payload"}
+        return dict(self.arguments.arguments)
 
 
 Place = tuple[int, int, Address, int]
@@ -84,8 +125,6 @@ class SignedCall:
         call, phase, step = self.call, "founding", 0
         if call is not None and call.name == "iterate":
             phase, step = "gossip", int(call["step"])
-        elif call is not None and call.name == "chunk":
-            phase, step = _chunk_place(int(call["slot"]), int(call["round"]))
         elif call is not None:
             phase, step = _PLACES[call.name]
         return PHASES.index(phase), step, self.sender, self.transaction.nonce
@@ -101,30 +140,31 @@ class SignedCall:
         mine, theirs = self.post, other.post
         if mine is None or theirs is None or self.sender != other.sender:
             return False
-        return (mine.round, mine.slot) == (theirs.round, theirs.slot) and mine.said != theirs.said
+        places = [(post.round, post.attempt, post.slot) for post in (mine, theirs)]
+        return places[0] == places[1] and mine.said != theirs.said
 
     @cached_property
     def post(self) -> Post | None:
-        """What it posts in a slot; None for flags, votes and the like. One in chunks says nothing without them."""
+        """What it posts in a slot; None for flags, votes and the like."""
         if self.call is None or self.call.name not in KINDS:
             return None
         return Post.of(self.call, self.sender, self.transaction.hash)
 
-    def joined(self, chunks: Sequence[bytes]) -> Post | None:
-        """What it posts, with the sender's chunks up to it put together (C8)."""
-        if self.call is None or self.post is None or not self.call["chunks"]:
-            return self.post
-        payload = b"".join(chunks[-int(self.call["chunks"]) :])
-        return Post.of(self.call, self.sender, self.transaction.hash, payload)
+    @cached_property
+    def commitments(self) -> tuple[Commitment, ...]:
+        """The payloads that are beside it: one of a post in a slot, two of the founding (B1)."""
+        call = self.call
+        if call is not None and call.name in KINDS:
+            return (Commitment(call["digest"], call["size"]),)
+        if call is not None and call.name == "found":
+            model = Commitment(call["model"], PayloadSizes(*call["sizes"]).model)
+            return (Commitment(call["parameters"], call["parameters_size"]), model)
+        return ()
 
-
-def _chunk_place(slot: int, round_: int) -> tuple[str, int]:
-    """A chunk stands where the post it belongs to stands; that one has a later nonce."""
-    if slot >= Slot.ITERATE:
-        return "gossip", slot - Slot.ITERATE
-    if slot == Slot.MODEL:
-        return _PLACES["found" if round_ == 0 else "model"]
-    return _PLACES.get(kind_of(slot), _PLACES["plan"])
+    @property
+    def is_stored(self) -> bool:
+        """Whether its payloads are kept with the block; iterates follow from the gradients (B3)."""
+        return self.call is not None and self.call.name != "iterate"
 
 
 def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:
@@ -142,6 +182,6 @@ def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:
             f"found a call to {Address(transaction.to)}, expected the registry {genesis.registry}"
         )
     call = decode_call(transaction.data)
-    if call.name not in _PLACES and call.name not in ("iterate", "chunk"):
+    if call.name not in _PLACES and call.name != "iterate":
         raise NotRegistryCallError(f"found a call of {call.name}, expected a post of the protocol")
     return SignedCall(transaction, transaction.sender, call)

@@ -5,8 +5,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from eth_hash.auto import keccak
-
 from chain.errors import ChainError, ProofError
 from chain.protocol.consensus import check_header
 from chain.protocol.contract import Call, decode_log
@@ -92,8 +90,6 @@ class ProvenModel:
     round: int
     digest: bytes
     leader: Address
-    payload: bytes
-    """Empty where it travelled in chunks; its digest is proven all the same."""
     header: Header
 
 
@@ -166,9 +162,7 @@ def check_model(proof: ModelProof, known_hash: bytes, genesis: Genesis, membersh
     transaction, receipt = check_transaction(proof.model)
     call = _model_call(transaction, receipt, genesis, proof.model.header.block_number - FOUNDING_BLOCK)
     _check_turn(transaction.sender, proof, before, membership, _excluded_servers(proof, genesis))
-    return ProvenModel(
-        int(call["round"]), bytes(call["digest"]), transaction.sender, bytes(call["payload"]), proof.model.header
-    )
+    return ProvenModel(int(call["round"]), bytes(call["digest"]), transaction.sender, proof.model.header)
 
 
 def _model_call(transaction: Transaction, receipt: Receipt, genesis: Genesis, round_: int) -> Call:
@@ -183,7 +177,7 @@ def _model_call(transaction: Transaction, receipt: Receipt, genesis: Genesis, ro
     if int(call["round"]) != round_:
         raise ProofError(f"the model is of round {call['round']}, its block of round {round_}")
     digest = bytes(call["digest"])
-    if digest != bytes(event["digest"]) or (call["chunks"] == 0 and keccak(call["payload"]) != digest):
+    if digest != bytes(event["digest"]):
         raise ProofError(f"the model does not have the digest 0x{digest.hex()} that it names")
     return call
 

@@ -2,35 +2,36 @@
 # pragma evm-version london
 """
 @title Registry of a federated-learning network
-@notice Who may post what, when (protocol.md, P2-P5, P12, P14-P17). Payloads are calldata: the contract checks role,
-        round, duplicates and keccak256(payload), keeps the digest of the current round and emits an event.
+@notice Who may post what, when (docs/spec: P2-P5, P12, P14-P17, B1, B2). A post names its payload by digest (sha256)
+        and size; the payload travels beside the chain. The contract checks role, round, attempt, duplicates and size,
+        keeps the digest of the current round and emits an event.
         One contract serves the embedded chain, where a block is a round and the VM calls `begin_block`, and external
         networks, where devices call `seal`.
 """
 
-# Changed by the build, one contract per size class (chain/contract.py).
-MAX_PAYLOAD: constant(uint256) = 131072
-
-MAX_CHUNK: constant(uint256) = 98304
 MAX_SERVERS: constant(uint256) = 64
 MAX_BATCH: constant(uint256) = 64
-MAX_PARAMETERS: constant(uint256) = 262144
-MAX_EVIDENCE: constant(uint256) = 1024
 MAX_STEP: constant(uint256) = 100
-MAX_SIGNED: constant(uint256) = MAX_PAYLOAD + 1024
-# What comes before the payload in an unsigned transaction: at most 478 bytes (RLP, then seven words of a gradient).
-MAX_HEAD: constant(uint256) = 512
-MAX_CHUNKS: constant(uint256) = 4096
+# An unsigned post: at most 215 bytes of RLP around the 260 of a gradient.
+MAX_SIGNED: constant(uint256) = 512
 # Who calls at the start of a block on the embedded chain; nobody has its key (EIP-4788).
 SYSTEM: constant(address) = 0xffffFFFfFFffffffffffffffFfFFFfffFFFfFFfE
 
-# What a sender posts once per round; an iterate of step l has slot ITERATE + l.
+# What a sender posts once per attempt at a round; an iterate of step l has slot ITERATE + l.
 PLAN: constant(uint256) = 0
 GRADIENT: constant(uint256) = 1
 CLOSE: constant(uint256) = 2
 MODEL: constant(uint256) = 3
 ENDORSE: constant(uint256) = 4
 ITERATE: constant(uint256) = 16
+
+# The founded sizes of payloads in bytes (B2): exact for gradient, iterate and model, at most for plan and close.
+SIZES: constant(uint256) = 5
+GRADIENT_SIZE: constant(uint256) = 0
+ITERATE_SIZE: constant(uint256) = 1
+MODEL_SIZE: constant(uint256) = 2
+PLAN_SIZE: constant(uint256) = 3
+CLOSE_SIZE: constant(uint256) = 4
 
 event Registered:
     participant: indexed(address)
@@ -45,36 +46,33 @@ event Founded:
     founder: indexed(address)
     parameters: bytes32
     model: bytes32
-    chunks: uint256
 
 event Planned:
     round: indexed(uint256)
     leader: indexed(address)
+    attempt: uint256
     digest: bytes32
-    chunks: uint256
     rank: uint256
 
 event GradientPosted:
     round: indexed(uint256)
     sender: indexed(address)
+    attempt: uint256
     digest: bytes32
-    chunks: uint256
-    samples: uint256
-    iterations: uint256
 
 event Closed:
     round: indexed(uint256)
     leader: indexed(address)
+    attempt: uint256
     digest: bytes32
-    chunks: uint256
     rank: uint256
 
 event IteratePosted:
     round: indexed(uint256)
     sender: indexed(address)
     step: indexed(uint256)
+    attempt: uint256
     digest: bytes32
-    chunks: uint256
 
 event Flagged:
     round: indexed(uint256)
@@ -92,20 +90,14 @@ event Excluded:
 event ModelPublished:
     round: indexed(uint256)
     leader: indexed(address)
+    attempt: uint256
     digest: bytes32
-    chunks: uint256
     rank: uint256
-
-event ChunkPosted:
-    round: indexed(uint256)
-    sender: indexed(address)
-    slot: indexed(uint256)
-    index: uint256
 
 event Endorsed:
     round: indexed(uint256)
     server: indexed(address)
-    block_hash: bytes32
+    digest: bytes32
 
 event Sealed:
     round: indexed(uint256)
@@ -122,6 +114,7 @@ SEAL_DIFFICULTY: immutable(uint256)
 
 founded: public(bool)
 round: public(uint256)
+sizes: uint256[SIZES]
 # A server's home is itself, a device's its edge server, anybody else's nobody.
 home: public(HashMap[address, address])
 servers: DynArray[address, MAX_SERVERS]
@@ -130,10 +123,13 @@ excluded_through: public(HashMap[address, uint256])
 
 model_digest: public(bytes32)
 plan_digest: public(bytes32)
-# Round of the last plan, close and model; the block of the last model.
-planned: public(uint256)
-closed: public(uint256)
-published: public(uint256)
+close_digest: public(bytes32)
+# Round and attempt (`_key`) of the last plan, close and model, and of the last result that a majority endorsed; the
+# block of the last model.
+planned: uint256
+closed: uint256
+published: uint256
+agreed: uint256
 published_by: public(address)
 published_in: uint256
 
@@ -144,11 +140,9 @@ winner_home: public(address)
 reign_leader: public(address)
 reign_terms: public(uint256)
 
-# round << 128 | bit per slot; digests of the current round. Both are overwritten every round: the state stays small.
+# `_key` << 128 | bit per slot; digests of the current attempt. Both are overwritten: the state stays small.
 marks: HashMap[address, uint256]
 digest_in: HashMap[address, HashMap[uint256, bytes32]]
-# slot << 192 | round << 64 | chunks so far
-uploads: HashMap[address, uint256]
 
 # offender -> server -> round of its last flag
 flagged: HashMap[address, HashMap[address, uint256]]
@@ -193,20 +187,23 @@ def register(participants: DynArray[address, MAX_BATCH], homes: DynArray[address
 
 
 @external
-def found(parameters: Bytes[MAX_PARAMETERS], digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
+def found(parameters: bytes32, parameters_size: uint256, model: bytes32, sizes: uint256[SIZES]):
     """
-    @notice Parameters and model 0. After this the network runs.
+    @notice Digests of the parameters and of model 0, and how large payloads are (B2). After this the network runs.
     """
     assert msg.sender == FOUNDER, "only the founder founds"
     assert not self.founded, "already founded"
     assert len(self.servers) > 0, "no edge server is registered"
-    self._check_payload(0, MODEL, digest, chunks, keccak256(payload), len(payload))
+    assert parameters_size > 0, "no parameters"
+    for size: uint256 in sizes:
+        assert size > 0 and size < 2**63, "a payload has 1 byte to 2**63"
     self.founded = True
-    self.model_digest = digest
+    self.sizes = sizes
+    self.model_digest = model
     self.published_by = msg.sender
     if CONTRACT_SEAL:
         self._begin(1, blockhash(block.number - 1), block.timestamp, empty(address))
-    log Founded(founder=msg.sender, parameters=keccak256(parameters), model=digest, chunks=chunks)
+    log Founded(founder=msg.sender, parameters=parameters, model=model)
 
 
 @external
@@ -249,15 +246,20 @@ def begin_block(winner: address, leader: address, parent_hash: bytes32, parent_t
 
 
 @external
-def endorse(round: uint256, block_hash: bytes32):
+def endorse(round: uint256, digest: bytes32):
     """
-    @notice A server has checked the parent block; a strict majority makes it final (P17).
+    @notice A server has checked the parent block; a strict majority makes it final (P17). Where rounds are sealed by
+            calls it has checked this round's plan, close and model (`result`), and none is sealed without a majority (B7).
     """
     self._check_round(round)
     self._check_server(msg.sender)
-    assert block_hash == self.parent_hash, "not the parent block"
-    self._mark(ENDORSE, block_hash)
-    log Endorsed(round=round, server=msg.sender, block_hash=block_hash)
+    if CONTRACT_SEAL:
+        assert self.published >> 64 == round, "this round has no model"
+        assert digest == self._result(), "not the result of this round"
+    else:
+        assert digest == self.parent_hash, "not the parent block"
+    self._mark(0, ENDORSE, digest)
+    log Endorsed(round=round, server=msg.sender, digest=digest)
     endorsed: uint256 = 0
     active: uint256 = 0
     for server: address in self.servers:
@@ -266,75 +268,72 @@ def endorse(round: uint256, block_hash: bytes32):
             if self._has_posted(server, ENDORSE):
                 endorsed += 1
     if 2 * endorsed > active:
-        self.final_block = block.number - 1
+        if CONTRACT_SEAL:
+            self.agreed = self.published
+        else:
+            self.final_block = block.number - 1
 
 
 @external
-def plan(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
-    rank: uint256 = self._check_leader(round)
-    assert self.planned != round, "this round is planned"
-    self._check_payload(round, PLAN, digest, chunks, keccak256(payload), len(payload))
-    self._mark(PLAN, digest)
-    self.planned = round
+def plan(round: uint256, attempt: uint256, digest: bytes32, size: uint256):
+    rank: uint256 = self._check_leader(round, attempt)
+    assert self.planned != self._key(round, attempt), "this round is planned"
+    assert size > 0 and size <= self.sizes[PLAN_SIZE], "a plan of this size was not founded"
+    self._mark(attempt, PLAN, digest)
+    self.planned = self._key(round, attempt)
     self.plan_digest = digest
-    log Planned(round=round, leader=msg.sender, digest=digest, chunks=chunks, rank=rank)
+    log Planned(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
 
 
 @external
 def gradient(
     round: uint256,
+    attempt: uint256,
     base_model: bytes32,
     plan_digest: bytes32,
     samples: uint256,
     iterations: uint256,
     digest: bytes32,
-    chunks: uint256,
-    payload: Bytes[MAX_PAYLOAD],
+    size: uint256,
 ):
-    self._check_round(round)
+    self._check_attempt(round, attempt)
     self._check_member(msg.sender)
     assert base_model == self.model_digest, "gradient for another base model"
-    assert self.planned == round and plan_digest == self.plan_digest, "gradient for another plan"
-    assert self.closed != round, "this round is closed"
+    assert self.planned == self._key(round, attempt) and plan_digest == self.plan_digest, "gradient for another plan"
+    assert self.closed != self._key(round, attempt), "this round is closed"
     assert samples > 0 and iterations > 0, "no samples or no iterations"
-    self._check_payload(round, GRADIENT, digest, chunks, keccak256(payload), len(payload))
-    self._mark(GRADIENT, digest)
-    log GradientPosted(
-        round=round, sender=msg.sender, digest=digest, chunks=chunks, samples=samples, iterations=iterations
-    )
+    assert size == self.sizes[GRADIENT_SIZE], "a gradient of this size was not founded"
+    self._mark(attempt, GRADIENT, digest)
+    log GradientPosted(round=round, sender=msg.sender, attempt=attempt, digest=digest)
 
 
 @external
-def close(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
-    rank: uint256 = self._check_leader(round)
-    assert self.planned == round, "this round is not planned"
-    assert self.closed != round, "this round is closed"
-    self._check_payload(round, CLOSE, digest, chunks, keccak256(payload), len(payload))
-    self._mark(CLOSE, digest)
-    self.closed = round
-    log Closed(round=round, leader=msg.sender, digest=digest, chunks=chunks, rank=rank)
+def close(round: uint256, attempt: uint256, plan_digest: bytes32, digest: bytes32, size: uint256):
+    rank: uint256 = self._check_leader(round, attempt)
+    assert self.planned == self._key(round, attempt), "this round is not planned"
+    assert plan_digest == self.plan_digest, "a close for another plan"
+    assert self.closed != self._key(round, attempt), "this round is closed"
+    assert size > 0 and size <= self.sizes[CLOSE_SIZE], "a close of this size was not founded"
+    self._mark(attempt, CLOSE, digest)
+    self.closed = self._key(round, attempt)
+    self.close_digest = digest
+    log Closed(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
 
 
 @external
-def iterate(round: uint256, step: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
-    self._check_round(round)
+def iterate(round: uint256, attempt: uint256, step: uint256, close_digest: bytes32, digest: bytes32, size: uint256):
+    self._check_attempt(round, attempt)
     self._check_server(msg.sender)
-    assert self.closed == round, "this round is not closed"
+    assert self.closed == self._key(round, attempt), "this round is not closed"
+    assert close_digest == self.close_digest, "an iterate for another close"
     assert step <= MAX_STEP, "no such step"
-    self._check_payload(round, ITERATE + step, digest, chunks, keccak256(payload), len(payload))
-    self._mark(ITERATE + step, digest)
-    log IteratePosted(round=round, sender=msg.sender, step=step, digest=digest, chunks=chunks)
+    assert size == self.sizes[ITERATE_SIZE], "an iterate of this size was not founded"
+    self._mark(attempt, ITERATE + step, digest)
+    log IteratePosted(round=round, sender=msg.sender, step=step, attempt=attempt, digest=digest)
 
 
 @external
-def flag(
-    round: uint256,
-    offender: address,
-    slot: uint256,
-    transaction_hash: bytes32,
-    expected: bytes32,
-    evidence: Bytes[MAX_EVIDENCE],
-):
+def flag(round: uint256, offender: address, slot: uint256, transaction_hash: bytes32, expected: bytes32):
     """
     @notice A server says that the offender's post in `slot` is wrong (expected digest), or was missing at the deadline
             (no transaction), whatever came afterwards.
@@ -374,14 +373,12 @@ def flag_equivocation(
     assert hash_1 != hash_2, "the same transaction twice"
     assert self._signer(hash_1, first_signature) == offender, "the first is not signed by the offender"
     assert self._signer(hash_2, second_signature) == offender, "the second is not signed by the offender"
-    head_1: Bytes[MAX_HEAD] = slice(first, 0, MAX_HEAD) if len(first) > MAX_HEAD else convert(first, Bytes[MAX_HEAD])
-    head_2: Bytes[MAX_HEAD] = slice(second, 0, MAX_HEAD) if len(second) > MAX_HEAD else convert(second, Bytes[MAX_HEAD])
     slot_1: bytes32 = empty(bytes32)
     slot_2: bytes32 = empty(bytes32)
     said_1: bytes32 = empty(bytes32)
     said_2: bytes32 = empty(bytes32)
-    slot_1, said_1 = self._signed_post(head_1, len(first))
-    slot_2, said_2 = self._signed_post(head_2, len(second))
+    slot_1, said_1 = self._signed_post(first)
+    slot_2, said_2 = self._signed_post(second)
     assert slot_1 == slot_2, "not for the same slot"
     assert said_1 != said_2, "the same post twice"
     log Flagged(
@@ -396,40 +393,19 @@ def flag_equivocation(
 
 
 @external
-def model(round: uint256, digest: bytes32, chunks: uint256, payload: Bytes[MAX_PAYLOAD]):
-    rank: uint256 = self._check_leader(round)
-    assert self.closed == round, "this round is not closed"
-    assert self.published != round, "this round has a model"
-    self._check_payload(round, MODEL, digest, chunks, keccak256(payload), len(payload))
-    self._mark(MODEL, digest)
-    self.published = round
+def model(round: uint256, attempt: uint256, close_digest: bytes32, digest: bytes32, size: uint256):
+    rank: uint256 = self._check_leader(round, attempt)
+    assert self.closed == self._key(round, attempt), "this round is not closed"
+    assert close_digest == self.close_digest, "a model for another close"
+    assert self.published != self._key(round, attempt), "this round has a model"
+    assert size == self.sizes[MODEL_SIZE], "a model of this size was not founded"
+    self._mark(attempt, MODEL, digest)
+    self.published = self._key(round, attempt)
     self.published_by = msg.sender
     self.model_digest = digest
     if CONTRACT_SEAL:
         self.published_in = block.number
-    log ModelPublished(round=round, leader=msg.sender, digest=digest, chunks=chunks, rank=rank)
-
-
-@external
-def chunk(round: uint256, slot: uint256, index: uint256, data: Bytes[MAX_CHUNK]):
-    """
-    @notice A part of a payload that is too big for one transaction (C8); the post that follows names their number and
-            the digest of the whole, which whoever reads them checks.
-    """
-    if self.founded:
-        self._check_round(round)
-        self._check_member(msg.sender)
-        assert slot == GRADIENT or not self._is_device(msg.sender), "not an edge server"
-        assert not self._has_posted(msg.sender, slot), "already posted"
-    else:
-        assert msg.sender == FOUNDER and round == 0, "not founded yet"
-    assert slot <= MODEL or (slot >= ITERATE and slot <= ITERATE + MAX_STEP), "no such slot"
-    assert index < MAX_CHUNKS, "too many chunks"
-    assert len(data) > 0, "an empty chunk"
-    key: uint256 = (slot << 192) | (round << 64)
-    assert index == 0 or self.uploads[msg.sender] == key | index, "chunks out of order"
-    self.uploads[msg.sender] = key | (index + 1)
-    log ChunkPosted(round=round, sender=msg.sender, slot=slot, index=index)
+    log ModelPublished(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
 
 
 @external
@@ -440,7 +416,8 @@ def seal(round: uint256, nonce: bytes8):
     assert CONTRACT_SEAL, "here blocks are sealed, not rounds"
     self._check_round(round)
     assert self._is_device(msg.sender), "only a registered device seals"
-    assert self.published == round, "this round has no model"
+    assert self.published >> 64 == round, "this round has no model"
+    assert self.agreed == self.published, "no majority has endorsed this round's result"
     assert block.number > self.published_in, "the publishing block is not there yet"
     found_hash: bytes32 = sha256(concat(self._puzzle(msg.sender), nonce))
     assert convert(found_hash, uint256) <= self._target(), "the nonce does not solve the puzzle"
@@ -507,12 +484,29 @@ def anchor() -> uint256:
 
 @external
 @view
-def settings() -> (address, bool, uint256, uint256, uint256, uint256, uint256, uint256):
+def settings() -> (address, bool, uint256, uint256, uint256, uint256, uint256):
     """
-    @notice Founder, sealed by calls, term cap, turn in seconds, flag window, exclusion rounds, difficulty, payload
-            bytes.
+    @notice Founder, sealed by calls, term cap, turn in seconds, flag window, exclusion rounds, difficulty.
     """
-    return FOUNDER, CONTRACT_SEAL, TERM_CAP, TURN_S, FLAG_WINDOW, EXCLUSION_ROUNDS, SEAL_DIFFICULTY, MAX_PAYLOAD
+    return FOUNDER, CONTRACT_SEAL, TERM_CAP, TURN_S, FLAG_WINDOW, EXCLUSION_ROUNDS, SEAL_DIFFICULTY
+
+
+@external
+@view
+def payload_sizes() -> uint256[SIZES]:
+    """
+    @notice Bytes of a gradient, an iterate, a model; the most of a plan and of a close (B2). Zeros before the founding.
+    """
+    return self.sizes
+
+
+@external
+@view
+def result() -> bytes32:
+    """
+    @notice What servers endorse where rounds are sealed by calls: this round's plan, close and model (B7).
+    """
+    return self._result()
 
 
 # --- rules
@@ -584,9 +578,29 @@ def _check_server(who: address):
 
 @internal
 @view
-def _check_leader(round: uint256) -> uint256:
-    """The sender's rank, if it is its turn (P12)."""
+def _check_attempt(round: uint256, attempt: uint256):
+    """Every post names its attempt at the round; there is one so far."""
     self._check_round(round)
+    assert attempt == 0, "no such attempt"
+
+
+@internal
+@pure
+def _key(round: uint256, attempt: uint256) -> uint256:
+    return (round << 64) | attempt
+
+
+@internal
+@view
+def _result() -> bytes32:
+    return keccak256(concat(convert(self.published, bytes32), self.plan_digest, self.close_digest, self.model_digest))
+
+
+@internal
+@view
+def _check_leader(round: uint256, attempt: uint256) -> uint256:
+    """The sender's rank, if it is its turn (P12)."""
+    self._check_attempt(round, attempt)
     self._check_server(msg.sender)
     rank: uint256 = self._rank(msg.sender)
     if rank > 0:
@@ -595,24 +609,12 @@ def _check_leader(round: uint256) -> uint256:
 
 
 @internal
-@view
-def _check_payload(round: uint256, slot: uint256, digest: bytes32, chunks: uint256, found: bytes32, length: uint256):
-    """Digest and length of the payload instead of itself: each argument that holds it costs a whole frame."""
-    if chunks == 0:
-        assert found == digest, "the payload does not have this digest"
-    else:
-        assert length == 0, "a payload beside its chunks"
-        assert chunks <= MAX_CHUNKS, "too many chunks"
-        assert self.uploads[msg.sender] == (slot << 192) | (round << 64) | chunks, "chunks are missing"
-
-
-@internal
-def _mark(slot: uint256, digest: bytes32):
-    """One submission per (round, slot, sender)."""
+def _mark(attempt: uint256, slot: uint256, digest: bytes32):
+    """One submission per (round, attempt, slot, sender)."""
     marks: uint256 = self.marks[msg.sender]
-    round: uint256 = self.round
-    if marks >> 128 != round:
-        marks = round << 128
+    key: uint256 = self._key(self.round, attempt)
+    if marks >> 128 != key:
+        marks = key << 128
     assert marks & (1 << slot) == 0, "already posted"
     self.marks[msg.sender] = marks | (1 << slot)
     self.digest_in[msg.sender][slot] = digest
@@ -622,7 +624,7 @@ def _mark(slot: uint256, digest: bytes32):
 @view
 def _has_posted(who: address, slot: uint256) -> bool:
     marks: uint256 = self.marks[who]
-    return slot < 128 and marks >> 128 == self.round and marks & (1 << slot) != 0
+    return slot < 128 and marks >> 192 == self.round and marks & (1 << slot) != 0
 
 
 @internal
@@ -749,7 +751,7 @@ def _signer(unsigned_hash: bytes32, signature: Bytes[65]) -> address:
 
 @internal
 @pure
-def _number(data: Bytes[MAX_HEAD], at: uint256, length: uint256) -> uint256:
+def _number(data: Bytes[MAX_SIGNED], at: uint256, length: uint256) -> uint256:
     """The number in `length` bytes, at most 32."""
     if length == 0:
         return 0
@@ -758,11 +760,12 @@ def _number(data: Bytes[MAX_HEAD], at: uint256, length: uint256) -> uint256:
 
 @internal
 @view
-def _signed_post(unsigned: Bytes[MAX_HEAD], size: uint256) -> (bytes32, bytes32):
+def _signed_post(unsigned: Bytes[MAX_SIGNED]) -> (bytes32, bytes32):
     """
-    Which slot of which round an unsigned EIP-1559 transaction posts to, and what it says: digests, numbers, not gas and
-    nonce. Its RLP is walked up to the payload, which the digest stands for; `size` is that of the whole transaction.
+    Which slot of which attempt an unsigned EIP-1559 transaction posts to, and what it says: digests and numbers, not
+    gas and nonce. Its RLP is walked.
     """
+    size: uint256 = len(unsigned)
     assert convert(slice(unsigned, 0, 1), uint256) == 2, "not an EIP-1559 transaction"
     list_prefix: uint256 = convert(slice(unsigned, 1, 1), uint256)
     assert list_prefix > 247, "not a call"
@@ -788,19 +791,22 @@ def _signed_post(unsigned: Bytes[MAX_HEAD], size: uint256) -> (bytes32, bytes32)
     assert at + data_size + 1 == size, "not a call"
     selector: bytes4 = convert(slice(unsigned, at, 4), bytes4)
     step: bytes32 = empty(bytes32)
-    words: uint256 = 3
-    if selector == method_id("iterate(uint256,uint256,bytes32,uint256,bytes)", output_type=bytes4):
-        step = extract32(unsigned, at + 36)
-        words = 4
+    words: uint256 = 5
+    if selector == method_id("iterate(uint256,uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4):
+        step = extract32(unsigned, at + 68)
+        words = 6
     elif selector == method_id(
-        "gradient(uint256,bytes32,bytes32,uint256,uint256,bytes32,uint256,bytes)", output_type=bytes4
+        "gradient(uint256,uint256,bytes32,bytes32,uint256,uint256,bytes32,uint256)", output_type=bytes4
     ):
-        words = 7
+        words = 8
+    elif selector == method_id("plan(uint256,uint256,bytes32,uint256)", output_type=bytes4):
+        words = 4
     else:
         assert (
-            selector == method_id("plan(uint256,bytes32,uint256,bytes)", output_type=bytes4)
-            or selector == method_id("close(uint256,bytes32,uint256,bytes)", output_type=bytes4)
-            or selector == method_id("model(uint256,bytes32,uint256,bytes)", output_type=bytes4)
+            selector == method_id("close(uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4)
+            or selector == method_id("model(uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4)
         ), "not a post"
-    slot: bytes32 = keccak256(concat(selector, extract32(unsigned, at + 4), step))
+    # What follows the arguments would be read by nobody, and make two posts of one.
+    assert data_size == 4 + 32 * words, "not a post"
+    slot: bytes32 = keccak256(concat(selector, slice(unsigned, at + 4, 64), step))
     return slot, keccak256(slice(unsigned, at, 4 + 32 * words))

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from chain.errors import RoundRefusedError
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import SignedCall
+from chain.protocol.posts import PayloadSource, SignedCall
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
@@ -21,6 +21,8 @@ class RoundBody:
     posts: tuple[SignedCall, ...]
     statuses: tuple[int, ...]
     """1 where the registry accepted the post."""
+    source: PayloadSource
+    """Has the payloads that the block keeps."""
 
     @property
     def round(self) -> int:
@@ -53,8 +55,8 @@ class RoundBody:
         )
 
 
-class ChainReader(Protocol):
-    """What `check_round` may ask of the node that asks it: blocks, headers, and the registry's views."""
+class ChainReader(PayloadSource, Protocol):
+    """What `check_round` may ask of the node that asks it: blocks, headers, payloads, and the registry's views."""
 
     @property
     def genesis(self) -> Genesis:

@@ -1,4 +1,4 @@
-"""What a sender posts once per round: the slots of registry.vy, by number and by the kind of post that people read."""
+"""What a sender posts once per attempt at a round: the slots of registry.vy, by number and by kind."""
 
 from enum import IntEnum
 

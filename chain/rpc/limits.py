@@ -26,6 +26,7 @@ class ServerParams:
     token: str = field(default="", repr=False)
     """Required as `Authorization: Bearer ...` if set."""
     max_request_bytes: int = 32 << 20
+    """More where a network was founded with payloads that need it."""
     requests_per_s: float = 500.0
     """Per client address, a batch counting once; a burst of twice as many is let through."""
     read_s: float = 30.0
@@ -63,18 +64,20 @@ class RateLimit:
 class RequestLimits:
     """Decides for every HTTP request whether it is answered at all: token, rate, size, time."""
 
-    def __init__(self, params: ServerParams) -> None:
-        self._params, self._rate = params, RateLimit(params.requests_per_s)
+    def __init__(self, params: ServerParams, most_bytes: Callable[[], int] = lambda: 0) -> None:
+        """`most_bytes`: what a request may have at least, by the payloads that the network was founded with."""
+        self._params, self._rate, self._founded = params, RateLimit(params.requests_per_s), most_bytes
         self._readings: set[asyncio.Timeout] = set()
 
     async def body(self, request: Request) -> bytes | Response:
         """A request's body, or why it is refused. Also then it is read, and forgotten: else its client sees a reset."""
         refusal = self.refusal(request) or self._stranger(request)
+        most = max(self._params.max_request_bytes, self._founded())
         reading = asyncio.timeout(self._params.read_s)
         self._readings.add(reading)
         try:
             async with reading:
-                body = await _read(request, 0 if refusal else self._params.max_request_bytes)
+                body = await _read(request, 0 if refusal else most)
         except ClientDisconnect:
             return Response(status_code=400)
         except TimeoutError:
@@ -82,7 +85,7 @@ class RequestLimits:
         finally:
             self._readings.discard(reading)
         if refusal is None and body is None:
-            refusal = _refusal(413, f"the request is larger than {self._params.max_request_bytes} bytes")
+            refusal = _refusal(413, f"the request is larger than {most} bytes")
         return refusal or body or b""
 
     def hurry(self) -> None:

@@ -1,4 +1,6 @@
-"""Nodes that know each other: what one accepts it passes on, and what it missed it fetches. Over JSON-RPC."""
+"""Nodes that know each other: what one accepts it passes on, and what it missed it fetches, payloads in ranges. Over
+JSON-RPC.
+"""
 
 import logging
 import queue
@@ -8,15 +10,22 @@ from collections.abc import Sequence
 import requests
 from web3 import Web3
 
-from chain.client.connection import read_bytes, request, web3_over_http
-from chain.errors import ChainError, UnknownParentError
+from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
+from chain.client.payloads import fetch_payload
+from chain.errors import ChainError, SidecarError, UnknownParentError, WaitingBlockError
 from chain.node.node import Node
+from chain.protocol.posts import Commitment
 from chain.wire.headers import Header
+from chain.wire.sidecar import Sidecar
 
 _log = logging.getLogger(__name__)
 _QUEUE = 1024
 _PULL_S = 2.0
 _TIMEOUT_S = 10.0
+_PUSHED_BYTES = 1 << 20
+
+
+_News = tuple[str, bytes, Sequence[Sidecar]]
 
 
 class Peers:
@@ -25,7 +34,9 @@ class Peers:
     def __init__(self, node: Node, urls: Sequence[str], token: str = "", pull_s: float = _PULL_S) -> None:
         self._node, self._pull_s = node, pull_s
         self._peers = [(url, web3_over_http(url, token, _TIMEOUT_S)) for url in urls]
-        self._queues: dict[str, queue.Queue[tuple[str, bytes]]] = {url: queue.Queue(_QUEUE) for url in urls}
+        self._queues: dict[str, queue.Queue[_News]] = {url: queue.Queue(_QUEUE) for url in urls}
+        self._begun: dict[bytes, bytearray] = {}
+        self._fetching = threading.Lock()
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=target, args=(url, web3), name=f"peer {url}", daemon=True)
@@ -45,10 +56,10 @@ class Peers:
         for thread in self._threads:
             thread.join(_TIMEOUT_S)
 
-    def _hear(self, kind: str, raw: bytes) -> None:
+    def _hear(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
         for url, waiting in self._queues.items():
             try:
-                waiting.put_nowait((kind, raw))
+                waiting.put_nowait((kind, raw, _small(sidecars)))
             except queue.Full:
                 _log.warning("peer %s is slow: a %s is not passed on; it will fetch the block", url, kind)
 
@@ -56,12 +67,13 @@ class Peers:
         waiting = self._queues[url]
         while not self._stop.is_set():
             try:
-                kind, raw = waiting.get(timeout=0.2)
+                kind, raw, sidecars = waiting.get(timeout=0.2)
             except queue.Empty:
                 continue
-            method = "eth_sendRawTransaction" if kind == "transaction" else "bfl_importBlock"
+            method = "bfl_sendPost" if kind == "transaction" else "bfl_importBlock"
+            beside = [["0x" + sidecar.payload.hex() for sidecar in sidecars]] if sidecars else []
             try:
-                request(web3, method, "0x" + raw.hex())
+                request(web3, method, "0x" + raw.hex(), *beside)
             except ChainError as error:  # it knows it already, misses the parent (and pulls it), or is away
                 _log.debug("peer %s: %s", url, error)
 
@@ -70,6 +82,7 @@ class Peers:
         while not self._stop.is_set():
             try:
                 self.fetch_from(web3)
+                self.fetch_payloads(web3)
             except ChainError as error:
                 if not self._stop.is_set():
                     trouble = _tell_trouble(url, error, trouble)
@@ -94,8 +107,50 @@ class Peers:
         for count, block_hash in enumerate(reversed(missing)):
             if self._stop.is_set():
                 return count
-            self._node.import_block(read_bytes(request(web3, "bfl_getRawBlock", "0x" + block_hash.hex())))
+            raw = read_bytes(request(web3, "bfl_getRawBlock", "0x" + block_hash.hex()))
+            try:
+                self._node.import_block(raw)
+            except WaitingBlockError:
+                self.fetch_payloads(web3)
+                if self._node.header(block_hash) is None:
+                    raise
         return len(missing)
+
+    def fetch_payloads(self, web3: Web3) -> int:
+        """Ask a peer for the payloads that are missing here (B4); returns how many it had.
+
+        What a peer begins another goes on with; one that sends something else has begun nothing.
+        """
+        count = 0
+        for wanted in self._node.wanted():
+            if self._stop.is_set() or not self._fetching.acquire(timeout=_TIMEOUT_S):
+                break
+            try:
+                count += self._fetch_payload(web3, wanted)
+            finally:
+                self._fetching.release()
+        return count
+
+    def _fetch_payload(self, web3: Web3, wanted: Commitment) -> bool:
+        names = {each.digest for each in self._node.wanted()}
+        self._begun = {digest: begun for digest, begun in self._begun.items() if digest in names}
+        begun = self._begun.setdefault(wanted.digest, bytearray())
+        try:
+            payload = fetch_payload(wanted.digest, ranges_of(web3), wanted.size, begun)
+            if payload is None:
+                return False
+            self._node.deliver(wanted.digest, payload)
+        except SidecarError as error:
+            _log.warning("a peer sends another payload than 0x%s: %s", wanted.digest.hex(), error)
+            self._begun.pop(wanted.digest, None)
+            return False
+        self._begun.pop(wanted.digest, None)
+        return True
+
+
+def _small(sidecars: Sequence[Sidecar]) -> Sequence[Sidecar]:
+    """Payloads that travel with their post; larger ones are fetched in ranges by whoever misses them."""
+    return sidecars if sum(len(each.payload) for each in sidecars) <= _PUSHED_BYTES else ()
 
 
 def _tell_trouble(url: str, error: ChainError, before: type[Exception] | None) -> type[Exception]:

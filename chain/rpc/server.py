@@ -19,6 +19,7 @@ from chain.rpc.limits import RequestLimits, ServerParams
 
 __all__ = ["RpcServer", "ServerParams"]
 _FINISH_S = 5
+_REQUEST_BYTES = 64 << 10
 _STOP_S = 10.0
 _START_POLL_S = 0.01
 _log = logging.getLogger(__name__)
@@ -51,12 +52,20 @@ class _Server(uvicorn.Server):
     """uvicorn, except that a client that stalls does not delay its end."""
 
     def __init__(self, node: Node, params: ServerParams) -> None:
-        self._door = RequestLimits(params)
+        self._door = RequestLimits(params, lambda: _post_bytes(node))
         super().__init__(_config(_application(node, self._door)))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.hurry()
         await super().shutdown(sockets)
+
+
+def _post_bytes(node: Node) -> int:
+    """Of a request with the largest payload of the network, in hex."""
+    try:
+        return 2 * node.largest_payload + _REQUEST_BYTES
+    except ChainError:  # it is closed: there is nothing to receive
+        return 0
 
 
 class RpcServer:

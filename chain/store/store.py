@@ -1,12 +1,13 @@
-"""What a chain remembers, in one SQLite file (C9): headers, bodies, receipts, state nodes. Readable without py-evm.
+"""What a chain remembers, in one SQLite file (C9): headers, bodies, receipts, state nodes, payloads (B5). Readable
+without py-evm.
 
-Everything of a block goes in with ONE transaction of the database, head included: killed at any write, the file opens
-with the old head or the new one. Bodies are one blob per block, so that pages are full.
+Everything of a block goes in with ONE transaction of the database, head and payloads included: killed at any write, the
+file opens with the old head or the new one. Bodies are one blob per block, so that pages are full.
 """
 
 import contextlib
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,13 +16,16 @@ from rlp.exceptions import RLPException
 
 from chain.errors import ChainError, StoreError
 from chain.protocol.genesis import Genesis, read_genesis
+from chain.store import payloads
 from chain.store.database import CREATE, IN_MEMORY, READ, WRITE, Database
+from chain.store.payloads import KeptPayload, Payloads
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, decode_receipt
 from chain.wire.transactions import Transaction, decode_transaction
 
-FORMAT = 1
+FORMAT = 2
+_OLD_FORMATS = {1: "0.4 or 0.5.0"}
 _KEPT_NODES = 20_000  # of about 500 bytes
 _MAX_NUMBER = 2**63 - 1  # that SQLite holds
 T = TypeVar("T")
@@ -41,6 +45,8 @@ CREATE TABLE block (
 CREATE INDEX block_number ON block (number);
 CREATE TABLE place (hash BLOB PRIMARY KEY, block INTEGER NOT NULL, position INTEGER NOT NULL) WITHOUT ROWID;
 """
+_EVERY_MODEL = 10
+"""Of the models before the payloads that are kept, each of these stays (B6)"""
 
 
 class Store:
@@ -49,6 +55,7 @@ class Store:
     def __init__(self, database: Database, genesis: Genesis) -> None:
         self._db = database
         self.genesis = genesis
+        self.payloads = Payloads(database)
         self._kept: dict[bytes, bytes] = {}
 
     # --- opening
@@ -69,7 +76,7 @@ class Store:
 
     def _write_genesis(self) -> None:
         with self.transaction():
-            for statement in _SCHEMA.split(";")[:-1]:
+            for statement in (_SCHEMA + payloads.SCHEMA).split(";")[:-1]:
                 self._db.write(statement)
             self._db.write("INSERT INTO meta VALUES ('format', ?)", FORMAT)
             self._db.write("INSERT INTO meta VALUES ('genesis', ?)", self.genesis.canonical_json())
@@ -126,8 +133,10 @@ class Store:
 
     # --- blocks
 
-    def add_block(self, block: Block) -> None:
-        """Remember a block; which chain is canonical is decided by `make_canonical`."""
+    def add_block(
+        self, block: Block, kept: Iterable[KeptPayload] = (), beside: Mapping[bytes, bytes] | None = None
+    ) -> None:
+        """Remember a block with its payloads; which chain is canonical is decided by `make_canonical`."""
         body = rlp.encode([transaction.raw for transaction in block.transactions], infer_serializer=False)
         receipts = zlib.compress(rlp.encode([r.encoded for r in block.receipts], infer_serializer=False))
         header = block.header
@@ -138,6 +147,40 @@ class Store:
                 "VALUES (?, ?, ?, 0, ?, ?, ?)",
                 row,
             )
+        self.payloads.keep(self._block_id(header.hash), kept, beside or {})
+
+    def _block_id(self, block_hash: bytes) -> int:
+        row = self._db.row("SELECT id FROM block WHERE hash = ?", block_hash)
+        if row is None:
+            raise StoreError(f"block 0x{block_hash.hex()} is not in the database")
+        return int(row[0])
+
+    # --- payloads (B5, B6)
+
+    def kept_by(self, block_hash: bytes) -> list[KeptPayload]:
+        """The payloads that a block keeps, also those that were pruned."""
+        return self.payloads.kept_by(self._block_id(block_hash))
+
+    def prune(self, first_kept: int) -> int:
+        """Delete payloads of blocks before `first_kept`: gradients and evidence, and models but for the one that the
+        first kept round starts from and every tenth. Returns how many bytes.
+        """
+        rows = self._db.rows("SELECT id, number FROM block WHERE number > 1 AND number < ?", first_kept)
+        unwanted = {(id_, kind) for id_, _ in rows for kind in ("gradient", payloads.EVIDENCE)}
+        unwanted |= {(id_, "model") for id_, n in rows if n != first_kept - 1 and n % _EVERY_MODEL}
+        with self.transaction():
+            dropped = self.payloads.drop(unwanted)
+        if dropped:
+            self._db.write("VACUUM")  # the file shrinks; pages that are only marked free would not
+        return dropped
+
+    def pruned(self) -> list[int]:
+        """Numbers of the canonical blocks whose payloads are not all here."""
+        found = (
+            "SELECT DISTINCT number FROM block JOIN kept ON kept.block = block.id WHERE canonical = 1 AND NOT EXISTS "
+            "(SELECT 1 FROM part WHERE part.digest = kept.digest) ORDER BY number"
+        )
+        return [int(row[0]) for row in self._db.rows(found)]
 
     def make_canonical(self, head: Header, hashes: Sequence[bytes] | None = None) -> list[Header]:
         """Make `head` the head; `hashes` are those of its transactions, where the caller has them.
@@ -236,10 +279,10 @@ class Store:
         )
 
     def block_bytes(self, block_hash: bytes) -> int:
-        """What a block takes on disk: header, transactions, receipts."""
-        found = "SELECT length(header) + length(body) + length(receipts) FROM block WHERE hash = ?"
+        """What a block takes on disk: header, transactions, receipts, and the payloads that it keeps."""
+        found = "SELECT id, length(header) + length(body) + length(receipts) FROM block WHERE hash = ?"
         row = self._db.row(found, block_hash)
-        return int(row[0]) if row else 0
+        return int(row[1]) + sum(each.size for each in self.payloads.kept_by(row[0])) if row else 0
 
     def place(self, transaction_hash: bytes) -> tuple[int, int] | None:
         """(block number, position) of a transaction of the canonical chain."""
@@ -266,6 +309,12 @@ def _read(decode: Callable[[bytes], T], blob: bytes, what: str) -> T:
 def _genesis_in(database: Database, path: Path | str) -> Genesis:
     """Which network the file is of."""
     meta = {row[0]: row[1] for row in database.rows("SELECT name, value FROM meta")}
-    if meta.get("format") != FORMAT:
-        raise StoreError(f"{path} has format {meta.get('format')!r}, expected {FORMAT}")
+    found = meta.get("format")
+    if found in _OLD_FORMATS:
+        raise StoreError(
+            f"{path} is a chain of version {_OLD_FORMATS[found]}, which had payloads in its transactions; "
+            "read it with that version (git checkout, or pip install, of its tag), or start a new run"
+        )
+    if found != FORMAT:
+        raise StoreError(f"{path} has format {found!r}, expected {FORMAT}")
     return read_genesis(meta.get("genesis", ""))

@@ -1,13 +1,15 @@
-"""Arrays <-> canonical bytes (P6, P8, C4): what is hashed, signed and put on the chain.
+"""Arrays <-> canonical bytes (P6, P8, B1): what is hashed, and travels beside the post that names its digest.
 
-    magic "BFLA" | version u8 | dtype u8 | tensors u16 | sizes u32 each | int8 only: scales f32 each | values
+    magic BFLG, BFLI or BFLM | version u8 | dtype u8 | tensors u16 | sizes u32 each | int8: scales f32 each | values
 
-Little endian, no padding, one byte string per array; decoding refuses every other, so nobody can post one gradient
+The magic says what it is, a gradient, an iterate or a model: none can be taken for another. Little endian, no padding,
+one byte string per array; decoding refuses every other, so nobody can post one gradient
 under two digests. -0.0 is written as 0.0 and refused when read. An int8 scale is the smallest float32 s with
 127 s >= max|x|: nothing is clipped, and the largest value becomes +-127. A subnormal s would be too coarse for that:
 its tensor (all |x| < 1.5e-36) is written as zeros, scale 0.
 """
 
+import hashlib
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +22,29 @@ from numpy.typing import NDArray
 
 from chain.errors import CodecError
 
-MAGIC, VERSION = b"BFLA", 1
+VERSION = 2
 MAX_TENSORS = 4096
 _PREFIX = struct.Struct("<4sBBH")
 _CODES = {"fp32": 1, "fp16": 2, "int8": 3, "int32": 4}
 _NAMES = {code: name for name, code in _CODES.items()}
 _DTYPES = {k: np.dtype(v) for k, v in {"fp32": "<f4", "fp16": "<f2", "int8": "i1", "int32": "<i4"}.items()}
 _MIN_SCALE, _MAX_SCALE = 2.0**-126, float(np.finfo(np.float32).max)  # the normal float32
+
+
+class PayloadKind(StrEnum):
+    """What a payload of numbers is."""
+
+    GRADIENT = "gradient"
+    ITERATE = "iterate"
+    MODEL = "model"
+
+    @property
+    def magic(self) -> bytes:
+        """How it begins."""
+        return b"BFL" + self.name[:1].encode()
+
+
+_KINDS = {kind.magic: kind for kind in PayloadKind}
 
 
 class GradientCodec(StrEnum):
@@ -41,28 +59,46 @@ class GradientCodec(StrEnum):
 class PayloadHeader:
     """What a payload says it is. Its length fits; its values are checked by decoding only."""
 
+    kind: PayloadKind
     dtype: str
     sizes: tuple[int, ...]
     version: int
 
 
-def encode_floats(values: NDArray[np.floating], sizes: Sequence[int], codec: GradientCodec | str) -> bytes:
+def encode_floats(
+    values: NDArray[np.floating],
+    sizes: Sequence[int],
+    codec: GradientCodec | str,
+    kind: PayloadKind = PayloadKind.GRADIENT,
+) -> bytes:
     """A gradient or a model, made of tensors of these sizes. Rounds half to even to what the codec holds."""
     if (name := str(codec)) not in tuple(GradientCodec):
         raise CodecError(f"found codec {codec!r}, expected one of {', '.join(GradientCodec)}")
     tensors = _checked_sizes(sizes)
     flat = _checked_vector(values, sum(tensors), "f", "float16, float32 or float64")
-    return _header(tensors, name) + (_quantise(flat, tensors) if name == "int8" else _rounded_values(flat, name))
+    values_ = _quantise(flat, tensors) if name == "int8" else _rounded_values(flat, name)
+    return _header(kind, tensors, name) + values_
 
 
-def decode_floats(data: bytes, sizes: Sequence[int] | None = None) -> NDArray[np.float64]:
+def decode_floats(
+    data: bytes, sizes: Sequence[int] | None = None, kind: PayloadKind = PayloadKind.GRADIENT
+) -> NDArray[np.float64]:
     """The exact values of a canonical fp32, fp16 or int8 payload (P8); of these tensors, if `sizes` are given."""
-    header, scales, stored = _open(data, sizes, tuple(GradientCodec))
+    return view_floats(data, sizes, kind).astype(np.float64, copy=False)
+
+
+def view_floats(
+    data: bytes, sizes: Sequence[int] | None = None, kind: PayloadKind = PayloadKind.GRADIENT
+) -> NDArray[np.floating]:
+    """As `decode_floats`, the same numbers in the type they are stored in: those of fp32 and fp16 take no memory of
+    their own. Whoever computes with them makes them float64 first (P8).
+    """
+    header, scales, stored = _open(data, sizes, kind, tuple(GradientCodec))
     if header.dtype == "int8":
         return _dequantise(stored, np.frombuffer(scales, "<f4"), header.sizes)
     if (bad := ~np.isfinite(stored) | _negative_zeros(stored)).any():
         _refuse_first(bad, stored, "a finite number other than -0.0")
-    return stored.astype(np.float64)
+    return stored
 
 
 def encode_iterate(values: NDArray[np.integer], sizes: Sequence[int]) -> bytes:
@@ -71,12 +107,19 @@ def encode_iterate(values: NDArray[np.integer], sizes: Sequence[int]) -> bytes:
     flat = _checked_vector(values, sum(tensors), "iu", "integers")
     stored = flat.astype(_DTYPES["int32"])
     _check_none(stored != flat, flat, f"{-(2**31)} to {2**31 - 1}")
-    return _header(tensors, "int32") + stored.tobytes()
+    return _header(PayloadKind.ITERATE, tensors, "int32") + stored.tobytes()
+
+
+def iterate_digest(values: NDArray[np.int32], sizes: Sequence[int]) -> bytes:
+    """sha256 of what `encode_iterate` makes of int32 values, without making it."""
+    hashed = hashlib.sha256(_header(PayloadKind.ITERATE, _checked_sizes(sizes), "int32"))
+    hashed.update(np.ascontiguousarray(values, _DTYPES["int32"]).data)
+    return hashed.digest()
 
 
 def decode_iterate(data: bytes, sizes: Sequence[int] | None = None) -> NDArray[np.int32]:
     """The fixed point numbers of a canonical int32 payload; of these tensors, if `sizes` are given."""
-    _, _, stored = _open(data, sizes, ("int32",))
+    _, _, stored = _open(data, sizes, PayloadKind.ITERATE, ("int32",))
     return stored.astype(np.int32)
 
 
@@ -90,13 +133,14 @@ def _read_header(raw: bytes) -> PayloadHeader:
     if len(raw) < _PREFIX.size:
         raise CodecError(f"found {len(raw)} bytes, expected at least {_PREFIX.size}")
     magic, version, code, tensors = _PREFIX.unpack_from(raw)
-    if (magic, version) != (MAGIC, VERSION):
-        raise CodecError(f"found magic {magic!r}, version {version}, expected {MAGIC!r}, version {VERSION}")
+    if magic not in _KINDS or version != VERSION:
+        known = ", ".join(map(repr, _KINDS))
+        raise CodecError(f"found magic {magic!r}, version {version}, expected one of {known}, version {VERSION}")
     if code not in _NAMES:
         raise CodecError(f"found dtype code {code}, expected one of {sorted(_NAMES)}")
     if len(raw) < _PREFIX.size + 4 * tensors:
         raise CodecError(f"found {len(raw)} bytes, expected at least {_PREFIX.size + 4 * tensors}")
-    header = PayloadHeader(_NAMES[code], struct.unpack_from(f"<{tensors}I", raw, _PREFIX.size), version)
+    header = PayloadHeader(_KINDS[magic], _NAMES[code], struct.unpack_from(f"<{tensors}I", raw, _PREFIX.size), version)
     if len(raw) != (expected := encoded_size(header.sizes, header.dtype)):
         raise CodecError(f"found {len(raw)} bytes, expected {expected}")
     return header
@@ -110,8 +154,8 @@ def encoded_size(sizes: Sequence[int], codec_name: str) -> int:
     return _PREFIX.size + (8 if name == "int8" else 4) * len(tensors) + _DTYPES[name].itemsize * sum(tensors)
 
 
-def _header(sizes: tuple[int, ...], name: str) -> bytes:
-    return _PREFIX.pack(MAGIC, VERSION, _CODES[name], len(sizes)) + struct.pack(f"<{len(sizes)}I", *sizes)
+def _header(kind: PayloadKind, sizes: tuple[int, ...], name: str) -> bytes:
+    return _PREFIX.pack(kind.magic, VERSION, _CODES[name], len(sizes)) + struct.pack(f"<{len(sizes)}I", *sizes)
 
 
 def _checked_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -160,9 +204,13 @@ def _negative_zeros(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(values.view(f"<i{values.itemsize}") == -(1 << (8 * values.itemsize - 1)))
 
 
-def _open(data: Any, sizes: Any, names: tuple[str, ...]) -> tuple[PayloadHeader, bytes, NDArray[Any]]:
+def _open(
+    data: Any, sizes: Any, kind: PayloadKind, names: tuple[str, ...]
+) -> tuple[PayloadHeader, bytes, NDArray[Any]]:
     """Header, scales (none but for int8) and values as they are stored, yet unchecked."""
     header = _read_header(raw := _checked_bytes(data))
+    if header.kind != kind:
+        raise CodecError(f"found a payload that is a {header.kind}, expected a {kind}")
     if header.dtype not in names:
         raise CodecError(f"found a payload of {header.dtype}, expected {' or '.join(names)}")
     if sizes is not None and (wanted := _checked_sizes(sizes)) != header.sizes:

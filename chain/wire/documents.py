@@ -1,4 +1,4 @@
-"""Posts that are documents: canonical JSON, so that one content has one digest."""
+"""Payloads that are documents: canonical JSON, so that one content has one digest."""
 
 import functools
 import json
@@ -14,40 +14,62 @@ from chain.errors import CodecError
 T = TypeVar("T")
 _HASH_BYTES = 32
 _HASH = re.compile(r"0x[0-9a-f]{64}")
+_CLOSE = "close"
+_CLOSE_KEYS = {"kind", "round", "accepted", "refused", "unavailable"}
 
 
 @dataclass(frozen=True)
 class ClosedList:
     """The leader's close (P4): accepted gradient transactions in order; refused training nodes with a reason."""
 
+    round: int
     accepted: tuple[bytes, ...]
     refused: tuple[tuple[str, str], ...] = ()
     """(who, reason code)."""
+    unavailable: tuple[bytes, ...] = ()
+    """Gradient transactions whose payloads the leader does not hold: they are not kept with the block (B3)."""
 
     def __post_init__(self) -> None:
-        if any(len(each) != _HASH_BYTES for each in self.accepted):
+        if any(len(each) != _HASH_BYTES for each in (*self.accepted, *self.unavailable)):
             raise CodecError(f"closed list: expected transaction hashes of {_HASH_BYTES} bytes")
-        if len(set(self.accepted)) != len(self.accepted):  # it would weigh twice in every sum
-            raise CodecError("closed list: found a gradient that is accepted twice")
+        named = [*self.accepted, *self.unavailable]
+        if len(set(named)) != len(named):  # it would weigh twice in every sum
+            raise CodecError("closed list: found a gradient that is named twice")
 
     def encode(self) -> bytes:
-        """The list as canonical JSON: what is posted and hashed."""
+        """The list as canonical JSON: what is hashed, and beside the post."""
         return canonical_json(
-            {"accepted": ["0x" + each.hex() for each in self.accepted], "refused": [list(r) for r in self.refused]}
+            {
+                "kind": _CLOSE,
+                "round": self.round,
+                "accepted": ["0x" + each.hex() for each in self.accepted],
+                "refused": [list(each) for each in self.refused],
+                "unavailable": ["0x" + each.hex() for each in self.unavailable],
+            }
         )
 
     @classmethod
     def decode(cls, payload: bytes) -> "ClosedList":
         """The reverse of `encode`; `CodecError` unless the payload is in canonical form."""
         content = read_canonical_json(payload)
-        if not isinstance(content, dict) or content.keys() != {"accepted", "refused"}:
-            raise CodecError("found no closed list: expected the keys accepted and refused")
-        accepted, refused = content["accepted"], content["refused"]
-        if not isinstance(accepted, list) or not all(isinstance(a, str) and _HASH.fullmatch(a) for a in accepted):
-            raise CodecError("closed list: expected accepted to be a list of transaction hashes")
+        if not isinstance(content, dict) or content.keys() != _CLOSE_KEYS or content["kind"] != _CLOSE:
+            raise CodecError(f"found no closed list: expected the keys {', '.join(sorted(_CLOSE_KEYS))}")
+        if type(content["round"]) is not int:
+            raise CodecError("closed list: expected round to be a whole number")
+        for name in ("accepted", "unavailable"):
+            if not isinstance(content[name], list) or not all(_is_hash(each) for each in content[name]):
+                raise CodecError(f"closed list: expected {name} to be a list of transaction hashes")
+        refused = content["refused"]
         if not isinstance(refused, list) or not all(_is_refusal(each) for each in refused):
             raise CodecError("closed list: expected refused to be a list of [who, reason]")
-        return cls(tuple(bytes.fromhex(each[2:]) for each in accepted), tuple((who, why) for who, why in refused))
+        accepted, unavailable = (
+            tuple(bytes.fromhex(each[2:]) for each in content[name]) for name in ("accepted", "unavailable")
+        )
+        return cls(content["round"], accepted, tuple((who, why) for who, why in refused), unavailable)
+
+
+def _is_hash(found: Any) -> bool:
+    return isinstance(found, str) and _HASH.fullmatch(found) is not None
 
 
 def _is_refusal(found: Any) -> bool:

@@ -61,7 +61,7 @@ def admit_reply(message: Message | None, expected: Expected, board: Board) -> Gr
             f"expected device {device.index}, round {plan.round}",
         )
     if isinstance(reply, SignedReply):
-        return board.read_signed(reply.transaction, device.address, plan)
+        return board.read_signed(reply.transaction, reply.payload, device.address, plan)
     if isinstance(reply, GradientReply):
         if board.is_signed:
             raise GradientRefusedError("unsigned", "found a gradient without a signature; this network has a chain")

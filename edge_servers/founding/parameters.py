@@ -3,14 +3,16 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
 from torch import nn
 
 from chain.errors import CodecError
-from chain.protocol.contract import RegistryTerms
+from chain.protocol.contract import PayloadSizes, RegistryTerms
 from chain.wire.address import Address
+from chain.wire.codec import encoded_size
 from chain.wire.documents import canonical_json, read_canonical_json
 from clients.consent import Consent
 from clients.errors import ClientError
@@ -22,7 +24,13 @@ from edge_servers.parameters import RoundParams, Settings
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
 _NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes")
-_KEYS = ("settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
+_KIND = "founding"
+_KEYS = ("kind", "settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
+_DOCUMENT_BYTES = 8192
+_PLAN_BYTES = 256
+"""Of a plan, per training node, at most"""
+_CLOSE_BYTES = 256
+"""Of a closed list, per training node, at most: a hash, a refusal"""
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
 Tensors = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -37,16 +45,29 @@ class FoundingParameters:
     sample_bytes: int
     """Of one sample, as the latency model counts data: with it anybody knows D_n of any round (P22)."""
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Values of each tensor, as the codec wants them."""
         return tuple(prod(shape) for _, shape in self.tensors)
+
+    @cached_property
+    def payload_sizes(self) -> PayloadSizes:
+        """How large the payloads of a round are: exact for numbers, at most for documents (B2)."""
+        nodes = len(self.network.devices) + len(self.network.servers)
+        return PayloadSizes(
+            gradient=encoded_size(self.sizes, self.settings.rounds.codec),
+            iterate=encoded_size(self.sizes, "int32"),
+            model=encoded_size(self.sizes, "fp32"),
+            plan=_DOCUMENT_BYTES + _PLAN_BYTES * nodes,
+            close=_DOCUMENT_BYTES + _CLOSE_BYTES * nodes,
+        )
 
     def encode(self) -> bytes:
         """The founding parameters: canonical JSON."""
         network = self.network
         return canonical_json(
             {
+                "kind": _KIND,
                 "settings": founding_settings(self.settings),
                 "servers": [str(server) for server in network.servers],
                 "devices": [[str(d.address), d.home, d.samples, d.consent.text] for d in network.devices],
@@ -84,7 +105,7 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
     try:
         content: Mapping[str, Any] = read_canonical_json(parameters)
         missing = [key for key in _KEYS if key not in content]
-        if missing:
+        if missing or content["kind"] != _KIND:
             raise ValueError(f"found no {', '.join(missing)}")
         servers: Sequence[str] = content["servers"]
         devices = tuple(

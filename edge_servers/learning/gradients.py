@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from chain.wire.address import Address
+from chain.wire.sidecar import Sidecar
+from chain.wire.transactions import Transaction
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,15 @@ class Weight:
     server: int
     samples: int
     iterations: int
+
+
+@dataclass(frozen=True)
+class SignedGradient:
+    """A device's own post: the transaction that it signed, and the payload beside it (B8)."""
+
+    raw: bytes
+    opened: Transaction
+    sidecar: Sidecar
 
 
 @dataclass(frozen=True)
@@ -32,8 +43,8 @@ class Gradient:
     model_digest: str
     plan_digest: str
     values: NDArray[np.floating]
-    signed: bytes = b""
-    """The transaction that carries it, signed by a device and not yet posted."""
+    signed: SignedGradient | None = None
+    """As a device has signed it, and not yet posted."""
     transaction_hash: bytes = b""
     """Its name on the ledger."""
 

@@ -15,7 +15,7 @@ from edge_servers.learning.aggregation import divergence
 from edge_servers.replay.record import GradientReader, RoundRecord, model_in, parameters_in
 from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
 
-_KEPT = 8
+_KEPT = 2
 """Blocks of which is remembered what was worked out"""
 
 
@@ -46,7 +46,7 @@ class RoundChecker:
         """The round of a block, derived again."""
         key = body.name
         if key not in self._replayed:
-            record = RoundRecord.of_block(body.round, body.executed)
+            record = RoundRecord.of_block(body.round, body.executed, body.source)
             before = self.before(body.parent, chain)
             while len(self._replayed) >= _KEPT:
                 del self._replayed[next(iter(self._replayed))]
@@ -65,7 +65,7 @@ class RoundChecker:
         block = chain.block(parent.hash)
         if block is None:
             raise ReplayError(f"the node has no block {parent.block_number}")
-        model = model_in(block, self.founding)
+        model = model_in(block, self.founding, chain)
         if parent.block_number == FOUNDING_BLOCK:
             return Before(model, 0.0)
         return Before(model, self._divergence(block, chain), excluded_after(parent, self.founding, chain))
@@ -74,8 +74,8 @@ class RoundChecker:
         body = body_of(block, chain)
         known = self._replayed.get(body.name)
         if known is not None:
-            return divergence(known.iterates[0])
-        return divergence(aggregates(RoundRecord.of_block(body.round, body.executed), self.reader))
+            return divergence(known.iterates.first)
+        return divergence(aggregates(RoundRecord.of_block(body.round, body.executed, chain), self.reader))
 
 
 def excluded_after(parent: Header, founding: FoundingParameters, chain: ChainReader) -> tuple[Address, ...]:
@@ -109,7 +109,7 @@ class FoundedChecker:
             return None
         if block.header.hash not in self._known:
             try:
-                reader = GradientReader(read_founding_parameters(parameters_in(block)))
+                reader = GradientReader(read_founding_parameters(parameters_in(block, chain)))
                 self._known[block.header.hash] = RoundChecker(reader)
             except FederationError:
                 self._known[block.header.hash] = None
@@ -122,4 +122,4 @@ def body_of(block: Block, chain: ChainReader) -> RoundBody:
     if parent is None:
         raise ReplayError(f"the node has no parent of block {block.header.block_number}")
     posts = tuple(read_signed_call(transaction, chain.genesis) for transaction in block.transactions)
-    return RoundBody(block.header, parent, posts, tuple(receipt.status for receipt in block.receipts))
+    return RoundBody(block.header, parent, posts, tuple(receipt.status for receipt in block.receipts), chain)

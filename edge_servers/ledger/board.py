@@ -52,7 +52,7 @@ class Board(Protocol):
     def with_terms(self, orders: list[Order], addresses: Sequence[Address]) -> list[Order]:
         """Orders to devices, with what each needs to post its gradient here."""
 
-    def read_signed(self, transaction: bytes, sender: Address, plan: Plan) -> Gradient:
+    def read_signed(self, transaction: bytes, payload: bytes, sender: Address, plan: Plan) -> Gradient:
         """The gradient that a device has signed, checked (P6) before it is posted; `GradientRefusedError`."""
 
 
@@ -100,7 +100,7 @@ class InProcessBoard:
         """Orders as they are: nobody signs."""
         return orders
 
-    def read_signed(self, transaction: bytes, sender: Address, plan: Plan) -> Gradient:
+    def read_signed(self, transaction: bytes, payload: bytes, sender: Address, plan: Plan) -> Gradient:
         """Refused: nobody signs here."""
         raise GradientRefusedError("malformed", "found a transaction, but this network has no chain")
 

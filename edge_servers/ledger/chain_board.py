@@ -12,25 +12,41 @@ from chain.client.ledger import Ledger
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, CodecError
 from chain.protocol.contract import decode_call
-from chain.protocol.posts import Post
+from chain.protocol.posts import Commitment, Post
 from chain.protocol.slots import Slot, iterate_slot, slot_of_kind
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate, encode_floats
 from chain.wire.documents import ClosedList
-from chain.wire.transactions import Transaction, decode_transaction
+from chain.wire.sidecar import Sidecar
+from chain.wire.transactions import decode_transaction
 from clients.orders import LedgerTerms, Order
 from edge_servers.errors import BoardError, EdgeError, GradientRefusedError
-from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.learning.gradients import Close, Gradient, Refusal, SignedGradient
 from edge_servers.ledger.board import Clock, InProcessBoard, RoundSlot
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.plan import read_plan as plan_in
-from edge_servers.replay.record import GradientReader, RoundRecord, model_of
+from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, model_of
 from edge_servers.replay.replay import iterate_payload, model_payload
 
 _LOG = logging.getLogger(__name__)
 _BESIDE = "refusals"
 _HEADERS_BACK = 16
 """Rounds that a device may miss and still link the next model to a block it knows"""
+
+
+class _Beside:
+    """The one payload that came with a signed gradient."""
+
+    def __init__(self, sidecar: Sidecar) -> None:
+        self._sidecar = sidecar
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """It, by its digest."""
+        return self._sidecar.payload if digest == self._sidecar.digest else None
+
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether it is asked for."""
+        return digest == self._sidecar.digest
 
 
 class ChainBoard:
@@ -58,7 +74,6 @@ class ChainBoard:
         self._read: dict[bytes, Any] = {}
         self._round = 0
         self._proven = (0, b"")
-        self._opened: dict[bytes, Transaction] = {}
 
     # --- posting
 
@@ -67,8 +82,8 @@ class ChainBoard:
         if slot.kind == _BESIDE:
             return self._beside.post(slot, sender, body)
         try:
-            if isinstance(body, Gradient) and body.signed:  # by the device itself
-                self.ledger.access.send_raw(body.signed, self._opened.pop(body.transaction_hash, None))
+            if isinstance(body, Gradient) and body.signed is not None:  # by the device itself
+                self.ledger.access.send_raw(body.signed.raw, body.signed.opened, (body.signed.sidecar,))
             else:
                 self.send(slot, body, self._ledgers[sender])
         except ChainError as error:
@@ -95,7 +110,10 @@ class ChainBoard:
     def _closed_list(self, round_: int, close: Close) -> ClosedList:
         posts = self.ledger.posts(round_, Slot.GRADIENT)
         refused = tuple((refusal.node, refusal.reason) for refusal in close.refused)
-        return ClosedList(tuple(posts[sender].transaction_hash for sender in close.accepted), refused)
+        accepted = tuple(posts[sender].transaction_hash for sender in close.accepted)
+        name, out = self.founding.network.name, {who for who, reason in refused if reason == UNAVAILABLE}
+        missing = tuple(post.transaction_hash for sender, post in posts.items() if name(sender) in out)
+        return ClosedList(round_, accepted, refused, missing)
 
     def digests(self, round_: int) -> tuple[bytes, bytes]:
         """Digests of the base model and the plan of a running round, as gradients name them."""
@@ -125,18 +143,24 @@ class ChainBoard:
         return {sender: body for sender, body in bodies.items() if body is not None}
 
     def _body(self, kind: str, post: Post) -> Any:
-        """What a post says; None where it says nothing that can be read. Read once: a hash has one content."""
+        """What a post says; None where it says nothing that can be read, or its payload is not here yet.
+
+        Read once: a hash has one content.
+        """
         if post.round != self._round:
-            self._round, self._read, self._opened = post.round, {}, {}
+            self._round, self._read = post.round, {}
         if post.transaction_hash not in self._read:
+            payload = post.payload
+            if payload is None:
+                return None
             try:
-                self._read[post.transaction_hash] = self._readers[kind](self, post) if post.is_intact else None
+                self._read[post.transaction_hash] = self._readers[kind](self, post, payload)
             except (ChainError, EdgeError):
                 self._read[post.transaction_hash] = None
         return self._read[post.transaction_hash]
 
-    def _read_close(self, post: Post) -> Close:
-        closed = ClosedList.decode(post.payload)
+    def _read_close(self, post: Post, payload: bytes) -> Close:
+        closed = ClosedList.decode(payload)
         posts = self.ledger.posts(post.round, Slot.GRADIENT)
         senders = {each.transaction_hash: Address(sender) for sender, each in posts.items()}
         unknown = [each for each in closed.accepted if each not in senders]
@@ -145,12 +169,12 @@ class ChainBoard:
         accepted = tuple(senders[each] for each in closed.accepted)
         return Close(accepted, tuple(Refusal(who, reason, "") for who, reason in closed.refused))
 
-    _readers: Mapping[str, Callable[["ChainBoard", Post], Any]] = {
-        "plan": lambda _, post: plan_in(post.payload),
-        "gradient": lambda self, post: self.reader.read(post, self.plan(post.round)),
+    _readers: Mapping[str, Callable[["ChainBoard", Post, bytes], Any]] = {
+        "plan": lambda _, __, payload: plan_in(payload),
+        "gradient": lambda self, post, _: self.reader.read(post, self.plan(post.round)),
         "close": _read_close,
-        "iterate": lambda self, post: decode_iterate(post.payload, self.founding.sizes),
-        "model": lambda self, post: model_of(post.payload, self.founding),
+        "iterate": lambda self, _, payload: decode_iterate(payload, self.founding.sizes),
+        "model": lambda self, _, payload: model_of(payload, self.founding),
     }
 
     def plan(self, round_: int) -> Plan:
@@ -172,8 +196,22 @@ class ChainBoard:
 
     def posted_iterate(self, round_: int, step: int, sender: Address, deadline_s: float) -> Post | None:
         """One server's iterate as it was posted, waited for at most so long; None where it is missing."""
-        post = self._wait(lambda: self.ledger.posts(round_, iterate_slot(step)).get(sender), deadline_s)
-        return post if post is not None and post.is_intact else None
+        found: Post | None = self._wait(lambda: self.ledger.posts(round_, iterate_slot(step)).get(sender), deadline_s)
+        return found
+
+    def posted_iterates(self, round_: int, step: int) -> dict[Address, Post]:
+        """The iterates of a step that are visible now."""
+        return {Address(sender): post for sender, post in self.ledger.posts(round_, iterate_slot(step)).items()}
+
+    def wait_for_gradients(self, round_: int, senders: Iterable[Address], deadline_s: float) -> bool:
+        """Whether the payloads of these gradients are here, waited for at most so long (B4)."""
+        wanted = set(senders)
+
+        def are_here() -> bool:
+            posts = self.ledger.posts(round_, Slot.GRADIENT)
+            return all(sender in posts and posts[sender].is_here for sender in wanted)
+
+        return bool(self._wait(are_here, deadline_s))
 
     def _wait(self, ready: Callable[[], Any], deadline_s: float) -> Any:
         return wait_until(ready, deadline_s, self._poll_s, self._clock.now, self._clock.sleep)
@@ -211,7 +249,6 @@ class ChainBoard:
                 ledger=LedgerTerms(
                     chain_id=access.chain_id,
                     registry=access.registry.hex(),
-                    frame_bytes=access.settings.payload_bytes,
                     nonce=self.ledger.nonce(address),
                     codec=self.founding.settings.rounds.codec,
                     base_model=base.hex(),
@@ -228,7 +265,7 @@ class ChainBoard:
             self._proven = (round_, json.dumps(proof.to_json()).encode())
         return self._proven[1]
 
-    def read_signed(self, transaction: bytes, sender: Address, plan: Plan) -> Gradient:
+    def read_signed(self, transaction: bytes, payload: bytes, sender: Address, plan: Plan) -> Gradient:
         """A device's signed gradient as the ledger will show it, checked before it is posted (P6)."""
         try:
             opened = decode_transaction(transaction)
@@ -240,9 +277,14 @@ class ChainBoard:
             raise GradientRefusedError("forged", f"found the signature of {signer}, expected {sender}")
         if call.name != "gradient" or int(call["round"]) != plan.round:
             raise GradientRefusedError("malformed", f"found a call of {call.name}, expected this round's gradient")
-        gradient = self.reader.read(Post.of(call, signer, opened.hash), plan)
-        self._opened[opened.hash] = opened
-        return replace(gradient, signed=transaction)
+        sidecar, named = Sidecar(payload), Commitment(bytes(call["digest"]), int(call["size"]))
+        if len(payload) != named.size or len(payload) != self.founding.payload_sizes.gradient:
+            expected = self.founding.payload_sizes.gradient
+            raise GradientRefusedError("malformed", f"found a gradient of {len(payload)} bytes, expected {expected}")
+        if sidecar.digest != named.digest:
+            raise GradientRefusedError("malformed", "found a gradient that is not the one it has signed")
+        gradient = self.reader.read(Post.of(call, signer, opened.hash, _Beside(sidecar)), plan)
+        return replace(gradient, signed=SignedGradient(transaction, opened, sidecar))
 
     def is_excluded(self, server: Address) -> bool:
         """Whether the registry takes no more posts of a server in the running round."""

@@ -91,11 +91,11 @@ def standing_of(node: Node, checker: RoundChecker) -> Standing:
     block = node.block(head.hash)
     if block is None:
         raise ReplayError(f"the node has no block {head.block_number}")
-    model = model_in(block, founding)
+    model = model_in(block, founding, node)
     if head.block_number == FOUNDING_BLOCK:
         return Standing(0, model, head.hash)
     seal = seal_of(node, head, founding)
-    measured = divergence(checker.replayed(body_of(block, node), node).iterates[0])
+    measured = divergence(checker.replayed(body_of(block, node), node).iterates.first)
     return Standing(seal.round, model, head.hash, seal.winner, tenure_at(node, head), measured, seal.excluded_next)
 
 

@@ -8,11 +8,11 @@ import logging
 from collections.abc import Sequence
 
 import numpy as np
-from eth_hash.auto import keccak
 
 from chain.errors import ChainError, RevertedError
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Transaction
 from clients.models import Vector
 from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanError, ReplayError
@@ -21,11 +21,12 @@ from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.planning.plan import Plan
+from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, equivocation, missing_post, refused_post, wrong_model
 from edge_servers.replay.record import RoundRecord, check_divergence, check_phi, check_plan
 from edge_servers.replay.replay import (
     Admitted,
-    ClosedGradients,
+    AggregatedRound,
     admitted_gradients,
     close_offence,
     closed_round,
@@ -48,10 +49,10 @@ class _RoundFindings:
         self.offences: dict[tuple[Address, int], Offence] = {}
         self.silent: set[Address] = set(self.virtual)
         self.record: RoundRecord | None = None
-        self.closed: ClosedGradients | None = None
-        self.iterates: list[list[FixedPoint]] = []
+        self.closed: AggregatedRound | None = None
         self.accused: set[tuple[Address, Address]] = set()
         self.checked: set[tuple[Address, int]] = set()
+        self.held: set[bytes] = set()
 
 
 class Referee:
@@ -97,13 +98,20 @@ class Referee:
         post = record.only(Slot.CLOSE)
         if found.record is not None and found.record.only(Slot.CLOSE) == post and found.closed is not None:
             return list(found.closed.counted)
+        if not self.board.wait_for_gradients(found.round, close.accepted, self.founding.settings.rounds.turn_s):
+            # Its payloads did not come in time: nobody else can replay it, and that is absence, no lie (B4).
+            self.note_missing(leader, "close")
+            raise LeaderFailedError(
+                leader, f"{self.founding.network.name(leader)} closed a list that others cannot read"
+            )
+        record = self.board.record(found.round)
         try:
             closed = closed_round(record, self.board.reader)
         except (ReplayError, OverflowRefusedError) as error:
             sent = b"" if post is None else post.transaction_hash
             self._note(refused_post(leader, Slot.CLOSE, sent, str(error), self.founding.network))
             raise LeaderFailedError(leader, str(error)) from error
-        found.record, found.closed, found.iterates = record, closed, closed.iterates
+        found.record, found.closed = record, closed
         omission = close_offence(record, closed.omitted, self.founding) if closed.omitted else None
         if omission is not None:
             self._note(omission)
@@ -112,7 +120,25 @@ class Referee:
     def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
         """The replayed iterate: what the server posted if it is right, what it should have posted if not (P14)."""
         self._check_iterate(self.founding.network.servers[server], step, deadline_s)
-        return self._found.iterates[step][server]
+        self._hold_evidence(step)
+        return self._iterates.values(step)[server]
+
+    @property
+    def _iterates(self) -> Iterates:
+        """Of the closed round; without one nobody asks."""
+        if self._found.closed is None:
+            raise ReplayError(f"round {self._found.round} is not closed")
+        return self._found.closed.iterates
+
+    def _hold_evidence(self, step: int) -> None:
+        """Have the payloads of wrong iterates kept while they are at hand, to tell later how far off they were (B3)."""
+        found, network = self._found, self.founding.network
+        for server, post in self.board.posted_iterates(found.round, step).items():
+            if post.digest not in found.held and post.digest != self._iterates.digest(
+                step, network.server_index(server)
+            ):
+                found.held.add(post.digest)
+                self.board.ledger.access.hold_evidence(post.digest)
 
     def _check_iterate(self, server: Address, step: int, deadline_s: float) -> None:
         found = self._found
@@ -121,7 +147,7 @@ class Referee:
         wait_s = 0.0 if server in found.silent else deadline_s
         posted = self.board.posted_iterate(found.round, step, server, wait_s)
         m = self.founding.network.server_index(server)
-        offence = iterate_offence(posted, found.iterates[step][m], server, step, self.founding)
+        offence = iterate_offence(posted, self._iterates.digest(step, m), server, step, self.founding)
         found.checked.add((server, step))
         if posted is None:
             found.silent.add(server)  # nobody waits for it again in this round
@@ -130,19 +156,19 @@ class Referee:
 
     def iterates(self, step: int) -> list[FixedPoint]:
         """All servers' iterates of a step, repaired."""
-        return self._found.iterates[step] if self._found.iterates else []
+        return [] if self._found.closed is None else self._iterates.values(step)
 
     def check_model(self, model: Vector, leader: Address) -> None:
         """The leader's model must be the replayed one, bit for bit."""
         found = self._found
         m = self.founding.network.server_index(leader)
         weights = found.closed.weights if found.closed else ()
-        expected = replayed_model(weights, found.iterates[-1][m], m, found.model, self.founding)
+        expected = replayed_model(weights, self._iterates.last[m], m, found.model, self.founding)
         post = self.board.ledger.posts(found.round, Slot.MODEL).get(leader)
-        right = model_payload(expected, self.founding)
-        if post is None or post.payload != right:
+        right = payload_digest(model_payload(expected, self.founding))
+        if post is None or post.digest != right:
             sent = b"" if post is None else post.transaction_hash
-            offence = wrong_model(leader, sent, self.founding.network, bytes(keccak(right)))
+            offence = wrong_model(leader, sent, self.founding.network, right)
             self._note(offence)
             raise LeaderFailedError(leader, offence.detail)
 
@@ -163,7 +189,8 @@ class Referee:
 
     def check_all_iterates(self, deadline_s: float) -> None:
         """Every server's every step, also those no neighbour asked for; and who signed two posts for one slot."""
-        for step in range(len(self._found.iterates)):
+        for step in range(len(self._iterates)):
+            self._hold_evidence(step)
             for server in self.founding.network.servers:
                 self._check_iterate(server, step, deadline_s)
 

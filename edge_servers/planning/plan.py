@@ -12,6 +12,7 @@ from chain.errors import CodecError
 from chain.wire.documents import canonical_json, read_canonical_json, read_record
 from edge_servers.errors import PlanError
 
+_KIND = "plan"
 Whole = Annotated[int, Field(gt=-(2**63), lt=2**63)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 """Neither NaN nor what no float can hold"""
@@ -44,10 +45,11 @@ class Plan:
     """What the policy gives each device; the hash rates are the odds of sealing the round."""
     latency_s: Mapping[str, Whole | Number] = field(default_factory=dict)
     """What the plan should take, by term."""
+    kind: str = _KIND
 
     @cached_property
     def payload(self) -> bytes:
-        """The plan as it is posted: canonical JSON."""
+        """The plan as it is hashed, and travels beside its post: canonical JSON."""
         return canonical_json(asdict(self))
 
     @cached_property  # every order and every reply of a round names it
@@ -56,6 +58,7 @@ class Plan:
         return hashlib.sha256(self.payload).hexdigest()
 
 
+_FIELDS = Plan.__dataclass_fields__.keys()
 NO_PLAN = Plan(-1, "", (), (), (), (), 0, 0.0, 0.0, "")
 """Of a server that has not read one yet"""
 
@@ -66,7 +69,7 @@ def read_plan(payload: bytes) -> Plan:
         content = read_canonical_json(payload)
     except CodecError as error:
         raise PlanError(f"the plan: {error}") from error
-    if not isinstance(content, dict) or content.keys() != Plan.__dataclass_fields__.keys():
+    if not isinstance(content, dict) or content.keys() != _FIELDS or content["kind"] != _KIND:
         raise PlanError(f"found a plan with other fields than {', '.join(Plan.__dataclass_fields__)}")
     try:
         return read_record(Plan, payload)

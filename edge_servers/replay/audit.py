@@ -15,6 +15,7 @@ from chain.protocol.posts import SignedCall
 from chain.protocol.slots import Slot
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
+from chain.wire.blocks import Block
 from chain.wire.documents import read_canonical_json
 from chain.wire.headers import Header
 from clients.models import Vector
@@ -22,7 +23,14 @@ from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
-from edge_servers.replay.record import GradientReader, RoundRecord, check_plan, model_in
+from edge_servers.replay.record import (
+    GradientReader,
+    RoundRecord,
+    check_plan,
+    founding_call,
+    model_in,
+    parameters_in,
+)
 from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
 
 
@@ -111,7 +119,7 @@ class Auditor:
             check_plan(record.plan, founding, record.round)
             _check_leader(record, founding)
             self._divergence = divergence(aggregates(record, self._reader))
-            self.model = model_in(inspected.block, founding)
+            self.model = model_in(inspected.block, founding, inspected.source)
         except (EdgeError, ChainError) as error:
             raise AuditError(f"block {inspected.number}: {error}") from error
         self._excluded = dict(inspected.found.excluded_through)
@@ -120,8 +128,7 @@ class Auditor:
 
     def _read_founding(self, inspected: InspectedBlock) -> None:
         block, posts = inspected.block, inspected.calls
-        accepted = [post.call for post, receipt in zip(posts, block.receipts, strict=True) if receipt.status == 1]
-        parameters = next(bytes(call["parameters"]) for call in accepted if call is not None and call.name == "found")
+        parameters = parameters_in(block, inspected.source)
         try:
             founding = read_founding_parameters(parameters)
         except FederationError as error:
@@ -131,8 +138,10 @@ class Auditor:
             return
         _check_members(founding, inspected.found)
         _check_terms(founding, next(post.transaction.data for post in posts if post.call is None))
+        _check_sizes(founding, block)
         _check_graph(founding)
-        self.model, self._reader, self.obstacle = model_in(block, founding), GradientReader(founding), ""
+        self._reader, self.obstacle = GradientReader(founding), ""
+        self.model = model_in(block, founding, inspected.source)
 
     # --- rounds
 
@@ -143,7 +152,7 @@ class Auditor:
         if self.model is None:
             raise AuditError("found no model before it")
         replayed = replay_round(record, Before(self.model, self._divergence, virtual), reader)
-        self.model, self._divergence = replayed.model, divergence(replayed.iterates[0])
+        self.model, self._divergence = replayed.model, divergence(replayed.iterates.first)
         news = {Address(who): k for who, k in through.items() if self._excluded.get(who) != k}
         header, posts = inspected.block.header, inspected.calls
         return DerivedRound(header, posts, record, replayed, founding, self._genesis, virtual, news)
@@ -151,7 +160,8 @@ class Auditor:
 
 def _record(inspected: InspectedBlock) -> RoundRecord:
     statuses = (receipt.status for receipt in inspected.block.receipts)
-    return RoundRecord.of_block(inspected.number - FOUNDING_BLOCK, zip(inspected.calls, statuses, strict=True))
+    executed = zip(inspected.calls, statuses, strict=True)
+    return RoundRecord.of_block(inspected.number - FOUNDING_BLOCK, executed, inspected.source)
 
 
 def _check_leader(record: RoundRecord, founding: FoundingParameters) -> None:
@@ -190,9 +200,16 @@ def _check_members(founding: FoundingParameters, found: Inspection) -> None:
 def _check_terms(founding: FoundingParameters, creation: bytes) -> None:
     """The registry must be deployed with the terms that the founding parameters name."""
     terms = registry_terms(founding.settings.rounds)
-    found, expected = creation[-TERMS_BYTES:], deployment(0, terms)[-TERMS_BYTES:]
+    found, expected = creation[-TERMS_BYTES:], deployment(terms)[-TERMS_BYTES:]
     if found != expected:
         raise AuditError(f"found a registry with terms 0x{found.hex()}, expected 0x{expected.hex()}: {terms}")
+
+
+def _check_sizes(founding: FoundingParameters, block: Block) -> None:
+    """The registry must take payloads of the sizes that the parameters give (B2)."""
+    found, expected = tuple(founding_call(block)["sizes"]), tuple(founding.payload_sizes)
+    if found != expected:
+        raise AuditError(f"found payloads of {found} bytes in the registry, expected {expected} by the parameters")
 
 
 def _check_graph(founding: FoundingParameters) -> None:

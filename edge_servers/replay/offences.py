@@ -7,8 +7,6 @@ it on the ledger is a `Flag` (`chain.client.posts`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eth_hash.auto import keccak
-
 from chain.client.posts import Flag
 from chain.protocol.posts import Post
 from chain.protocol.slots import Slot, iterate_slot, kind_of, step_of
@@ -54,18 +52,18 @@ class Offence:
 
 
 def missing_iterate(offender: Address, step: int, expected: bytes, network: Network) -> Offence:
-    """A server posted no iterate by the deadline; `expected` is the right payload."""
+    """A server posted no iterate by the deadline; `expected` is the right digest."""
     name = network.name(offender)
     detail = f"{name} posted no iterate of step {step}"
-    return Offence(offender, name, "missing", iterate_slot(step), NOTHING, bytes(keccak(expected)), detail)
+    return Offence(offender, name, "missing", iterate_slot(step), NOTHING, expected, detail)
 
 
 def wrong_iterate(posted: Post, step: int, expected: bytes, network: Network) -> Offence:
-    """A server's iterate is not what eq. 8 (step 0) or eq. 9 gives; `expected` is the right payload."""
-    offender, sent, digest = Address(posted.sender), posted.transaction_hash, bytes(keccak(expected))
+    """A server's iterate is not what eq. 8 (step 0) or eq. 9 gives; `expected` is the right digest."""
+    offender, sent = Address(posted.sender), posted.transaction_hash
     name = network.name(offender)
     detail = f"{name}: iterate of step {step} is not what eq. {9 if step else 8} gives"
-    return Offence(offender, name, "iterate", iterate_slot(step), sent, digest, detail, posted.digest)
+    return Offence(offender, name, "iterate", iterate_slot(step), sent, expected, detail, posted.digest)
 
 
 def omitted_gradients(close: Post, omitted: Sequence[Gradient], network: Network) -> Offence:

@@ -12,11 +12,11 @@ from eth_hash.auto import keccak
 from chain.client.posts import Flag
 from chain.errors import CodecError
 from chain.protocol.contract import Call, decode_call
-from chain.protocol.posts import Post, SignedCall
+from chain.protocol.posts import PayloadSource, Post, SignedCall
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.blocks import Block
-from chain.wire.codec import decode_floats
+from chain.wire.codec import PayloadKind, decode_floats, view_floats
 from chain.wire.documents import ClosedList
 from clients.models import Vector
 from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
@@ -27,6 +27,8 @@ from edge_servers.learning.schemes import SCHEMES
 from edge_servers.planning.plan import NO_PLAN, Plan, read_plan
 from edge_servers.planning.state import LOCAL, round_samples
 
+UNAVAILABLE = "unavailable"
+"""The reason of a leader that does not hold a gradient's payload: it needs no proof (B4)"""
 _LONGEST_S = 1_000_000
 """Longest that a plan may say its round takes: the time of the chain follows from it"""
 
@@ -50,19 +52,16 @@ class RoundRecord:
         return cls(round_, by_slot, tuple(flags))
 
     @classmethod
-    def of_block(cls, round_: int, posts: Iterable[tuple[SignedCall, int]]) -> "RoundRecord":
+    def of_block(cls, round_: int, posts: Iterable[tuple[SignedCall, int]], source: PayloadSource) -> "RoundRecord":
         """From a block's transactions with their receipts' statuses; what was reverted says nothing."""
         by_slot: dict[int, dict[Address, Post]] = {}
         flags: list[Flag] = []
-        chunks: dict[bytes, list[bytes]] = {}
         for signed, status in posts:
             if status != 1 or signed.call is None:
                 continue
-            post, sender = signed.joined(chunks.get(signed.sender, ())), Address(signed.sender)
+            post, sender = signed.post, Address(signed.sender)
             if post is not None:
-                by_slot.setdefault(post.slot, {})[sender] = post
-            elif signed.call.name == "chunk":
-                chunks.setdefault(sender, []).append(bytes(signed.call["data"]))
+                by_slot.setdefault(post.slot, {})[sender] = post.beside(source)
             elif signed.call.name in ("flag", "flag_equivocation"):
                 flags.append(_flag(signed.call, sender, round_))
         return cls(round_, by_slot, tuple(flags))
@@ -74,32 +73,38 @@ class RoundRecord:
     @cached_property
     def plan(self) -> Plan:
         """The round's plan; `PlanError` where there is none that can be read."""
-        post = self.only(Slot.PLAN)
-        if post is None or not post.is_intact:
+        payload = self._leaders_payload(Slot.PLAN)
+        if payload is None:
             raise PlanError(f"round {self.round} has no plan")
-        return read_plan(post.payload)
+        return read_plan(payload)
 
     @cached_property
     def closed_list(self) -> ClosedList:
         """The leader's closed list; `CodecError` where there is none that can be read."""
-        post = self.only(Slot.CLOSE)
-        if post is None or not post.is_intact:
+        payload = self._leaders_payload(Slot.CLOSE)
+        if payload is None:
             raise CodecError(f"round {self.round} is not closed")
-        return ClosedList.decode(post.payload)
+        closed = ClosedList.decode(payload)
+        if closed.round != self.round:
+            raise CodecError(f"found the closed list of round {closed.round}, expected {self.round}")
+        return closed
+
+    def _leaders_payload(self, slot: Slot) -> bytes | None:
+        post = self.only(slot)
+        return None if post is None else post.payload
 
     def iterate(self, server: Address, step: int) -> Post | None:
         """What a server posted as its iterate of a step."""
-        post = self.posts.get(iterate_slot(step), {}).get(server)
-        return post if post is not None and post.is_intact else None
+        return self.posts.get(iterate_slot(step), {}).get(server)
 
     @property
     def closing(self) -> tuple[object, ...]:
         """Names what a closed round follows from: its plan, its closed list and its gradients.
 
-        A hash has one content, but a post in chunks has it only where its chunks are.
+        A hash has one content, which is known only where its payload is.
         """
         posts = [self.only(Slot.PLAN), self.only(Slot.CLOSE), *self.gradient_posts().values()]
-        return tuple(None if post is None else (post.transaction_hash, post.is_intact) for post in posts)
+        return tuple(None if post is None else (post.transaction_hash, post.is_here) for post in posts)
 
     def gradient_posts(self) -> dict[Address, Post]:
         """All gradients that were posted, by sender."""
@@ -120,14 +125,14 @@ class GradientReader:
     read: a transaction's hash has one content, and a plan says what it may weigh.
     """
 
-    _KEPT = 8
+    _KEPT = 2
 
     def __init__(self, founding: FoundingParameters) -> None:
         self.founding = founding
         self.rounds: dict[tuple[object, ...], Any] = {}
         """What was worked out of closed rounds, by `RoundRecord.closing`."""
         self._plan = NO_PLAN
-        self._known: dict[tuple[bytes, bool], Gradient | GradientRefusedError] = {}
+        self._known: dict[bytes, Gradient | GradientRefusedError] = {}
 
     def make_room(self) -> None:
         """Forget the oldest of what was worked out of closed rounds."""
@@ -135,13 +140,19 @@ class GradientReader:
             del self.rounds[next(iter(self.rounds))]
 
     def read(self, post: Post, plan: Plan) -> Gradient:
-        """A posted gradient; `GradientRefusedError` with the reason it cannot count."""
+        """A posted gradient; `GradientRefusedError` with the reason it cannot count.
+
+        Unavailable is what is not here yet: it may come, and is not remembered.
+        """
         if plan != self._plan:
             self._plan, self._known = plan, {}
-        key = (post.transaction_hash, post.is_intact)  # its chunks may be here and not there
+        key = post.transaction_hash
         if key not in self._known:
+            payload = post.payload
+            if payload is None:
+                raise GradientRefusedError(UNAVAILABLE, "its payload is not here")
             try:
-                self._known[key] = read_gradient(post, plan, self.founding)
+                self._known[key] = read_gradient(post, payload, plan, self.founding)
             except GradientRefusedError as error:
                 self._known[key] = error
         found = self._known[key]
@@ -150,10 +161,8 @@ class GradientReader:
         return found
 
 
-def read_gradient(post: Post, plan: Plan, founding: FoundingParameters) -> Gradient:
+def read_gradient(post: Post, payload: bytes, plan: Plan, founding: FoundingParameters) -> Gradient:
     """A posted gradient, checked as P6 says; `GradientRefusedError` with the reason it cannot count."""
-    if not post.is_intact:
-        raise GradientRefusedError("malformed", "its chunks do not have the digest it names")
     sender = Address(post.sender)
     name, server, samples, iterations = _weight(sender, plan, founding)
     call = post.arguments
@@ -165,14 +174,14 @@ def read_gradient(post: Post, plan: Plan, founding: FoundingParameters) -> Gradi
             f"found {found[0]} samples and {found[1]} iterations, expected {samples} and {iterations}",
         )
     try:
-        values = decode_floats(post.payload, founding.sizes)
+        values = view_floats(payload, founding.sizes)
     except CodecError as error:
         raise GradientRefusedError("malformed", str(error)) from error
     gradient = Gradient(
         sender, name, server, *found, bytes(call["base_model"]).hex(), bytes(call["plan_digest"]).hex(), values,
         transaction_hash=post.transaction_hash,
     )  # fmt: skip
-    check_gradient(gradient, sum(founding.sizes), founding.settings.rounds, np.dtype(np.float64))
+    check_gradient(gradient, sum(founding.sizes), founding.settings.rounds, values.dtype)
     return gradient
 
 
@@ -197,7 +206,7 @@ def _weight(sender: Address, plan: Plan, founding: FoundingParameters) -> tuple[
 
 def model_of(payload: bytes, founding: FoundingParameters) -> Vector:
     """The model in a post; `CodecError` if it is none of this network."""
-    return decode_floats(payload, founding.sizes).astype(np.float32)
+    return decode_floats(payload, founding.sizes, PayloadKind.MODEL).astype(np.float32)
 
 
 def check_divergence(plan: Plan, expected: float) -> None:
@@ -250,27 +259,37 @@ def check_phi(plan: Plan, founding: FoundingParameters) -> None:
         raise PlanError(f"plan: found phi {plan.phi}, expected {f'{least} to {most}' if is_open else fixed}")
 
 
-def parameters_in(block: Block) -> bytes:
-    """The founding parameters."""
+def founding_call(block: Block) -> Call:
+    """The call that founded the network."""
     for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
         if transaction.to and receipt.status == 1:
             call = decode_call(transaction.data)
             if call.name == "found":
-                return bytes(call["parameters"])
+                return call
     raise FederationError("the founding block does not found a network")
 
 
-def model_in(block: Block, founding: FoundingParameters) -> Vector:
-    """The model that a block publishes; the founding block publishes model 0."""
-    posts: list[bytes] = []
+def parameters_in(block: Block, source: PayloadSource) -> bytes:
+    """The founding parameters."""
+    found = source.payload(bytes(founding_call(block)["parameters"]))
+    if found is None:
+        raise FederationError("the founding parameters are not here")
+    return found
+
+
+def model_digest_in(block: Block) -> bytes:
+    """Digest of the model that a block publishes; the founding block publishes model 0."""
     for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
-        if receipt.status != 1 or not transaction.to:
-            continue
-        call = decode_call(transaction.data)
-        if call.name == "chunk" and int(call["slot"]) == Slot.MODEL:
-            posts.append(bytes(call["data"]))
-        elif call.name in ("model", "found"):
-            count = int(call["chunks"])
-            payload = b"".join(posts[-count:]) if count else bytes(call["payload"])
-            return model_of(payload, founding)
+        if receipt.status == 1 and transaction.to:
+            call = decode_call(transaction.data)
+            if call.name in ("model", "found"):
+                return bytes(call["digest"] if call.name == "model" else call["model"])
     raise ReplayError(f"block {block.header.block_number} publishes no model")
+
+
+def model_in(block: Block, founding: FoundingParameters, source: PayloadSource) -> Vector:
+    """The model that a block publishes."""
+    payload = source.payload(model_digest_in(block))
+    if payload is None:
+        raise ReplayError(f"the model of block {block.header.block_number} is not here")
+    return model_of(payload, founding)

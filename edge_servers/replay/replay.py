@@ -5,25 +5,24 @@ call them while the round runs, nodes before they take a block, auditors years l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-
-from eth_hash.auto import keccak
+from dataclasses import dataclass, field
 
 from chain.errors import CodecError
 from chain.protocol.posts import Post
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
-from chain.wire.codec import encode_floats, encode_iterate
+from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList
+from chain.wire.sidecar import payload_digest
 from clients.models import Vector
 from edge_servers.errors import GradientRefusedError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
-from edge_servers.learning.gossip import next_iterate
 from edge_servers.learning.gradients import Gradient, Weight
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
 from edge_servers.planning.plan import Plan
+from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, missing_iterate, omitted_gradients, wrong_iterate
 from edge_servers.replay.record import GradientReader, RoundRecord, check_divergence, check_phi, check_plan
 
@@ -51,8 +50,6 @@ class ClosedGradients:
     """Good ones that the leader left out without a word: evidence against it (P4)."""
     touched: int
     """How many of them a filter changed."""
-    iterates: list[list[FixedPoint]] = field(default_factory=list)
-    """Eqs. 8 and 9 from them, for all servers: x_m(l) as [step][server]."""
 
     @property
     def weights(self) -> list[Weight]:
@@ -60,7 +57,15 @@ class ClosedGradients:
         return [gradient.weight for gradient in self.counted]
 
 
-def closed_round(record: RoundRecord, reader: GradientReader) -> ClosedGradients:
+@dataclass(frozen=True)
+class AggregatedRound(ClosedGradients):
+    """A closed list with what the servers make of it."""
+
+    iterates: Iterates
+    """Eqs. 8 and 9, for all servers."""
+
+
+def closed_round(record: RoundRecord, reader: GradientReader) -> "AggregatedRound":
     """What the posts of a round make count, and the iterates that follow; worked out once per reader.
 
     `ReplayError` for a closed list that no honest leader posts, `OverflowRefusedError` for sums beyond P8's range.
@@ -68,11 +73,10 @@ def closed_round(record: RoundRecord, reader: GradientReader) -> ClosedGradients
     key = record.closing
     if key not in reader.rounds:
         closed = closed_gradients(record, reader.founding, admitted_gradients(record, reader))
-        size, phi = sum(reader.founding.sizes), record.plan.phi
-        iterates = replayed_iterates(closed.counted, size, phi, reader.founding)
+        iterates = Iterates(replayed_aggregates(closed.counted, reader.founding), record.plan.phi, reader.founding)
         reader.make_room()
-        reader.rounds[key] = replace(closed, iterates=iterates)
-    found: ClosedGradients = reader.rounds[key]
+        reader.rounds[key] = AggregatedRound(closed.counted, closed.omitted, closed.touched, iterates)
+    found: AggregatedRound = reader.rounds[key]
     return found
 
 
@@ -137,6 +141,7 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
             f"the leader named {len(taken_out)}, or others"
         )
     explained = {gradient.sender for gradient in [*input_, *judged]}
+    explained |= {g.sender for g in listed.values() if g.transaction_hash in closed.unavailable}
     omitted = tuple(g for g in admitted.good.values() if g.sender not in explained)
     return ClosedGradients(result.kept, omitted, result.touched)
 
@@ -162,22 +167,13 @@ def _named(closed: ClosedList, listed: Mapping[Address, Gradient], reasons: Sequ
     return [g for g in listed.values() if g.node in who and g.transaction_hash not in hashes]
 
 
-def replayed_iterates(
-    counted: Sequence[Gradient], size: int, phi: int, founding: FoundingParameters
-) -> list[list[FixedPoint]]:
-    """Eqs. 8 and 9 for all servers: x_m(l) as [step][server]."""
-    network = founding.network
-    total = total_samples(gradient.weight for gradient in counted)
-    steps = [
-        [
-            to_fixed_point(partial_aggregate([g for g in counted if g.server == m], total, size), f"server {m}")
-            for m in range(len(network.servers))
-        ]
+def replayed_aggregates(counted: Sequence[Gradient], founding: FoundingParameters) -> list[FixedPoint]:
+    """Eq. 8 for all servers: x_m(0)."""
+    total, size = total_samples(gradient.weight for gradient in counted), sum(founding.sizes)
+    return [
+        to_fixed_point(partial_aggregate([g for g in counted if g.server == m], total, size), f"server {m}")
+        for m in range(len(founding.network.servers))
     ]
-    for _ in range(phi):
-        last = dict(enumerate(steps[-1]))
-        steps.append([next_iterate(m, last, network.graph.neighbours(m), network.weight) for m in last])
-    return steps
 
 
 def replayed_model(
@@ -196,17 +192,16 @@ def iterate_payload(x: FixedPoint, founding: FoundingParameters) -> bytes:
 
 def model_payload(model: Vector, founding: FoundingParameters) -> bytes:
     """A model as it is posted."""
-    return encode_floats(model, founding.sizes, "fp32")
+    return encode_floats(model, founding.sizes, "fp32", PayloadKind.MODEL)
 
 
 def iterate_offence(
-    posted: Post | None, expected: FixedPoint, server: Address, step: int, founding: FoundingParameters
+    posted: Post | None, expected: bytes, server: Address, step: int, founding: FoundingParameters
 ) -> Offence | None:
-    """Whether a server's iterate is wrong or missing; None if it is right."""
-    payload = iterate_payload(expected, founding)
+    """Whether a server's iterate is wrong or missing, by its digest (B3); None if it is right."""
     if posted is None:
-        return missing_iterate(server, step, payload, founding.network)
-    return None if posted.payload == payload else wrong_iterate(posted, step, payload, founding.network)
+        return missing_iterate(server, step, expected, founding.network)
+    return None if posted.digest == expected else wrong_iterate(posted, step, expected, founding.network)
 
 
 def close_offence(record: RoundRecord, omitted: Sequence[Gradient], founding: FoundingParameters) -> Offence | None:
@@ -231,7 +226,7 @@ class Replayed:
     """A whole round, derived again."""
 
     counted: tuple[Gradient, ...]
-    iterates: list[list[FixedPoint]]
+    iterates: Iterates
     model: Vector
     offences: tuple[Offence, ...]
     refused: tuple[tuple[str, str], ...]
@@ -246,7 +241,7 @@ def aggregates(record: RoundRecord, reader: GradientReader) -> list[FixedPoint]:
     """
     founding = reader.founding
     closed = closed_gradients(record, founding, admitted_gradients(record, reader))
-    return replayed_iterates(closed.counted, sum(founding.sizes), 0, founding)[0]
+    return replayed_aggregates(closed.counted, founding)
 
 
 def replay_round(record: RoundRecord, before: Before, reader: GradientReader) -> Replayed:
@@ -268,28 +263,28 @@ def replay_round(record: RoundRecord, before: Before, reader: GradientReader) ->
     if published is None:
         raise ReplayError(f"round {record.round} was sealed without a model")
     leader = founding.network.server_index(published.sender)
-    derived = replayed_model(closed.weights, closed.iterates[-1][leader], leader, model, founding)
+    derived = replayed_model(closed.weights, closed.iterates.last[leader], leader, model, founding)
     _check_published(published, derived, record.round, founding)
     found = tuple(offence for offence in offences if offence is not None)
     return Replayed(closed.counted, closed.iterates, derived, found, record.closed_list.refused, closed.touched)
 
 
 def _iterate_offences(
-    record: RoundRecord, iterates: list[list[FixedPoint]], before: Before, founding: FoundingParameters
+    record: RoundRecord, iterates: Iterates, before: Before, founding: FoundingParameters
 ) -> list[Offence | None]:
     found = []
-    for step, expected in enumerate(iterates):
+    for step in range(len(iterates)):
         for m, server in enumerate(founding.network.servers):
             posted = record.iterate(server, step)
             if posted is not None or server not in before.excluded:
-                found.append(iterate_offence(posted, expected[m], server, step, founding))
+                found.append(iterate_offence(posted, iterates.digest(step, m), server, step, founding))
     return found
 
 
 def _check_published(published: Post, derived: Vector, round_: int, founding: FoundingParameters) -> None:
-    expected = model_payload(derived, founding)
-    if published.payload != expected:
+    expected = payload_digest(model_payload(derived, founding))
+    if published.digest != expected:
         raise ReplayError(
             f"round {round_}: the model of {founding.network.name(published.sender)} has digest "
-            f"0x{published.digest.hex()}, its own gradients and closed list give 0x{keccak(expected).hex()}"
+            f"0x{published.digest.hex()}, its own gradients and closed list give 0x{expected.hex()}"
         )

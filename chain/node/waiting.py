@@ -1,0 +1,67 @@
+"""Blocks of which a stored payload is missing here (B4): neither valid nor invalid, asked for until it comes."""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from chain.protocol.availability import missing_payloads
+from chain.protocol.posts import Commitment, PayloadSource, SignedCall
+from chain.wire.headers import Header
+from chain.wire.sidecar import Sidecar
+
+_MOST = 4
+"""Each may hold the payloads of a whole round"""
+
+
+@dataclass(frozen=True)
+class WaitingBlock:
+    """A block whose header fits its parent, and whose posts are signed; nothing of it is executed."""
+
+    header: Header
+    posts: tuple[SignedCall, ...]
+
+    def missing(self, source: PayloadSource) -> list[Commitment]:
+        """The payloads that it waits for."""
+        return missing_payloads(self.posts, self.header.coinbase, source)
+
+
+class WaitingBlocks:
+    """The last few of them, with the payloads of theirs that have come; never remembered as invalid."""
+
+    def __init__(self) -> None:
+        self._blocks: OrderedDict[bytes, WaitingBlock] = OrderedDict()
+        self._sidecars: dict[bytes, Sidecar] = {}
+
+    def __contains__(self, block_hash: bytes) -> bool:
+        return block_hash in self._blocks
+
+    def __iter__(self) -> Iterator[WaitingBlock]:
+        return iter(list(self._blocks.values()))
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    def add(self, block: WaitingBlock) -> None:
+        """Wait for a block's payloads; the oldest one is given up for it."""
+        self._blocks[block.header.hash] = block
+        while len(self._blocks) > _MOST:
+            self._blocks.popitem(last=False)
+        self._forget()
+
+    def remove(self, block_hash: bytes) -> None:
+        """It came, or it is invalid."""
+        if self._blocks.pop(block_hash, None) is not None:
+            self._forget()
+
+    def take(self, sidecar: Sidecar) -> None:
+        """A payload of one of them."""
+        self._sidecars[sidecar.digest] = sidecar
+
+    def sidecar(self, digest: bytes) -> Sidecar | None:
+        """A payload that has come for one of them."""
+        return self._sidecars.get(digest)
+
+    def _forget(self) -> None:
+        """Payloads of blocks that do not wait any more."""
+        named = {each.digest for block in self._blocks.values() for post in block.posts for each in post.commitments}
+        self._sidecars = {digest: each for digest, each in self._sidecars.items() if digest in named}

@@ -1,0 +1,61 @@
+"""Which payloads a block keeps (B3), and which of them are missing: a block counts only where they are (B4)."""
+
+from collections.abc import Iterable, Sequence
+
+from chain.errors import CodecError, SidecarDigestError, SidecarSizeError, UnwantedSidecarError
+from chain.protocol.posts import Commitment, PayloadSource, SignedCall
+from chain.wire.address import Address
+from chain.wire.documents import ClosedList
+from chain.wire.sidecar import Sidecar
+
+
+def kept_payloads(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> list[Commitment]:
+    """The payloads of a block: of founding, plan, close and model, and every gradient that the closed list does not
+    refuse as unavailable. The closed list is the one that the builder's model names; where that is missing, itself is
+    needed first.
+    """
+    unavailable = _unavailable(posts, builder, source)
+    found = {
+        each.digest: each
+        for post in posts
+        if post.is_stored and post.transaction.hash not in unavailable
+        for each in post.commitments
+    }
+    return list(found.values())
+
+
+def _unavailable(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> set[bytes]:
+    """Gradient transactions that the leader says it does not hold; no other post can be one."""
+    calls = [post.call for post in posts if post.call is not None and post.sender == builder]
+    closes = {bytes(call["close_digest"]) for call in calls if call.name == "model"}
+    if len(closes) != 1 or (payload := source.payload(closes.pop())) is None:
+        return set()
+    try:
+        named = set(ClosedList.decode(payload).unavailable)
+    except CodecError:
+        return set()
+    gradients = {post.transaction.hash for post in posts if post.call is not None and post.call.name == "gradient"}
+    return named & gradients
+
+
+def missing_payloads(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> list[Commitment]:
+    """What a block needs and is not here."""
+    return [each for each in kept_payloads(posts, builder, source) if not source.has_payload(each.digest)]
+
+
+def checked_sidecars(post: SignedCall, sidecars: Iterable[Sidecar]) -> dict[bytes, Sidecar]:
+    """The payloads that came with a post, by digest; sizes are compared before a byte is hashed."""
+    left = {each.digest: each for each in post.commitments}
+    found: dict[bytes, Sidecar] = {}
+    for sidecar in sidecars:
+        size = len(sidecar.payload)
+        if not left:
+            raise UnwantedSidecarError(f"found a payload of {size} bytes more than the post commits to")
+        if size not in {each.size for each in left.values()}:
+            named = " or ".join(str(each.size) for each in left.values())
+            raise SidecarSizeError(f"found a payload of {size} bytes, its post names {named}")
+        if left.pop(sidecar.digest, None) is None:
+            named = ", ".join(f"0x{digest.hex()}" for digest in left)
+            raise SidecarDigestError(f"found a payload with digest 0x{sidecar.digest.hex()}, its post names {named}")
+        found[sidecar.digest] = sidecar
+    return found
