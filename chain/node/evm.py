@@ -1,6 +1,5 @@
 """py-evm fitted to our chain: its state on our store, our transactions as its own, a watch on what code reads."""
 
-import functools
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from eth.vm.forks.london.state import LondonState, LondonTransactionExecutor
 from eth.vm.message import Message
 
 from chain import limit_recursion
+from chain.node.interpreter import run_code
 from chain.store.store import Store
 
 limit_recursion()
@@ -51,21 +51,25 @@ class NodeDatabase(BaseAtomicDB):  # type: ignore[misc]
 
 
 class _Computation(LondonComputation):  # type: ignore[misc]
-    """Notes when a contract looks at what the builder of a block may still change.
-
-    Where code may be jumped to is found once for the registry, not once for every call.
+    """Notes when a contract looks at what the builder of a block may still change, and runs the registry's code in the
+    quick loop.
     """
 
-    def __init__(self, state: StateAPI, message: MessageAPI, transaction_context: TransactionContextAPI) -> None:
-        super().__init__(state, message, transaction_context)
-        if message.code:
-            self.code.valid_positions, self.code.invalid_positions = _positions(bytes(message.code))
-
-
-@functools.lru_cache(maxsize=4)
-def _positions(_code: bytes) -> tuple[set[int], set[int]]:
-    """Valid and invalid positions of a code, filled as calls meet them."""
-    return set(), set()
+    @classmethod
+    def apply_computation(
+        cls,
+        state: StateAPI,
+        message: MessageAPI,
+        transaction_context: TransactionContextAPI,
+        parent_computation: ComputationAPI | None = None,
+    ) -> ComputationAPI:
+        """As py-evm's own; plain calls of a contract in the quick loop."""
+        if not message.code or message.is_create or message.code_address in cls._precompiles:
+            return super().apply_computation(state, message, transaction_context, parent_computation)
+        with cls(state, message, transaction_context) as computation:
+            computation.contracts_created = [] if parent_computation is None else parent_computation.contracts_created
+            run_code(computation)
+        return computation
 
 
 def _watch(opcode: Any) -> Any:

@@ -25,8 +25,16 @@ MODEL: constant(uint256) = 3
 ENDORSE: constant(uint256) = 4
 ITERATE: constant(uint256) = 16
 
+# What has happened in an attempt, in the last bits of `now`.
+FOUNDED: constant(uint256) = 1
+PLANNED: constant(uint256) = 2
+CLOSED: constant(uint256) = 4
+PUBLISHED: constant(uint256) = 8
+AGREED: constant(uint256) = 16
+
 # The founded sizes of payloads in bytes (B2): exact for gradient, iterate and model, at most for plan and close.
 SIZES: constant(uint256) = 5
+SIZE_BITS: constant(uint256) = 48
 GRADIENT_SIZE: constant(uint256) = 0
 ITERATE_SIZE: constant(uint256) = 1
 MODEL_SIZE: constant(uint256) = 2
@@ -112,24 +120,19 @@ FLAG_WINDOW: immutable(uint256)
 EXCLUSION_ROUNDS: immutable(uint256)
 SEAL_DIFFICULTY: immutable(uint256)
 
-founded: public(bool)
-round: public(uint256)
-sizes: uint256[SIZES]
-# A server's home is itself, a device's its edge server, anybody else's nobody.
-home: public(HashMap[address, address])
+# What every post asks for is in few words, because each word that is read or written is looked up in a tree.
+# round << 128 | attempt << 64 | what has happened in it (FOUNDED ... AGREED)
+now: uint256
+# Five sizes of 48 bits, in the order of `payload_sizes`.
+sizes: uint256
+# home << 64 | last round of the exclusion. A server's home is itself, a device's its edge server, anybody else's nobody.
+members: HashMap[address, uint256]
 servers: DynArray[address, MAX_SERVERS]
 credit: public(HashMap[address, uint256])
-excluded_through: public(HashMap[address, uint256])
 
 model_digest: public(bytes32)
 plan_digest: public(bytes32)
 close_digest: public(bytes32)
-# Round and attempt (`_key`) of the last plan, close and model, and of the last result that a majority endorsed; the
-# block of the last model.
-planned: uint256
-closed: uint256
-published: uint256
-agreed: uint256
 published_by: public(address)
 published_in: uint256
 
@@ -140,9 +143,8 @@ winner_home: public(address)
 reign_leader: public(address)
 reign_terms: public(uint256)
 
-# `_key` << 128 | bit per slot; digests of the current attempt. Both are overwritten: the state stays small.
+# round << 192 | attempt << 128 | bit per slot; overwritten in every attempt: the state stays small.
 marks: HashMap[address, uint256]
-digest_in: HashMap[address, HashMap[uint256, bytes32]]
 
 # offender -> server -> round of its last flag
 flagged: HashMap[address, HashMap[address, uint256]]
@@ -161,7 +163,7 @@ def __init__(
 ):
     assert term_cap > 0 and turn_s > 0 and seal_difficulty > 0, "term cap, turn and difficulty must be positive"
     # Sums of these and a round or a time must not overflow: nobody could be flagged, or no turn would ever come.
-    assert max(turn_s, max(flag_window, exclusion_rounds)) < 2**64, "turn, flag window and exclusion have 64 bits"
+    assert max(turn_s, max(flag_window, exclusion_rounds)) < 2**62, "turn, flag window and exclusion have 62 bits"
     FOUNDER = msg.sender
     CONTRACT_SEAL = contract_seal
     TERM_CAP = term_cap
@@ -180,7 +182,7 @@ def register(participants: DynArray[address, MAX_BATCH], homes: DynArray[address
     @notice The founder names the participants; servers before their devices.
     """
     assert msg.sender == FOUNDER, "only the founder registers"
-    assert not self.founded, "already founded"
+    assert self.now & FOUNDED == 0, "already founded"
     assert len(participants) == len(homes), "one home per participant"
     for i: uint256 in range(len(participants), bound=MAX_BATCH):
         self._register(participants[i], homes[i])
@@ -192,13 +194,15 @@ def found(parameters: bytes32, parameters_size: uint256, model: bytes32, sizes: 
     @notice Digests of the parameters and of model 0, and how large payloads are (B2). After this the network runs.
     """
     assert msg.sender == FOUNDER, "only the founder founds"
-    assert not self.founded, "already founded"
+    assert self.now & FOUNDED == 0, "already founded"
     assert len(self.servers) > 0, "no edge server is registered"
     assert parameters_size > 0, "no parameters"
-    for size: uint256 in sizes:
-        assert size > 0 and size < 2**63, "a payload has 1 byte to 2**63"
-    self.founded = True
-    self.sizes = sizes
+    packed: uint256 = 0
+    for i: uint256 in range(SIZES):
+        assert sizes[i] > 0 and sizes[i] < (1 << SIZE_BITS), "a payload has 1 byte to 2**48"
+        packed |= sizes[i] << (SIZE_BITS * i)
+    self.sizes = packed
+    self.now |= FOUNDED
     self.model_digest = model
     self.published_by = msg.sender
     if CONTRACT_SEAL:
@@ -212,22 +216,22 @@ def vote(participant: address, home: address):
     @notice A strict majority of the servers that are not excluded adds a participant. A server takes part from the
             next round on: whose turn it is must not change within one.
     """
-    self._check_running()
-    self._check_server(msg.sender)
-    assert self.home[participant] == empty(address), "already registered"
+    round: uint256 = self._running() >> 128
+    self._check_server(msg.sender, round)
+    assert self.members[participant] == 0, "already registered"
     self.votes[participant][home][msg.sender] = True
     log Voted(participant=participant, home=home, server=msg.sender)
     yes: uint256 = 0
     active: uint256 = 0
     for server: address in self.servers:
-        if not self._is_excluded(server):
+        if not self._is_excluded(server, round):
             active += 1
             if self.votes[participant][home][server]:
                 yes += 1
     if 2 * yes > active:
         self._register(participant, home)
         if participant == home:
-            self.excluded_through[participant] = self.round
+            self.members[participant] |= round
 
 
 # --- one function per transaction of a round
@@ -240,7 +244,7 @@ def begin_block(winner: address, leader: address, parent_hash: bytes32, parent_t
     """
     assert msg.sender == SYSTEM, "only the chain itself begins a block"
     assert not CONTRACT_SEAL, "this network has no blocks of its own"
-    if self.round > 0:
+    if self.now >> 128 > 0:
         self._reign(leader)
     self._begin(block.number - 1, parent_hash, parent_time, winner)
 
@@ -251,36 +255,37 @@ def endorse(round: uint256, digest: bytes32):
     @notice A server has checked the parent block; a strict majority makes it final (P17). Where rounds are sealed by
             calls it has checked this round's plan, close and model (`result`), and none is sealed without a majority (B7).
     """
-    self._check_round(round)
-    self._check_server(msg.sender)
+    now: uint256 = self._at(round, 0)
+    self._check_server(msg.sender, round)
     if CONTRACT_SEAL:
-        assert self.published >> 64 == round, "this round has no model"
+        assert now & PUBLISHED != 0, "this round has no model"
         assert digest == self._result(), "not the result of this round"
     else:
         assert digest == self.parent_hash, "not the parent block"
-    self._mark(0, ENDORSE, digest)
+    self._mark(now, ENDORSE)
     log Endorsed(round=round, server=msg.sender, digest=digest)
     endorsed: uint256 = 0
     active: uint256 = 0
     for server: address in self.servers:
-        if not self._is_excluded(server):
+        if not self._is_excluded(server, round):
             active += 1
-            if self._has_posted(server, ENDORSE):
+            if self._has_posted(server, ENDORSE, round):
                 endorsed += 1
     if 2 * endorsed > active:
         if CONTRACT_SEAL:
-            self.agreed = self.published
+            self.now = now | AGREED
         else:
             self.final_block = block.number - 1
 
 
 @external
 def plan(round: uint256, attempt: uint256, digest: bytes32, size: uint256):
-    rank: uint256 = self._check_leader(round, attempt)
-    assert self.planned != self._key(round, attempt), "this round is planned"
-    assert size > 0 and size <= self.sizes[PLAN_SIZE], "a plan of this size was not founded"
-    self._mark(attempt, PLAN, digest)
-    self.planned = self._key(round, attempt)
+    now: uint256 = self._at(round, attempt)
+    rank: uint256 = self._check_leader(round)
+    assert now & PLANNED == 0, "this round is planned"
+    assert size > 0 and size <= self._size(PLAN_SIZE), "a plan of this size was not founded"
+    self._mark(now, PLAN)
+    self.now = now | PLANNED
     self.plan_digest = digest
     log Planned(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
 
@@ -296,39 +301,40 @@ def gradient(
     digest: bytes32,
     size: uint256,
 ):
-    self._check_attempt(round, attempt)
-    self._check_member(msg.sender)
+    now: uint256 = self._at(round, attempt)
+    self._check_member(msg.sender, round)
     assert base_model == self.model_digest, "gradient for another base model"
-    assert self.planned == self._key(round, attempt) and plan_digest == self.plan_digest, "gradient for another plan"
-    assert self.closed != self._key(round, attempt), "this round is closed"
+    assert now & PLANNED != 0 and plan_digest == self.plan_digest, "gradient for another plan"
+    assert now & CLOSED == 0, "this round is closed"
     assert samples > 0 and iterations > 0, "no samples or no iterations"
-    assert size == self.sizes[GRADIENT_SIZE], "a gradient of this size was not founded"
-    self._mark(attempt, GRADIENT, digest)
+    assert size == self._size(GRADIENT_SIZE), "a gradient of this size was not founded"
+    self._mark(now, GRADIENT)
     log GradientPosted(round=round, sender=msg.sender, attempt=attempt, digest=digest)
 
 
 @external
 def close(round: uint256, attempt: uint256, plan_digest: bytes32, digest: bytes32, size: uint256):
-    rank: uint256 = self._check_leader(round, attempt)
-    assert self.planned == self._key(round, attempt), "this round is not planned"
+    now: uint256 = self._at(round, attempt)
+    rank: uint256 = self._check_leader(round)
+    assert now & PLANNED != 0, "this round is not planned"
     assert plan_digest == self.plan_digest, "a close for another plan"
-    assert self.closed != self._key(round, attempt), "this round is closed"
-    assert size > 0 and size <= self.sizes[CLOSE_SIZE], "a close of this size was not founded"
-    self._mark(attempt, CLOSE, digest)
-    self.closed = self._key(round, attempt)
+    assert now & CLOSED == 0, "this round is closed"
+    assert size > 0 and size <= self._size(CLOSE_SIZE), "a close of this size was not founded"
+    self._mark(now, CLOSE)
+    self.now = now | CLOSED
     self.close_digest = digest
     log Closed(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
 
 
 @external
 def iterate(round: uint256, attempt: uint256, step: uint256, close_digest: bytes32, digest: bytes32, size: uint256):
-    self._check_attempt(round, attempt)
-    self._check_server(msg.sender)
-    assert self.closed == self._key(round, attempt), "this round is not closed"
+    now: uint256 = self._at(round, attempt)
+    self._check_server(msg.sender, round)
+    assert now & CLOSED != 0, "this round is not closed"
     assert close_digest == self.close_digest, "an iterate for another close"
     assert step <= MAX_STEP, "no such step"
-    assert size == self.sizes[ITERATE_SIZE], "an iterate of this size was not founded"
-    self._mark(attempt, ITERATE + step, digest)
+    assert size == self._size(ITERATE_SIZE), "an iterate of this size was not founded"
+    self._mark(now, ITERATE + step)
     log IteratePosted(round=round, sender=msg.sender, step=step, attempt=attempt, digest=digest)
 
 
@@ -336,12 +342,10 @@ def iterate(round: uint256, attempt: uint256, step: uint256, close_digest: bytes
 def flag(round: uint256, offender: address, slot: uint256, transaction_hash: bytes32, expected: bytes32):
     """
     @notice A server says that the offender's post in `slot` is wrong (expected digest), or was missing at the deadline
-            (no transaction), whatever came afterwards.
+            (no transaction), whatever came afterwards. Whether that is so, whoever replays the round knows.
     """
-    self._check_round(round)
-    self._check_server(msg.sender)
-    if transaction_hash != empty(bytes32) and self._has_posted(offender, slot):
-        assert expected != self.digest_in[offender][slot], "the digest is as expected"
+    self._at(round, 0)
+    self._check_server(msg.sender, round)
     log Flagged(
         round=round,
         offender=offender,
@@ -350,7 +354,7 @@ def flag(round: uint256, offender: address, slot: uint256, transaction_hash: byt
         transaction_hash=transaction_hash,
         expected=expected,
     )
-    self._flag(offender)
+    self._flag(offender, round)
 
 
 @external
@@ -366,8 +370,8 @@ def flag_equivocation(
     @notice Two different posts for one slot of one round, both signed by the offender: unsigned transactions and
             signatures (r, s, parity), recovered here. The same post signed twice (a higher fee, another nonce) is none.
     """
-    self._check_round(round)
-    self._check_server(msg.sender)
+    self._at(round, 0)
+    self._check_server(msg.sender, round)
     hash_1: bytes32 = keccak256(first)
     hash_2: bytes32 = keccak256(second)
     assert hash_1 != hash_2, "the same transaction twice"
@@ -389,18 +393,19 @@ def flag_equivocation(
         transaction_hash=hash_1,
         expected=hash_2,
     )
-    self._flag(offender)
+    self._flag(offender, round)
 
 
 @external
 def model(round: uint256, attempt: uint256, close_digest: bytes32, digest: bytes32, size: uint256):
-    rank: uint256 = self._check_leader(round, attempt)
-    assert self.closed == self._key(round, attempt), "this round is not closed"
+    now: uint256 = self._at(round, attempt)
+    rank: uint256 = self._check_leader(round)
+    assert now & CLOSED != 0, "this round is not closed"
     assert close_digest == self.close_digest, "a model for another close"
-    assert self.published != self._key(round, attempt), "this round has a model"
-    assert size == self.sizes[MODEL_SIZE], "a model of this size was not founded"
-    self._mark(attempt, MODEL, digest)
-    self.published = self._key(round, attempt)
+    assert now & PUBLISHED == 0, "this round has a model"
+    assert size == self._size(MODEL_SIZE), "a model of this size was not founded"
+    self._mark(now, MODEL)
+    self.now = now | PUBLISHED
     self.published_by = msg.sender
     self.model_digest = digest
     if CONTRACT_SEAL:
@@ -414,10 +419,10 @@ def seal(round: uint256, nonce: bytes8):
     @notice The proof of work where nobody mines blocks (C7): the first valid nonce ends the round.
     """
     assert CONTRACT_SEAL, "here blocks are sealed, not rounds"
-    self._check_round(round)
+    now: uint256 = self._at(round, 0)
     assert self._is_device(msg.sender), "only a registered device seals"
-    assert self.published >> 64 == round, "this round has no model"
-    assert self.agreed == self.published, "no majority has endorsed this round's result"
+    assert now & PUBLISHED != 0, "this round has no model"
+    assert now & AGREED != 0, "no majority has endorsed this round's result"
     assert block.number > self.published_in, "the publishing block is not there yet"
     found_hash: bytes32 = sha256(concat(self._puzzle(msg.sender), nonce))
     assert convert(found_hash, uint256) <= self._target(), "the nonce does not solve the puzzle"
@@ -441,13 +446,13 @@ def rank(server: address) -> uint256:
     """
     @notice When `server` may lead this round: 0 at once, r after r turns; max if never.
     """
-    return self._rank(server)
+    return self._rank(server, self.now >> 128)
 
 
 @external
 @view
 def is_lawful(leader: address, at_time: uint256) -> bool:
-    return self._is_turn(self._rank(leader), at_time)
+    return self._is_turn(self._rank(leader, self.now >> 128), at_time)
 
 
 @external
@@ -459,18 +464,46 @@ def is_device(participant: address) -> bool:
 @external
 @view
 def is_excluded(participant: address) -> bool:
-    return self._is_excluded(participant)
+    return self._is_excluded(participant, self.now >> 128)
 
 
 @external
 @view
-def posted(participant: address, slot: uint256) -> bytes32:
+def excluded_through(participant: address) -> uint256:
     """
-    @notice Digest of what the participant posted in this round; empty if nothing.
+    @notice Last round of the participant's exclusion; 0 if there was none.
     """
-    if not self._has_posted(participant, slot):
-        return empty(bytes32)
-    return self.digest_in[participant][slot]
+    return self._excluded_through(self.members[participant])
+
+
+@external
+@view
+def home(participant: address) -> address:
+    """
+    @notice A device's edge server, a server itself, nobody for whoever is not registered.
+    """
+    return self._home(self.members[participant])
+
+
+@external
+@view
+def founded() -> bool:
+    return self.now & FOUNDED != 0
+
+
+@external
+@view
+def round() -> uint256:
+    return self.now >> 128
+
+
+@external
+@view
+def has_posted(participant: address, slot: uint256) -> bool:
+    """
+    @notice Whether the participant has posted in this slot of the running round.
+    """
+    return self._has_posted(participant, slot, self.now >> 128)
 
 
 @external
@@ -497,7 +530,10 @@ def payload_sizes() -> uint256[SIZES]:
     """
     @notice Bytes of a gradient, an iterate, a model; the most of a plan and of a close (B2). Zeros before the founding.
     """
-    return self.sizes
+    found: uint256[SIZES] = empty(uint256[SIZES])
+    for i: uint256 in range(SIZES):
+        found[i] = self._size(i)
+    return found
 
 
 @external
@@ -515,25 +551,25 @@ def result() -> bytes32:
 @internal
 def _register(participant: address, home: address):
     assert participant != empty(address), "no address"
-    assert self.home[participant] == empty(address), "already registered"
+    assert self.members[participant] == 0, "already registered"
     if participant == home:
         assert len(self.servers) < MAX_SERVERS, "no room for another edge server"
         self.servers.append(participant)
     else:
-        assert self.home[home] == home and home != empty(address), "the home is no edge server"
-    self.home[participant] = home
+        assert home != empty(address) and self._home(self.members[home]) == home, "the home is no edge server"
+    self.members[participant] = convert(home, uint256) << 64
     log Registered(participant=participant, home=home)
 
 
 @internal
 def _begin(round: uint256, parent_hash: bytes32, parent_time: uint256, winner: address):
     """Credit the winner and start the turns of `round`."""
-    self.round = round
+    self.now = (round << 128) | (self.now & FOUNDED)
     self.parent_hash = parent_hash
     self.parent_time = parent_time
     if self._is_device(winner):
         self.credit[winner] += 1
-        self.winner_home = self.home[winner]
+        self.winner_home = self._home(self.members[winner])
     else:
         self.winner_home = empty(address)
 
@@ -549,96 +585,106 @@ def _reign(leader: address):
 
 @internal
 @view
-def _check_running():
-    """The founding block is no round: where blocks are rounds, the first begins with the block after it."""
-    assert self.founded and self.round > 0, "not founded yet"
+def _running() -> uint256:
+    """`now`. The founding block is no round: where blocks are rounds, the first begins with the block after it."""
+    now: uint256 = self.now
+    assert now & FOUNDED != 0 and now >> 128 > 0, "not founded yet"
+    return now
 
 
 @internal
 @view
-def _check_round(round: uint256):
-    current: uint256 = self.round
-    assert self.founded and current > 0, "not founded yet"
-    assert round == current, "wrong round"
-
-
-@internal
-@view
-def _check_member(who: address):
-    assert self.home[who] != empty(address), "not registered"
-    assert not self._is_excluded(who), "excluded"
-
-
-@internal
-@view
-def _check_server(who: address):
-    self._check_member(who)
-    assert self.home[who] == who, "not an edge server"
-
-
-@internal
-@view
-def _check_attempt(round: uint256, attempt: uint256):
-    """Every post names its attempt at the round; there is one so far."""
-    self._check_round(round)
+def _at(round: uint256, attempt: uint256) -> uint256:
+    """`now`, if that is this attempt at this round; there is one attempt so far."""
+    now: uint256 = self._running()
+    assert round == now >> 128, "wrong round"
     assert attempt == 0, "no such attempt"
+    return now
+
+
+@internal
+@view
+def _size(which: uint256) -> uint256:
+    return (self.sizes >> (SIZE_BITS * which)) & ((1 << SIZE_BITS) - 1)
 
 
 @internal
 @pure
-def _key(round: uint256, attempt: uint256) -> uint256:
-    return (round << 64) | attempt
+def _home(member: uint256) -> address:
+    return convert(member >> 64, address)
+
+
+@internal
+@pure
+def _excluded_through(member: uint256) -> uint256:
+    return member & (2**64 - 1)
 
 
 @internal
 @view
 def _result() -> bytes32:
-    return keccak256(concat(convert(self.published, bytes32), self.plan_digest, self.close_digest, self.model_digest))
+    """Round and attempt, and what they gave."""
+    return keccak256(
+        concat(convert(self.now >> 64, bytes32), self.plan_digest, self.close_digest, self.model_digest)
+    )
 
 
 @internal
 @view
-def _check_leader(round: uint256, attempt: uint256) -> uint256:
+def _check_member(who: address, round: uint256) -> uint256:
+    member: uint256 = self.members[who]
+    assert member != 0, "not registered"
+    last_round: uint256 = self._excluded_through(member)
+    assert last_round == 0 or last_round < round, "excluded"
+    return member
+
+
+@internal
+@view
+def _check_server(who: address, round: uint256):
+    assert self._home(self._check_member(who, round)) == who, "not an edge server"
+
+
+@internal
+@view
+def _check_leader(round: uint256) -> uint256:
     """The sender's rank, if it is its turn (P12)."""
-    self._check_attempt(round, attempt)
-    self._check_server(msg.sender)
-    rank: uint256 = self._rank(msg.sender)
+    self._check_server(msg.sender, round)
+    rank: uint256 = self._rank(msg.sender, round)
     if rank > 0:
         assert self._is_turn(rank, block.timestamp), "a successor before its turn"
     return rank
 
 
 @internal
-def _mark(attempt: uint256, slot: uint256, digest: bytes32):
+def _mark(now: uint256, slot: uint256):
     """One submission per (round, attempt, slot, sender)."""
     marks: uint256 = self.marks[msg.sender]
-    key: uint256 = self._key(self.round, attempt)
-    if marks >> 128 != key:
-        marks = key << 128
+    if marks >> 128 != now >> 64:
+        marks = (now >> 64) << 128
     assert marks & (1 << slot) == 0, "already posted"
     self.marks[msg.sender] = marks | (1 << slot)
-    self.digest_in[msg.sender][slot] = digest
 
 
 @internal
 @view
-def _has_posted(who: address, slot: uint256) -> bool:
+def _has_posted(who: address, slot: uint256, round: uint256) -> bool:
     marks: uint256 = self.marks[who]
-    return slot < 128 and marks >> 192 == self.round and marks & (1 << slot) != 0
+    return slot < 128 and marks >> 192 == round and marks & (1 << slot) != 0
 
 
 @internal
 @view
 def _is_device(who: address) -> bool:
-    home: address = self.home[who]
-    return home != empty(address) and home != who
+    member: uint256 = self.members[who]
+    return member != 0 and self._home(member) != who
 
 
 @internal
 @view
-def _is_excluded(who: address) -> bool:
-    last_round: uint256 = self.excluded_through[who]
-    return last_round != 0 and last_round >= self.round
+def _is_excluded(who: address, round: uint256) -> bool:
+    last_round: uint256 = self._excluded_through(self.members[who])
+    return last_round != 0 and last_round >= round
 
 
 @internal
@@ -653,22 +699,23 @@ def _is_turn(rank: uint256, at_time: uint256) -> bool:
 
 @internal
 @view
-def _rank(who: address) -> uint256:
+def _rank(who: address, round: uint256) -> uint256:
     """P12: the winner's home first, then by sha256(block hash || address), the leader whose term is spent last."""
-    if self.home[who] != who or who == empty(address) or self._is_excluded(who):
+    member: uint256 = self.members[who]
+    if member == 0 or self._home(member) != who or self._is_excluded(who, round):
         return max_value(uint256)
     spent: address = empty(address)
     if self.reign_terms >= TERM_CAP:
         spent = self.reign_leader
     first: address = self.winner_home
-    if first == spent or self._is_excluded(first):
+    if first == spent or self._is_excluded(first, round):
         first = empty(address)
     if who == first:
         return 0
     mine: uint256 = self._order(who, spent)
     before: uint256 = 0
     for server: address in self.servers:
-        if server != who and not self._is_excluded(server):
+        if server != who and not self._is_excluded(server, round):
             if server == first or self._order(server, spent) < mine:
                 before += 1
     return before
@@ -683,25 +730,26 @@ def _order(server: address, spent: address) -> uint256:
 
 
 @internal
-def _flag(offender: address):
+def _flag(offender: address, round: uint256):
     """A strict majority of valid flags by servers that are not excluded excludes (P15)."""
-    assert self.home[offender] != empty(address), "the offender is not registered"
+    member: uint256 = self.members[offender]
+    assert member != 0, "the offender is not registered"
     assert offender != msg.sender, "nobody flags itself"
-    assert not self._is_excluded(offender), "already excluded"
-    assert self.flagged[offender][msg.sender] != self.round, "already flagged"
-    self.flagged[offender][msg.sender] = self.round
-    served: uint256 = self.excluded_through[offender]  # flags up to here have had their effect
+    served: uint256 = self._excluded_through(member)  # flags up to here have had their effect
+    assert served == 0 or served < round, "already excluded"
+    assert self.flagged[offender][msg.sender] != round, "already flagged"
+    self.flagged[offender][msg.sender] = round
     valid: uint256 = 0
     active: uint256 = 0
     for server: address in self.servers:
-        if not self._is_excluded(server):
+        if not self._is_excluded(server, round):
             active += 1
             flag_round: uint256 = self.flagged[offender][server]
-            if flag_round > served and flag_round + FLAG_WINDOW >= self.round:
+            if flag_round > served and flag_round + FLAG_WINDOW >= round:
                 valid += 1
     if 2 * valid > active:
-        self.excluded_through[offender] = self.round + EXCLUSION_ROUNDS
-        log Excluded(round=self.round, participant=offender, last_round=self.round + EXCLUSION_ROUNDS)
+        self.members[offender] = (convert(self._home(member), uint256) << 64) | (round + EXCLUSION_ROUNDS)
+        log Excluded(round=round, participant=offender, last_round=round + EXCLUSION_ROUNDS)
 
 
 @internal
@@ -711,7 +759,7 @@ def _puzzle(device: address) -> bytes32:
         concat(
             convert(chain.id, bytes32),
             convert(self, bytes32),
-            convert(self.round, bytes32),
+            convert(self.now >> 128, bytes32),
             blockhash(self._anchor(block.number)),
             self.model_digest,
             convert(device, bytes32),
