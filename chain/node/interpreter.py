@@ -1,9 +1,9 @@
 """py-evm's loop over a contract's code, made quick: what only moves numbers about is done here, all else by py-evm.
 
-A call of the registry is some hundred opcodes, nine in ten of which push, copy, compare, add or jump; py-evm takes 10 us
-for each. Here code is decoded once, those opcodes work on the stack directly, and every opcode that reads or writes
-state, calls, hashes much or makes memory grow is py-evm's own. Gas, results, logs and errors are the same: a test
-executes whatever the registry can do both ways, with every amount of gas.
+A call of the registry is some hundred opcodes, nine in ten of which push, copy, compare, add or jump; py-evm takes
+10 us for each. Here code is decoded once, those opcodes work on the stack directly, and every opcode that reads or
+writes state, calls, hashes much or makes memory grow is py-evm's own. Gas, results, logs and errors are the same: a
+test executes whatever the registry can do both ways, with every amount of gas.
 """
 
 import functools
@@ -173,7 +173,7 @@ def run_code(computation: Any) -> None:
     opcodes, length, at, gas = computation.opcodes, len(steps), 0, meter.gas_remaining
     try:
         while True:
-            step = steps[at] if at < length else (_SLOW, 0, _STOP, None, at + 1)
+            step: Step | None = steps[at] if at < length else (_SLOW, 0, _STOP, None, at + 1)
             if step is None:
                 raise InvalidJumpDestination("within the bytes of a PUSH")
             kind, cost, work, argument, following = step

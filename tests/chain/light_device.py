@@ -11,7 +11,7 @@ LIGHT = (
     "audit.archive", "audit.inspection", "audit.light", "client.connection", "client.founding", "client.keys",
     "client.ledger", "client.posts", "mining.miner", "protocol.consensus", "protocol.contract", "protocol.proof",
     "protocol.slots", "protocol.turns", "store.store", "wire.address", "wire.codec", "wire.documents", "wire.headers",
-    "wire.receipts", "wire.seal", "wire.transactions",
+    "wire.receipts", "wire.seal", "wire.sidecar", "wire.transactions", "protocol.availability", "client.payloads",
 )  # fmt: skip
 
 
@@ -53,7 +53,7 @@ def train(url: str, registry: str) -> Any:
     from chain.wire.codec import encode_floats
 
     ledger = _ledger(url, registry)
-    payload = encode_floats(np.arange(4, dtype=np.float32), (4,), "int8")
+    payload = encode_floats(np.arange(16, dtype=np.float32), (16,), "int8")
     sent = ledger.submit_gradient(ledger.round(), ledger.model_digest(), ledger.plan_digest(), 100, 10, payload)
     return {"sent": sent.hex(), "payload": payload.hex()}
 
@@ -74,7 +74,7 @@ def mine(url: str, registry: str, genesis: str) -> Any:
     block_hash = ledger.submit_nonce(task, header.nonce)
     proof = ledger.model_proof(task.round, known_number=0)
     proven = check_model(proof, rules.header.hash, rules, ledger.membership(task.round))
-    return {"block": block_hash.hex(), "round": proven.round, "model": proven.payload.decode()}
+    return {"block": block_hash.hex(), "round": proven.round, "digest": proven.digest.hex()}
 
 
 def _ledger(url: str, registry: str) -> Any:

@@ -18,25 +18,39 @@ from chain.node.node import Node
 from chain.node.vm import SYSTEM
 from chain.protocol.contract import (
     Call,
+    PayloadSizes,
     RegistryTerms,
     decode_log,
     decode_result,
     deployment,
     encode_call,
     revert_reason,
-    size_class,
 )
 from chain.protocol.genesis import Genesis, block_gas
 from chain.protocol.turns import Membership
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
+from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
 
 CHAIN_ID = 4242
 START = 1_700_000_000
-PAYLOAD_BYTES = 4096
-MODEL_0 = b"model 0"
+SIZES = PayloadSizes(gradient=32, iterate=32, model=52, plan=4096, close=4096)
+PARAMETERS = b'{"scheme":"bfl"}'
 TERMS = RegistryTerms(turn_s=60)
+
+
+def sized(payload: bytes, size: int) -> bytes:
+    """A payload of at least this size."""
+    return payload.ljust(size, b"\0")
+
+
+MODEL_0 = sized(b"model 0", SIZES.model)
+
+
+def named(payload: bytes) -> tuple[bytes, int]:
+    """How a post names a payload: digest and size."""
+    return payload_digest(payload), len(payload)
 
 
 class Clock:
@@ -61,7 +75,7 @@ def genesis(**changes: Any) -> Genesis:
         "chain_id": CHAIN_ID,
         "founder": account("founder").address.lower(),
         "timestamp": START,
-        "gas_limit": block_gas(60, PAYLOAD_BYTES, size_class(PAYLOAD_BYTES)),
+        "gas_limit": block_gas(60),
     }
     return Genesis(**(fields | changes))
 
@@ -82,7 +96,7 @@ class Network:
     devices: list[LocalAccount] = field(default_factory=lambda: [account(f"device {i}") for i in range(4)])
     founder: LocalAccount = field(default_factory=lambda: account("founder"))
     terms: RegistryTerms = TERMS
-    payload_bytes: int = PAYLOAD_BYTES
+    sizes: PayloadSizes = SIZES
 
     @property
     def homes(self) -> dict[bytes, bytes]:
@@ -105,20 +119,24 @@ class Network:
         }
         return sign_transaction(sender, Envelope(**(fields | changes)), encode_call(name, *arguments))
 
-    def post(self, node: Node, sender: LocalAccount, name: str, *arguments: Any, **changes: Any) -> bytes:
-        """Sign and submit a call; returns the transaction's hash."""
-        return node.submit(self.signed(node, sender, name, *arguments, **changes))
+    def post(
+        self, node: Node, sender: LocalAccount, name: str, *arguments: Any, beside: Sequence[bytes] = (), **changes: Any
+    ) -> bytes:
+        """Sign and submit a call with the payloads `beside` it; returns the transaction's hash."""
+        return node.submit(self.signed(node, sender, name, *arguments, **changes), [Sidecar(each) for each in beside])
 
     def found(self, node: Node) -> Header:
         """Post and seal the founding block."""
-        creation = deployment(self.payload_bytes, self.terms)
+        creation = deployment(self.terms)
         node.submit(sign_transaction(self.founder, Envelope(node.genesis.chain_id, 0, 20_000_000, b""), creation))
         participants = list(self.homes)
         for start in range(0, len(participants), 64):
             batch = participants[start : start + 64]
             homes = [self.homes[each] for each in batch]
             self.post(node, self.founder, "register", batch, homes, gas=20_000_000)
-        self.post(node, self.founder, "found", b'{"scheme":"bfl"}', keccak(MODEL_0), 0, MODEL_0)
+        model = sized(MODEL_0, self.sizes.model)
+        arguments = (*named(PARAMETERS), payload_digest(model), self.sizes)
+        self.post(node, self.founder, "found", *arguments, beside=(PARAMETERS, model))
         node.propose(address_of(self.founder))
         return seal(node, b"")
 
@@ -127,21 +145,34 @@ class Network:
         return next(s for s in self.servers if node.ask("rank", address_of(s)) == rank)
 
     def post_plan(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"plan") -> bytes:
-        return self.post(node, leader or self.leader(node), "plan", node.ask("round"), keccak(payload), 0, payload)
+        arguments = (node.ask("round"), 0, *named(payload))
+        return self.post(node, leader or self.leader(node), "plan", *arguments, beside=(payload,))
 
-    def post_gradient(self, node: Node, sender: LocalAccount, payload: bytes = b"gradient") -> bytes:
-        base, plan = node.ask("model_digest"), node.ask("plan_digest")
-        return self.post(node, sender, "gradient", node.ask("round"), base, plan, 100, 10, keccak(payload), 0, payload)
+    def gradient(self, node: Node, payload: bytes) -> tuple[Any, ...]:
+        """The arguments of a gradient for the running round."""
+        return (node.ask("round"), 0, node.ask("model_digest"), node.ask("plan_digest"), 100, 10, *named(payload))
+
+    def post_gradient(
+        self, node: Node, sender: LocalAccount, payload: bytes = b"gradient", is_beside: bool = True
+    ) -> bytes:
+        """`is_beside`: whether the payload comes with it."""
+        payload = sized(payload, self.sizes.gradient)
+        beside = (payload,) if is_beside else ()
+        return self.post(node, sender, "gradient", *self.gradient(node, payload), beside=beside)
 
     def post_close(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"close") -> bytes:
-        return self.post(node, leader or self.leader(node), "close", node.ask("round"), keccak(payload), 0, payload)
+        arguments = (node.ask("round"), 0, node.ask("plan_digest"), *named(payload))
+        return self.post(node, leader or self.leader(node), "close", *arguments, beside=(payload,))
 
     def post_iterate(self, node: Node, server: LocalAccount, step: int, payload: bytes = b"iterate") -> bytes:
-        return self.post(node, server, "iterate", node.ask("round"), step, keccak(payload), 0, payload)
+        payload = sized(payload, self.sizes.iterate)
+        arguments = (node.ask("round"), 0, step, node.ask("close_digest"), *named(payload))
+        return self.post(node, server, "iterate", *arguments, beside=(payload,))
 
     def post_model(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"") -> bytes:
-        payload = payload or b"model %d" % node.ask("round")
-        return self.post(node, leader or self.leader(node), "model", node.ask("round"), keccak(payload), 0, payload)
+        payload = sized(payload or b"model %d" % node.ask("round"), self.sizes.model)
+        arguments = (node.ask("round"), 0, node.ask("close_digest"), *named(payload))
+        return self.post(node, leader or self.leader(node), "model", *arguments, beside=(payload,))
 
     def post_round(self, node: Node, leader: LocalAccount | None = None, steps: int = 1) -> LocalAccount:
         """Every post of a round up to the model; returns the leader."""
@@ -182,17 +213,17 @@ class BareRegistry:
     address = b"\xcc" * 20
     founder = b"\xf0" * 20
 
-    def __init__(self, terms: RegistryTerms = TERMS, payload_bytes: int = PAYLOAD_BYTES) -> None:
+    def __init__(self, terms: RegistryTerms = TERMS) -> None:
         self.number, self.time_s = 1, START
         self.gas = 0
         """Of the last call, its calldata not counted."""
         self._state: Any = LondonState(AtomicDB(), self._context(), BLANK_ROOT_HASH)
-        self._run(self.founder, deployment(payload_bytes, terms), is_creation=True)
+        self._run(self.founder, deployment(terms), is_creation=True)
 
     def found(self, homes: Mapping[bytes, bytes]) -> None:
         """Register everybody, found in block 1; the first round begins with block 2."""
         self.send(self.founder, "register", list(homes), list(homes.values()))
-        self.send(self.founder, "found", b"{}", keccak(MODEL_0), 0, MODEL_0)
+        self.send(self.founder, "found", *named(b"{}"), payload_digest(MODEL_0), SIZES)
         self.number = 2
 
     def begin(self, winner: bytes, leader: bytes, parent_hash: bytes, parent_time_s: int) -> None:

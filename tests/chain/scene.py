@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from eth_hash.auto import keccak
 from web3 import Web3
 from web3.contract import Contract
 
@@ -14,7 +13,7 @@ from chain.protocol.contract import build
 from chain.rpc.dispatcher import Dispatcher
 from chain.wire.address import Address
 from chain.wire.headers import Header
-from tests.chain.network import Clock, Network, founded_node, seal
+from tests.chain.network import SIZES, Clock, Network, founded_node, seal, sized
 
 
 @dataclass
@@ -85,11 +84,10 @@ def registry_of(web3: Web3, node: Node) -> Contract:
 
 
 def gradient_of(scene: Scene, device: int, payload: bytes = b"late gradient") -> bytes:
-    """A signed gradient for the running round, not posted."""
+    """A signed gradient for the running round, not posted; its payload is `sized(payload, SIZES.gradient)`."""
     node, sender = scene.node, scene.network.devices[device]
-    digests = node.ask("model_digest"), node.ask("plan_digest")
-    post = (node.ask("round"), *digests, 100, 10, keccak(payload), 0, payload)
-    return scene.network.signed(node, sender, "gradient", *post)
+    arguments = scene.network.gradient(node, sized(payload, SIZES.gradient))
+    return scene.network.signed(node, sender, "gradient", *arguments)
 
 
 def leader_of(scene: Scene) -> bytes:

@@ -1,19 +1,18 @@
 """One small chain with everything in it, built once per test session: copy it, read it, forge it.
 
-Round 1 leaves a gradient out, 2 has endorsements and votes, 3 an exclusion, 4 a successor after a turn, 5 payloads in
-chunks, one of them broken, and 6 a model that was reverted.
+Round 1 leaves a gradient out, 2 has endorsements and votes, 3 an exclusion, 4 a successor after a turn, 5 a gradient
+whose payload nobody has, and 6 a model that was reverted.
 """
 
 import functools
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.audit.archive import FileArchive
 from chain.client.connection import EmptyNetwork
@@ -25,17 +24,19 @@ from chain.node.vm import Execution
 from chain.protocol.contract import RegistryTerms, encode_call
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import read_signed_call
-from chain.protocol.slots import Slot, iterate_slot
+from chain.protocol.slots import iterate_slot
 from chain.protocol.turns import Membership
 from chain.rpc.in_process import web3_in_process
+from chain.store.store import Store
 from chain.wire.blocks import EMPTY_UNCLES_HASH, Block, encode_block
-from chain.wire.codec import encode_floats
+from chain.wire.codec import PayloadKind, encode_floats
 from chain.wire.documents import ClosedList
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, block_bloom, trie_root
 from chain.wire.seal import find_nonce
+from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-from tests.chain.network import Clock, Network, account, genesis, seal
+from tests.chain.network import Clock, Network, account, genesis, named, seal
 
 TENSORS = [("layer.weight", (2, 3)), ("layer.bias", (3,))]
 PARAMETERS = b'{"scheme":"bfl","tensors":[["layer.weight",[2,3]],["layer.bias",[3]]]}'
@@ -50,7 +51,7 @@ def values_of(round_: int) -> Any:
 
 
 def model_of(round_: int) -> bytes:
-    return encode_floats(values_of(round_), (6, 3), "fp32")
+    return encode_floats(values_of(round_), (6, 3), "fp32", PayloadKind.MODEL)
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,16 @@ class Story:
     def headers(self) -> tuple[Header, ...]:
         return tuple(block.header for block in self.blocks)
 
+    @functools.cached_property
+    def payloads(self) -> dict[bytes, bytes]:
+        """What the chain keeps beside its blocks, by digest."""
+        with tempfile.TemporaryDirectory() as folder:
+            store = Store.open(self.write(Path(folder)), read_only=True)
+            digests = {kept.digest for block in self.blocks for kept in store.kept_by(block.header.hash)}
+            found = {digest: store.payloads.read(digest) for digest in digests}
+            store.close()
+        return {digest: payload for digest, payload in found.items() if payload is not None}
+
     def membership(self, round_: int) -> Membership:
         """Who decides on the turns of a round."""
         homes = dict(NETWORK.homes)
@@ -111,7 +122,7 @@ def story() -> Story:
 
 
 def charter() -> Founding:
-    return Founding(NETWORK.homes, PARAMETERS, model_of(0), NETWORK.payload_bytes, NETWORK.terms)
+    return Founding(NETWORK.homes, PARAMETERS, model_of(0), NETWORK.sizes, NETWORK.terms)
 
 
 def _leader(node: Node, rank: int = 0) -> LocalAccount:
@@ -147,7 +158,7 @@ def _round_1(node: Node) -> bytes:
     sent = _plan_and_train(node, leader, devices)
     left_out = address_of(devices[2])
     accepted = tuple(each for device, each in zip(devices, sent, strict=True) if address_of(device) != left_out)
-    _close(node, leader, ClosedList(accepted, ((f"0x{left_out.hex()}", "norm"),)))
+    _close(node, leader, ClosedList(1, accepted, ((f"0x{left_out.hex()}", "norm"),)))
     _publish_and_seal(node, leader, devices[0])
     return left_out
 
@@ -161,19 +172,19 @@ def _round_2(node: Node) -> None:
         NETWORK.post(node, server, "vote", address_of(NEW_DEVICE), address_of(NETWORK.servers[0]))
         NETWORK.post(node, server, "vote", address_of(NEW_SERVER), address_of(NEW_SERVER))
     sent = [NETWORK.post_gradient(node, device) for device in (*NETWORK.devices, NEW_DEVICE)]
-    _close(node, leader, ClosedList(tuple(sent)))
+    _close(node, leader, ClosedList(2, tuple(sent)))
     _publish_and_seal(node, leader, NEW_DEVICE)
 
 
 def _round_3(node: Node) -> bytes:
     leader = _leader(node)
     sent = _plan_and_train(node, leader, NETWORK.devices)
-    _close(node, leader, ClosedList(tuple(sent)))
+    _close(node, leader, ClosedList(3, tuple(sent)))
     liar = next(server for server in NETWORK.servers if server is not leader)
     lie = NETWORK.post_iterate(node, liar, 1, b"a lie")
     for server in (*NETWORK.servers, NEW_SERVER):
         if server is not liar:
-            arguments = (3, address_of(liar), iterate_slot(1), lie, keccak(b"the truth"), b"")
+            arguments = (3, address_of(liar), iterate_slot(1), lie, payload_digest(b"the truth"))
             NETWORK.post(node, server, "flag", *arguments)
             if node.ask("is_excluded", address_of(liar)):
                 break
@@ -185,35 +196,32 @@ def _round_4(node: Node, clock: Clock) -> None:
     clock.pass_s(NETWORK.terms.turn_s)
     successor = _leader(node, rank=1)
     sent = _plan_and_train(node, successor, NETWORK.devices[:1])
-    _close(node, successor, ClosedList(tuple(sent)))
+    _close(node, successor, ClosedList(4, tuple(sent)))
     _publish_and_seal(node, successor, NETWORK.devices[3])
 
 
 def _round_5(node: Node) -> None:
     leader, device = _leader(node), NETWORK.devices[0]
     NETWORK.post_plan(node, leader)
-    NETWORK.post(node, device, "chunk", 5, Slot.GRADIENT, 0, b"not what the digest says")
-    digests = (node.ask("model_digest"), node.ask("plan_digest"))
-    NETWORK.post(node, device, "gradient", 5, *digests, 100, 10, keccak(b"gradient"), 1, b"")
-    _close(node, leader, ClosedList(()))
-    for index, part in enumerate((model_of(5)[:20], model_of(5)[20:])):
-        NETWORK.post(node, leader, "chunk", 5, Slot.MODEL, index, part)
-    NETWORK.post(node, leader, "model", 5, keccak(model_of(5)), 2, b"")
-    _seal(node, leader, NETWORK.devices[0])
+    withheld = NETWORK.post_gradient(node, device, b"withheld", is_beside=False)
+    counted = NETWORK.post_gradient(node, NETWORK.devices[1])
+    refused = ((f"0x{address_of(device).hex()}", "unavailable"),)
+    _close(node, leader, ClosedList(5, (counted,), refused, (withheld,)))
+    _publish_and_seal(node, leader, NETWORK.devices[0])
 
 
 def _round_6(node: Node, clock: Clock) -> bytes:
     """A model before anything is closed: the registry reverts it, its leader puts it into the block all the same."""
     leader = _leader(node)
     clock.pass_s(5)
-    payload = model_of(6)
+    payloads = b"plan", model_of(6)
     raw = [
-        NETWORK.signed(node, leader, "plan", 6, keccak(b"plan"), 0, b"plan"),
-        signed(leader, node.nonce(address_of(leader)) + 1, "model", 6, keccak(payload), 0, payload),
+        NETWORK.signed(node, leader, "plan", 6, 0, *named(payloads[0])),
+        signed(leader, node.nonce(address_of(leader)) + 1, "model", 6, 0, bytes(32), *named(payloads[1])),
     ]
     block = executed(node, raw, leader, NETWORK.devices[0])
     assert [receipt.status for receipt in block.receipts] == [1, 0]
-    node.import_block(encode_block(block.header, block.transactions))
+    node.import_block(encode_block(block.header, block.transactions), [Sidecar(each) for each in payloads])
     return block.transactions[1].hash
 
 
@@ -273,9 +281,23 @@ def forged(
 class StoredChain:
     """Blocks as an archive, whatever they say."""
 
-    def __init__(self, blocks: Sequence[Block], genesis: Genesis | None = None, head: Header | None = None) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        genesis: Genesis | None = None,
+        head: Header | None = None,
+        payloads: Mapping[bytes, bytes] | None = None,
+    ) -> None:
+        """`payloads` by digest; those of the story if none are given."""
         self._blocks, self._head = list(blocks), head
         self.genesis = genesis or story().genesis
+        self._payloads = story().payloads if payloads is None else payloads
+
+    def payload(self, digest: bytes) -> bytes | None:
+        return self._payloads.get(digest)
+
+    def has_payload(self, digest: bytes) -> bool:
+        return digest in self._payloads
 
     def head(self) -> Header:
         return self._head or self._blocks[-1].header

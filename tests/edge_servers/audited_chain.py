@@ -26,11 +26,13 @@ from chain.node.node import Node
 from chain.protocol.contract import encode_call, functions
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
+from chain.store.payloads import KeptPayload
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.blocks import Block, encode_block
-from chain.wire.codec import decode_iterate, encode_floats, encode_iterate
+from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList, canonical_json
+from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
 from edge_servers.chain_hosting import ChainHosting
 from edge_servers.founding.parameters import FoundingParameters
@@ -55,10 +57,22 @@ class Chain:
     genesis: Genesis
     founding: FoundingParameters
     accounts: Mapping[bytes, LocalAccount]
+    payloads: Mapping[bytes, bytes]
+    """What the chain keeps beside its blocks, by digest; evidence too."""
 
     @property
     def archive(self) -> StoredChain:
-        return StoredChain(self.blocks, self.genesis)
+        return StoredChain(self.blocks, self.genesis, payloads=self.payloads)
+
+    def payload(self, digest: bytes) -> bytes | None:
+        return self.payloads.get(digest)
+
+    def has_payload(self, digest: bytes) -> bool:
+        return digest in self.payloads
+
+    def beside(self, post: SignedCall) -> bytes:
+        """The payload of a post."""
+        return self.payloads[post.commitments[0].digest]
 
     @property
     def leader(self) -> str:
@@ -80,6 +94,7 @@ class Chain:
         """A node that knows all blocks but the last, and does not replay."""
         now = float(self.blocks[-1].header.timestamp)
         node = Node.create(path, self.genesis, now=lambda: now)
+        node.sources.append(self)
         for block in self.blocks[1:-1]:
             node.import_block(encode_block(block.header, block.transactions))
         return node
@@ -89,8 +104,14 @@ class Chain:
         folder.mkdir(parents=True, exist_ok=True)
         store = Store.create(folder / "chain.db", self.genesis)
         with store.transaction():
-            for block in self.blocks[1:]:
-                store.add_block(block)
+            for number, block in enumerate(self.blocks[1:], 1):
+                kept = [
+                    KeptPayload(each.digest, post.call.name if post.call else "", each.size)
+                    for post in self.posts(number)
+                    for each in post.commitments
+                    if each.digest in self.payloads
+                ]
+                store.add_block(block, kept, self.payloads)
                 store.make_canonical(block.header)
         store.close()
         return folder
@@ -112,8 +133,17 @@ def chain(attack: str = "", **changes: object) -> Chain:
         simulation.run(simulated, lambda report: None)
         archive = FileArchive(Path(folder) / "run")
         blocks = tuple(archive.block(number) for number in range(archive.head().block_number + 1))
+        digests = {
+            each.digest
+            for block in blocks
+            for transaction in block.transactions
+            for each in read_signed_call(transaction, archive.genesis).commitments
+        }
+        found = {digest: archive.payload(digest) for digest in digests}
         archive.close()
-    return Chain(blocks, archive.genesis, founding, {address_of(account): account for account in accounts})
+    payloads = {digest: payload for digest, payload in found.items() if payload is not None}
+    keys_of = {address_of(account): account for account in accounts}
+    return Chain(blocks, archive.genesis, founding, keys_of, payloads)
 
 
 def derived(found: Chain | StoredChain) -> list[DerivedRound]:
@@ -137,8 +167,12 @@ def rewritten(
     The digests of what is changed fit; `extra` posts come on top.
     """
     node = honest.node_before_the_last(path)
+    payloads = dict(honest.payloads)
     for post in honest.posts(len(honest.blocks) - 1):
-        node.submit(_signed(post, changes.get(post.transaction.hash), honest))
+        raw, payload = _signed(post, _linked(post, changes, honest), honest)
+        beside = [Sidecar(each) for each in (payload,) if each is not None]
+        node.submit(raw, beside)
+        payloads |= {each.digest: each.payload for each in beside}
     for sender, name, arguments in extra:
         key = honest.accounts[sender]
         envelope = Envelope(honest.genesis.chain_id, node.nonce(sender), 3_000_000, honest.genesis.registry)
@@ -151,42 +185,53 @@ def rewritten(
     node.close()
     assert last is not None
     assert last.header.block_number == header.block_number
-    return replace(honest, blocks=(*honest.blocks[:-1], last))
+    return replace(honest, blocks=(*honest.blocks[:-1], last), payloads=payloads)
 
 
-def _signed(post: SignedCall, changes: dict[str, Any] | None, honest: Chain) -> bytes:
+def _linked(post: SignedCall, changes: Mapping[bytes, dict[str, Any]], honest: Chain) -> dict[str, Any] | None:
+    """The changes to a post, and the new name of the plan or close that it refers to."""
+    mine = dict(changes.get(post.transaction.hash, {}))
+    for kind, argument in (("plan", "plan_digest"), ("close", "close_digest")):
+        other = changes.get(honest.post(kind).transaction.hash, {}).get("payload")
+        if other is not None and post.call is not None and argument in post.call:
+            mine.setdefault(argument, payload_digest(other))
+    return mine or None
+
+
+def _signed(post: SignedCall, changes: dict[str, Any] | None, honest: Chain) -> tuple[bytes, bytes | None]:
+    """A post with its changes, signed again, and the payload beside it."""
+    held = honest.payloads.get(post.commitments[0].digest) if post.commitments else None
     if changes is None or post.call is None:
-        return post.transaction.raw
-    arguments = dict(post.call.arguments) | changes
+        return post.transaction.raw, held
+    payload = changes.get("payload", held)
+    arguments = dict(post.call.arguments) | {key: value for key, value in changes.items() if key != "payload"}
     if "payload" in changes:
-        arguments["digest"] = keccak(changes["payload"])
+        arguments |= {"digest": payload_digest(payload), "size": len(payload)}
     sent = post.transaction
     envelope = Envelope(sent.chain_id, sent.nonce, sent.gas, sent.to)
     data = encode_call(post.call.name, *(arguments[name] for name in functions()[post.call.name].arguments))
-    return sign_transaction(honest.accounts[post.sender], envelope, data)
+    return sign_transaction(honest.accounts[post.sender], envelope, data), payload
 
 
 def with_other_model(honest: Chain, path: Path | str = ":memory:") -> Chain:
     """The leader publishes a model of its own making."""
     post = honest.post("model")
-    model = model_in(honest.blocks[-1], honest.founding)
-    payload = encode_floats(model + np.float32(0.5), honest.founding.sizes, "fp32")
+    model = model_in(honest.blocks[-1], honest.founding, honest)
+    payload = encode_floats(model + np.float32(0.5), honest.founding.sizes, "fp32", PayloadKind.MODEL)
     return rewritten(honest, {post.transaction.hash: {"payload": payload}}, path)
 
 
 def with_other_close(honest: Chain, change: Callable[[ClosedList], ClosedList]) -> Chain:
     """The leader closes another list."""
     post = honest.post("close")
-    assert post.call is not None
-    payload = change(ClosedList.decode(bytes(post.call["payload"]))).encode()
+    payload = change(ClosedList.decode(honest.beside(post))).encode()
     return rewritten(honest, {post.transaction.hash: {"payload": payload}})
 
 
 def with_other_iterate(honest: Chain, step: int, by: int) -> tuple[Chain, Address]:
     """One server's iterate is off by `by` in its first value; returns who that is."""
     post = honest.post("iterate", step=step)
-    assert post.call is not None
-    x = decode_iterate(bytes(post.call["payload"]))
+    x = derived(honest)[-1].replayed.iterates.values(step)[honest.founding.network.server_index(post.sender)].copy()
     x[0] += by
     payload = encode_iterate(x, honest.founding.sizes)
     return rewritten(honest, {post.transaction.hash: {"payload": payload}}), Address(post.sender)
@@ -195,14 +240,13 @@ def with_other_iterate(honest: Chain, step: int, by: int) -> tuple[Chain, Addres
 def with_other_plan(honest: Chain, **changes: Any) -> Chain:
     """Another plan, and gradients that name it; `samples` also of their own weight."""
     post = honest.post("plan")
-    assert post.call is not None
-    payload = canonical_json(asdict(read_plan(bytes(post.call["payload"]))) | changes)
+    payload = canonical_json(asdict(read_plan(honest.beside(post))) | changes)
     edits: dict[bytes, dict[str, Any]] = {post.transaction.hash: {"payload": payload}}
     hashes = []
     for each in honest.posts(len(honest.blocks) - 1):
         if each.call is not None and each.call.name == "gradient":
-            edits[each.transaction.hash] = {"plan_digest": keccak(payload)}
-            hashes.append(keccak(_signed(each, edits[each.transaction.hash], honest)))
+            edits[each.transaction.hash] = {"plan_digest": payload_digest(payload)}
+            hashes.append(keccak(_signed(each, edits[each.transaction.hash], honest)[0]))
     close = honest.post("close")
-    edits[close.transaction.hash] = {"payload": ClosedList(tuple(hashes)).encode()}
+    edits[close.transaction.hash] = {"payload": ClosedList(len(honest.blocks) - 2, tuple(hashes)).encode()}
     return rewritten(honest, edits)

@@ -128,11 +128,11 @@ class ChainNetwork:
 
     def record(self, round_: int) -> RoundRecord:
         statuses = [receipt.status for receipt in self.block(round_).receipts]
-        return RoundRecord.of_block(round_, zip(self.posts(round_), statuses, strict=True))
+        return RoundRecord.of_block(round_, zip(self.posts(round_), statuses, strict=True), self.node)
 
     def model(self, round_: int) -> Vector:
         """The model that a block publishes."""
-        return model_in(self.block(round_), self.founding)
+        return model_in(self.block(round_), self.founding, self.node)
 
     def replayed(self, round_: int, virtual: tuple[Address, ...] = ()) -> Replayed:
         """A round derived again from the chain alone, as an auditor does."""
@@ -187,6 +187,7 @@ def follower(network: ChainNetwork, checked: bool) -> Node:
     """Another node with all blocks but the last, that checks rounds or does not."""
     options = {"check_round": RoundChecker(GradientReader(network.founding))} if checked else {}
     node = Node.in_memory(network.node.genesis, now=network.clock.now, **options)
+    node.sources.append(network.node)
     for round_ in range(network.node.head.block_number - 1):
         block = network.block(round_)
         node.import_block(encode_block(block.header, block.transactions))

@@ -2,12 +2,24 @@
 
 from dataclasses import replace
 
-from eth_hash.auto import keccak
-
 from chain.protocol.posts import Post
 from chain.protocol.slots import Slot
 from chain.wire.documents import ClosedList
+from chain.wire.sidecar import payload_digest
 from edge_servers.replay.record import RoundRecord
+
+
+class OnePayload:
+    """A source of one payload."""
+
+    def __init__(self, payload: bytes) -> None:
+        self._payload, self.digest = payload, payload_digest(payload)
+
+    def payload(self, digest: bytes) -> bytes | None:
+        return self._payload if digest == self.digest else None
+
+    def has_payload(self, digest: bytes) -> bool:
+        return digest == self.digest
 
 
 def posts_of(record: RoundRecord) -> list[Post]:
@@ -22,8 +34,9 @@ def without(record: RoundRecord, slot: int, sender: bytes | None = None) -> Roun
 
 def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes | None = None) -> RoundRecord:
     """The record with another payload in a slot, of one sender or of the only one."""
+    beside = OnePayload(payload)
     changed = [
-        replace(post, payload=payload, digest=bytes(keccak(payload)))
+        replace(post, digest=beside.digest, size=len(payload), source=beside)
         if post.slot == slot and sender in (None, post.sender)
         else post
         for post in posts_of(record)
@@ -32,4 +45,4 @@ def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes |
 
 
 def with_close(record: RoundRecord, accepted: tuple[bytes, ...], *refused: tuple[str, str]) -> RoundRecord:
-    return with_payload(record, Slot.CLOSE, ClosedList(accepted, refused).encode())
+    return with_payload(record, Slot.CLOSE, ClosedList(record.round, accepted, refused).encode())

@@ -17,8 +17,10 @@ from chain.node.node import Node
 from chain.protocol import contract
 from chain.protocol.contract import Call, RegistryTerms
 from chain.protocol.slots import Slot
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Transaction, decode_transaction
 from tests.chain.network import (
+    SIZES,
     START,
     TERMS,
     BareRegistry,
@@ -26,7 +28,9 @@ from tests.chain.network import (
     Network,
     account,
     founded_node,
+    named,
     seal,
+    sized,
 )
 
 NOBODY = bytes(20)
@@ -72,35 +76,42 @@ class Bench:
         return [event for event in events if event is not None]
 
     def plan(self, sender: LocalAccount | None = None, payload: bytes = b"plan") -> list[Call]:
-        return self.post(sender or self.leader, "plan", self.round, keccak(payload), 0, payload)
+        return self.post(sender or self.leader, "plan", self.round, 0, *named(payload), beside=(payload,))
 
-    def close(self, sender: LocalAccount | None = None) -> list[Call]:
-        return self.post(sender or self.leader, "close", self.round, keccak(b"closed"), 0, b"closed")
+    def close(self, sender: LocalAccount | None = None, payload: bytes = b"closed") -> list[Call]:
+        said = (self.round, 0, self.node.ask("plan_digest"), *named(payload))
+        return self.post(sender or self.leader, "close", *said, beside=(payload,))
 
     def model(self, sender: LocalAccount | None = None) -> list[Call]:
-        return self.post(sender or self.leader, "model", self.round, keccak(b"model"), 0, b"model")
+        payload = sized(b"model", SIZES.model)
+        said = (self.round, 0, self.node.ask("close_digest"), *named(payload))
+        return self.post(sender or self.leader, "model", *said, beside=(payload,))
 
     def iterate(self, sender: LocalAccount, step: int = 0, payload: bytes = b"iterate") -> list[Call]:
-        return self.post(sender, "iterate", self.round, step, keccak(payload), 0, payload)
+        payload = sized(payload, SIZES.iterate)
+        said = (self.round, 0, step, self.node.ask("close_digest"), *named(payload))
+        return self.post(sender, "iterate", *said, beside=(payload,))
 
     def gradient(self, sender: LocalAccount, **changes: Any) -> list[Call]:
+        """`changes` to what the call says; then the payload is left out."""
+        payload = sized(b"gradient", SIZES.gradient)
         said = {
             "round": self.round,
+            "attempt": 0,
             "base_model": self.node.ask("model_digest"),
             "plan_digest": self.node.ask("plan_digest"),
             "samples": 100,
             "iterations": 10,
-            "digest": keccak(b"gradient"),
-            "chunks": 0,
-            "payload": b"gradient",
+            "digest": payload_digest(payload),
+            "size": len(payload),
         }
-        return self.post(sender, "gradient", *(said | changes).values())
+        return self.post(sender, "gradient", *(said | changes).values(), beside=() if changes else (payload,))
 
     def flag(
         self, server: LocalAccount, offender: LocalAccount, slot: int = Slot.ITERATE, sent: bytes = b""
     ) -> list[Call]:
         said = (address_of(offender), slot, sent.rjust(32, b"\0"), keccak(b"expected"))
-        return self.post(server, "flag", self.round, *said, b"")
+        return self.post(server, "flag", self.round, *said)
 
     def exclude(self, offender: LocalAccount, by: Sequence[LocalAccount] = ()) -> None:
         """Have everybody else (or `by`) flag it until it is excluded."""
@@ -139,13 +150,12 @@ class Bare:
     """The registry without a chain around it: three servers, two devices each; the first server leads round 1."""
 
     terms: RegistryTerms = TERMS
-    payload_bytes: int = 4096
 
     def __post_init__(self) -> None:
         self.servers = [account(f"server {i}") for i in range(3)]
         self.devices = [account(f"device {i}") for i in range(6)]
         self.network = Network(self.servers, self.devices, terms=self.terms)
-        self.registry = BareRegistry(self.terms, self.payload_bytes)
+        self.registry = BareRegistry(self.terms)
         self.registry.found(self.network.homes)
         if not self.terms.contract_seal:
             self.registry.begin(address_of(self.devices[0]), NOBODY, keccak(b"block 1"), START)
@@ -156,7 +166,9 @@ class Bare:
 
 def iterate_saying(bench: Bench, sender: LocalAccount, payload: bytes, step: int = 0, **changes: Any) -> Transaction:
     """An iterate, signed and not posted."""
-    return signed(bench, sender, "iterate", bench.round, step, keccak(payload), 0, payload, **changes)
+    payload = sized(payload, SIZES.iterate)
+    said = (bench.round, 0, step, bench.node.ask("close_digest"), *named(payload))
+    return signed(bench, sender, "iterate", *said, **changes)
 
 
 def signed(bench: Bench, sender: LocalAccount, name: str, *arguments: Any, **changes: Any) -> Transaction:
