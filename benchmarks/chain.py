@@ -3,9 +3,10 @@
     python -m benchmarks.chain [--kilobytes 22 44 87 400] [--blocks 8] [--only speed|memory|audit]
 
 One run, the same Ledger client and the same payloads for every row. Ours runs in this process, and as a node of its
-own over HTTP (`bfl network node`), on disk; anvil (npm @foundry-rs/anvil) over HTTP, in memory: as it comes, where each
-post is mined and its receipt awaited before the next, and told to mine one block of 26. Seconds are the middle of the
-blocks. A block also has the plan, the close and a small model of its leader, which are not timed on either.
+own over HTTP (`bfl network node`), on disk, payloads beside the blocks; anvil (npm @foundry-rs/anvil) over HTTP, in
+memory, payloads on a shelf of this process (B7): as it comes, where each post is mined and its receipt awaited before
+the next, and told to mine one block of 26. Seconds are the middle of the blocks. A block also has the plan, the close
+and a small model of its leader, which are not timed on either.
 """
 
 import argparse
@@ -22,7 +23,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from eth_hash.auto import keccak
 from web3 import Web3
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
@@ -30,6 +30,7 @@ from benchmarks.chain_network import (
     DEVICE_KEYS,
     DEVICES,
     FOUNDER,
+    MODEL,
     SERVER_KEYS,
     found,
     genesis,
@@ -41,10 +42,12 @@ from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
 from chain.client.connection import EmptyNetwork, await_receipt, request, web3_over_http
 from chain.client.ledger import Ledger
+from chain.client.payloads import MemoryShelf
 from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, encode_call
 from chain.protocol.slots import Slot
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
 
 
@@ -77,7 +80,7 @@ def ours(ledger: Ledger, kilobytes: int, blocks: int, after: Callable[[], None] 
         with times.step("post"):
             post_gradients(ledger, round_, plan, payloads)
         leader.post(Slot.CLOSE, round_, b"[]")
-        leader.post(Slot.MODEL, round_, b"model")
+        leader.post(Slot.MODEL, round_, MODEL)
         with times.step("build"):
             leader.propose()
         with times.step("seal"):
@@ -91,8 +94,9 @@ def ours(ledger: Ledger, kilobytes: int, blocks: int, after: Callable[[], None] 
 def in_process(kilobytes: int, blocks: int, folder: Path) -> tuple[Times, float, dict[str, float]]:
     """Times, bytes on disk per byte of payload, and how long signing and a second node's import take."""
     path = folder / f"{kilobytes}.db"
-    node = Node.create(path, genesis(kilobytes))
+    node = Node.create(path, genesis())
     second = Node.in_memory(node.genesis)
+    second.sources.append(node)
     ledger = found(EmptyNode(node), kilobytes)
     second.import_block(node.raw_block(1) or b"")
     extra: dict[str, list[float]] = {"import": [], "sign": []}
@@ -107,7 +111,7 @@ def in_process(kilobytes: int, blocks: int, folder: Path) -> tuple[Times, float,
     extra["sign"] = signing(kilobytes)
     node.close()
     second.close()
-    stored = kilobytes * 1000 * (DEVICES * blocks + 1)
+    stored = kilobytes * 1000 * DEVICES * blocks
     return times, path.stat().st_size / stored, {name: statistics.median(all_) for name, all_ in extra.items()}
 
 
@@ -119,7 +123,7 @@ def signing(kilobytes: int) -> list[float]:
     for _ in range(3):
         started = time.perf_counter()
         for account, each in zip(DEVICE_KEYS, payloads, strict=True):
-            data = encode_call("gradient", 1, bytes(32), bytes(32), 1, 1, keccak(each), 0, each)
+            data = encode_call("gradient", 1, 0, bytes(32), bytes(32), 1, 1, payload_digest(each), len(each))
             sign_transaction(account, Envelope(77, 0, 3_000_000, b"\x01" * 20), data)
         found.append(time.perf_counter() - started)
     return found
@@ -128,7 +132,7 @@ def signing(kilobytes: int) -> list[float]:
 def over_http(kilobytes: int, blocks: int, folder: Path) -> Times:
     """Our node as a process of its own."""
     rules = folder / f"genesis-{kilobytes}.json"
-    rules.write_text(genesis(kilobytes).canonical_json(), encoding="utf-8")
+    rules.write_text(genesis().canonical_json(), encoding="utf-8")
     command = [sys.executable, "-c", "from bfl.cli import main; main()", "network", "node", "--port", "0"]
     command += ["--genesis", str(rules), "--db", str(folder / f"http-{kilobytes}.db"), "--requests-per-s", "100000"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"})
@@ -148,7 +152,7 @@ def on_anvil(program: str, kilobytes: int, blocks: int, one_block: bool) -> Time
     times, rng = Times(), np.random.default_rng(0)
     with anvil(program, everyone, 4_000_000_000) as url:
         web3 = web3_over_http(url)
-        ledger = found(EmptyNetwork(web3), kilobytes, RegistryTerms(contract_seal=True, turn_s=3600))
+        ledger = found(EmptyNetwork(web3, MemoryShelf()), kilobytes, RegistryTerms(contract_seal=True, turn_s=3600))
         if one_block:
             ledger = Ledger(ledger.access, deadline_s=None)
             web3.manager.request_blocking("evm_setAutomine", [False])  # type: ignore[arg-type]
@@ -171,7 +175,11 @@ def anvil_block(ledger: Ledger, web3: Web3, round_: int, payloads: list[bytes], 
             raise RuntimeError("anvil reverted a gradient")
     times.total.append(time.perf_counter() - started)
     leader.post(Slot.CLOSE, round_, b"[]")
-    leader.post(Slot.MODEL, round_, b"model")
+    mine(web3, one_block)
+    leader.post(Slot.MODEL, round_, MODEL)
+    mine(web3, one_block)
+    for server in SERVER_KEYS[:2]:
+        ledger.signed_by(server).submit_endorsement(round_, ledger.result())
     mine(web3, one_block)
     device = ledger.signed_by(DEVICE_KEYS[0])
     device.submit_nonce(device.mining_task(), bytes(8))
@@ -221,7 +229,7 @@ def memory(kilobytes: int, blocks: int) -> None:
     """Resident memory of a node over many blocks."""
     print(f"\nResident memory of this process, blocks of {DEVICES} x {kilobytes} KB:\n\n| block | MB |\n|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        node = Node.create(Path(folder) / "memory.db", genesis(kilobytes))
+        node = Node.create(Path(folder) / "memory.db", genesis())
         ledger = found(EmptyNode(node), kilobytes)
 
         def show() -> None:
@@ -245,7 +253,7 @@ def audit(kilobytes: int, blocks: int) -> None:
     """Blocks an auditor checks per second of one core."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "audit.db"
-        node = Node.create(path, genesis(kilobytes))
+        node = Node.create(path, genesis())
         ours(found(EmptyNode(node), kilobytes), kilobytes, blocks)
         node.close()
         archive = FileArchive(path)

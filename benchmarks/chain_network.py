@@ -3,15 +3,15 @@
 import time
 
 import numpy as np
-from eth_hash.auto import keccak
 
 from chain.client.access import ChainAccess, EmptyChain
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.client.ledger import Ledger
-from chain.protocol.contract import RegistryTerms, size_class
+from chain.protocol.contract import PayloadSizes, RegistryTerms
 from chain.protocol.genesis import Genesis, block_gas
 from chain.wire.codec import encode_floats
+from chain.wire.sidecar import payload_digest
 
 DEVICES, SERVERS = 26, 3
 FOUNDER = simulated_account(b"benchmark", "founder")
@@ -21,6 +21,8 @@ DEVICE_KEYS = sorted(
 )
 SERVER_KEYS = [simulated_account(b"benchmark", f"server {i}") for i in range(SERVERS)]
 TERMS = RegistryTerms(turn_s=3600)
+MODEL = b"model"
+"""Of every round: models are not what is measured"""
 
 
 def homes() -> dict[bytes, bytes]:
@@ -35,18 +37,16 @@ def payload(kilobytes: int, rng: np.random.Generator) -> bytes:
     return encode_floats(rng.standard_normal(kilobytes * 1000 // 4), [kilobytes * 1000 // 4], "fp32")
 
 
-def genesis(kilobytes: int) -> Genesis:
+def genesis() -> Genesis:
     """A chain of difficulty 1 for blocks of 26."""
-    size = kilobytes * 1000 + 64
-    gas = block_gas(DEVICES + 4, size, size_class(size))
-    return Genesis(77, FOUNDER.address.lower(), int(time.time()) - 10, gas)
+    return Genesis(77, FOUNDER.address.lower(), int(time.time()) - 10, block_gas(DEVICES + 4))
 
 
 def found(chain: EmptyChain[ChainAccess], kilobytes: int, terms: RegistryTerms = TERMS) -> Ledger:
     """Found the network; returns its ledger."""
-    model = payload(kilobytes, np.random.default_rng(9))
-    charter = Founding(homes(), b"{}", model, kilobytes * 1000 + 64, terms)
-    return Ledger(found_network(chain, FOUNDER, charter))
+    gradient = len(payload(kilobytes, np.random.default_rng(9)))
+    sizes = PayloadSizes(gradient, gradient, len(MODEL), plan=4096, close=4096)
+    return Ledger(found_network(chain, FOUNDER, Founding(homes(), b"{}", MODEL, sizes, terms)))
 
 
 def leader_of(ledger: Ledger) -> Ledger:
@@ -59,6 +59,6 @@ def post_gradients(ledger: Ledger, round_: int, plan: bytes, payloads: list[byte
     """26 gradients, each signed by its device; returns the hashes of the transactions."""
     base = ledger.model_digest()
     return [
-        ledger.signed_by(account).submit_gradient(round_, base, keccak(plan), 100, 10, each)
+        ledger.signed_by(account).submit_gradient(round_, base, payload_digest(plan), 100, 10, each)
         for account, each in zip(DEVICE_KEYS, payloads, strict=True)
     ]

@@ -108,6 +108,8 @@ def simulate(
         ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
     dataset, folder = ready.dataset, ready.folder.path
     print(f"data: {dataset.name}, {len(dataset.train):,} images, {dataset.source}")
+    if ready.cost is not None:
+        print(f"chain: {ready.cost}")
     print(f"run folder: {folder}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:

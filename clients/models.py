@@ -66,7 +66,12 @@ def build_network(
     make = load_plugin(name, MODELS, "model", ModelError)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        network = make(image_shape, classes, tuple(hidden))
+        try:
+            network = make(image_shape, classes, tuple(hidden))
+        except TypeError as error:
+            raise ModelError(
+                f"model {name} cannot be made: {error}; expected a function of (image_shape, classes, hidden)"
+            ) from error
     if not isinstance(network, nn.Module):
         raise ModelError(f"model {name}: found {type(network).__name__}, expected a torch.nn.Module")
     check_network(network, image_shape, classes)

@@ -146,7 +146,8 @@ class ChainHosting:
 
     def _open_node(self, path: Path | None, genesis: Genesis, founding: FoundingParameters) -> HostedNode:
         checker = RoundChecker(GradientReader(founding))
-        options: dict[str, Any] = {"now": self._clock.now, "check_round": checker}
+        kept = self._settings.rounds.kept_rounds
+        options: dict[str, Any] = {"now": self._clock.now, "check_round": checker, "keep_payloads": kept}
         if path is None or not _is_begun(path):
             return HostedNode(Node.create(path or IN_MEMORY, genesis, **options), checker)
         node = Node.open(path, **options)
@@ -228,8 +229,21 @@ def _teller(other: Node) -> Listener:
     def tell(kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
         with suppress(ChainError):
             other.submit(raw, sidecars) if kind == "transaction" else other.import_block(raw)
+            return
+        came = [sidecar for sidecar in sidecars if _takes(other, sidecar)]
+        for pass_on in other.listeners if came else ():
+            pass_on(kind, raw, came)
 
     return tell
+
+
+def _takes(node: Node, sidecar: Sidecar) -> bool:
+    """Whether a node misses a payload, whose post has come before it from somebody else; now it has it."""
+    try:
+        node.deliver(sidecar.digest, sidecar.payload)
+    except ChainError:
+        return False
+    return True
 
 
 def _is_begun(path: Path) -> bool:

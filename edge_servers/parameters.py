@@ -61,6 +61,7 @@ class RoundParams:
     flag_window: int = setting(3, "rounds that an accusation counts", minimum=1)
     exclusion_rounds: int = setting(10, "rounds that an exclusion lasts", minimum=1)
     difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
+    keep_payloads: str = setting("all", "rounds whose gradients and models a node keeps: all, or a number")
     nodes: int = setting(1, "chain nodes of a simulation: 1 shared by all servers, or one per server", minimum=1)
     evaluate_every: int = setting(1, "rounds between evaluations on the test set (0: only at the end)", minimum=0)
 
@@ -68,6 +69,7 @@ class RoundParams:
         _ = self.first_phi
         if self.is_on_chain:
             self._check_chain()
+        _ = self.kept_rounds
         if self.nodes not in (1, self.edges):
             raise ParameterError(
                 f"nodes: found {self.nodes}, expected 1 (shared) or {self.edges} (one per edge server)"
@@ -94,6 +96,15 @@ class RoundParams:
     def is_on_chain(self) -> bool:
         """Whether rounds run on the ledger (P21)."""
         return self.scheme in ON_CHAIN
+
+    @property
+    def kept_rounds(self) -> int | None:
+        """Of how many rounds a node keeps gradients and models; None for all (B6)."""
+        if self.keep_payloads == "all":
+            return None
+        if not self.keep_payloads.isdecimal() or not int(self.keep_payloads):
+            raise ParameterError(f"keep-payloads: found {self.keep_payloads!r}, expected all, or a number from 1 on")
+        return int(self.keep_payloads)
 
     @property
     def is_auto_phi(self) -> bool:

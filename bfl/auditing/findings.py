@@ -213,14 +213,12 @@ def _judged_equivocation(flag: Flag, derived: DerivedRound) -> Offence:
         detail = f"the evidence against {told.name} cannot be read: {error}"
         return replace(told, verdict=FALSE_FLAG, detail=detail)
     posts = [signed.post for signed in (first, second) if signed.post is not None]
-    slots, digests = {(post.slot, post.round) for post in posts}, [post.digest for post in posts]
-    if {first.sender, second.sender} != {offender} or len(slots) != 1 or len(set(digests)) != 2:
+    if first.sender != offender or not first.contradicts(second):
         detail = f"the evidence is not two posts of {told.name} for one slot"
         return replace(told, verdict=FALSE_FLAG, detail=detail)
-    slot, round_ = slots.pop()
-    step = step_of(slot)
-    place = f"step {step}" if step is not None else kind_of(slot)
-    detail = f"{told.detail} ({place} of round {round_})"
+    digests, step = [post.digest for post in posts], step_of(posts[0].slot)
+    place = f"step {step}" if step is not None else kind_of(posts[0].slot)
+    detail = f"{told.detail} ({place} of round {posts[0].round})"
     return replace(
         told, transaction_hash=first.transaction.hash, found=digests[0], expected=digests[1], detail=detail
     )  # fmt: skip

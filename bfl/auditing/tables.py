@@ -36,8 +36,7 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.by_kind.items())
     checked = "seals, links, signatures, roles, turns, digests"
     rows = {
-        "verdict": ("everything fits" if derived else "what was checked fits, models could not be checked")
-        + (", executed again too" if executed else ""),
+        "verdict": _verdict(audit) + (", executed again too" if executed else ""),
         "checked": checked + (", plans, models" if derived else "") + (", state roots" if executed else ""),
         "models": _models(audit),
         "network": f"chain {genesis.chain_id}, genesis {full_hex(genesis.header.hash)}",
@@ -51,12 +50,22 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
     return pairs_table("audit", rows)
 
 
+def _verdict(audit: Audit) -> str:
+    if audit.founding is None:
+        return "what was checked fits, models could not be checked"
+    if audit.found.pruned:
+        return "what is here fits, but not everything could be checked"
+    return "everything fits"
+
+
 def _models(audit: Audit) -> str:
     if audit.founding is None:
         return f"cannot be derived again: {printable(audit.obstacle)}"
     count, offences = len(audit.rounds), len(audit.findings)
     told = f"{count} of {count} rounds give their model again, bit for bit"
-    return told + (f"; offences and flags: {offences}, listed below" if offences else "; nobody misbehaved")
+    told += f"; offences and flags: {offences}, listed below" if offences else "; nobody misbehaved"
+    pruned = len(audit.found.pruned)
+    return told + (f"\n{pruned} rounds are pruned: digests and signatures only" if pruned else "")
 
 
 def findings_table(findings: Iterable[Offence]) -> Table:

@@ -36,7 +36,8 @@ def check(
 ) -> None:
     """Check every seal, link, signature, role, turn and digest, and derive every model again from its gradients.
 
-    Without RUN: the newest run folder under runs/ that has a chain. Exit code 1 and the place of the first misfit.
+    Without RUN: the newest run folder under runs/ that has a chain. Exit code 1 and the place of the first misfit; 2
+    where something could not be checked, because it was pruned, say.
     """
     console = wide_console()
     with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
@@ -54,6 +55,11 @@ def check(
             console.print(findings_table(audit.findings))
         if wanted is not None:
             console.print(round_table(_round(audit, wanted)))
+        if audit.found.pruned:
+            raise BflError(
+                f"{len(audit.found.pruned)} of {audit.found.blocks} blocks are pruned: their models could not be "
+                f"derived again; `{this_program()} chain fetch` brings their payloads back from a node that has them"
+            )
 
 
 def _chosen(run: Path | None, rpc: str) -> Path | None:
@@ -90,7 +96,10 @@ def _audit(archive: Any, console: Console) -> "Audit":
 def _round(audit: "Audit", round_: int) -> "AuditedRound":
     if audit.founding is None:
         raise BflError(f"round {round_} cannot be derived again: {audit.obstacle}; see `bfl chain block {round_ + 1}`")
-    return audit.rounds[round_ - 1]
+    for found in audit.rounds:
+        if found.round == round_:
+            return found
+    raise BflError(f"round {round_} is pruned: of it digests and signatures were checked, no more")
 
 
 def _execute(archive: Any, found: Any, console: Console) -> None:
@@ -100,9 +109,12 @@ def _execute(archive: Any, found: Any, console: Console) -> None:
     from chain.node.node import Node
     from chain.wire.blocks import encode_block
 
+    if found.pruned:
+        raise BflError("a pruned chain cannot be executed again; leave --execute out, or fetch its payloads first")
     now, last = float(archive.head().timestamp), found.blocks - 1
     bar = Progress(console=console, transient=True, disable=not console.is_terminal)
     with closing(Node.in_memory(archive.genesis, now=lambda: now)) as node, bar as progress:
+        node.sources.append(archive)
         task = progress.add_task("executing blocks", total=last)
         for number in range(1, last + 1):
             block = checked_block(archive, number, found)

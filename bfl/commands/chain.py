@@ -15,7 +15,9 @@ from bfl.show.task_display import wide_console
 if TYPE_CHECKING:
     from chain.audit.archive import Archive
 
-app = typer.Typer(no_args_is_help=True, help="Read a chain: blocks, transactions, participants.")
+app = typer.Typer(
+    no_args_is_help=True, help="Read a chain: blocks, transactions, participants; prune it, fetch what was pruned."
+)
 
 Run = Annotated[Path | None, typer.Argument(help="Run folder, or a chain.db.", show_default=False)]
 Rpc = Annotated[
@@ -104,3 +106,40 @@ def participants(run: Run = None, rpc: Rpc = "") -> None:
         from chain.audit.inspection import inspect_chain
 
         wide_console().print(participants_table(inspect_chain(archive)))
+
+
+@app.command(cls=Command)
+def prune(
+    run: Annotated[Path, typer.Argument(help="Run folder, or a chain.db; no node may be running on it.")],
+    keep: Annotated[int, typer.Option(min=1, help="How many of the last rounds keep their gradients and models.")],
+) -> None:
+    """Delete gradients and models of old rounds, and make the file smaller. What was there stays named by its digests.
+
+    The newest model, the one that the first kept round starts from and every tenth stay, and so does whatever is not
+    settled yet. An audit of pruned rounds checks digests and signatures, and says so.
+    """
+    from bfl.show.chain_tables import size_text
+    from chain.audit.archive import DATABASE
+    from chain.node.node import Node
+
+    with closing(Node.open(run / DATABASE if run.is_dir() else run)) as node:
+        dropped, pruned = node.prune(keep, shrinks=True), node.pruned()
+    print(f"{size_text(dropped)} deleted; {len(pruned)} blocks are pruned now")
+
+
+@app.command(cls=Command)
+def fetch(
+    run: Annotated[Path, typer.Argument(help="Run folder, or a chain.db; no node may be running on it.")],
+    rpc: Annotated[str, typer.Option("--rpc", help=f"JSON-RPC address of a node; its token is in {TOKEN_VARIABLE}.")],
+) -> None:
+    """Bring payloads that were pruned back from a node that has them; each is checked against its digest."""
+    from bfl.auditing.payload_fetch import fetch_payloads
+    from chain.audit.archive import DATABASE
+    from chain.client.connection import web3_over_http
+    from chain.store.store import Store
+
+    with closing(Store.open(run / DATABASE if run.is_dir() else run)) as store:
+        fetched, missing = fetch_payloads(store, web3_over_http(rpc, token()), wide_console())
+    print(f"{fetched} payloads fetched")
+    if missing:
+        raise BflError(f"{missing} payloads are missing still: the node at {rpc} does not have them; try another one")

@@ -175,7 +175,8 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
         "size": size_text(len(transaction.raw)),
     }
     if post is not None and post.call is not None:
-        rows |= {name: _format_value(value) for name, value in post.call.arguments.items()}
+        said = {"payload size" if name == "size" else name: value for name, value in post.call.arguments.items()}
+        rows |= {name: _format_value(value) for name, value in said.items()}
     events = Table(title="events", title_justify="left")
     for column in ("event", "fields"):
         events.add_column(column, overflow="fold")

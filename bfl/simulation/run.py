@@ -18,6 +18,7 @@ from bfl.config import RunSettings
 from bfl.errors import RunFolderError
 from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
 from bfl.simulation.assembly import assemble
+from bfl.simulation.cost import RunCost, check_disk, run_cost
 from bfl.simulation.environment import describe_environment, differences, use_threads
 from bfl.simulation.run_folder import Checkpoint, RunFolder
 from clients.data import Dataset, load_dataset
@@ -50,6 +51,8 @@ class Simulation:
     wall_s: float = 0.0
     chain: "HostedChain | None" = None
     """Where there is one."""
+    cost: RunCost | None = None
+    """On a chain: what the rounds that are left will take."""
 
     @property
     def dataset(self) -> Dataset:
@@ -71,6 +74,7 @@ def start(settings: RunSettings, out: Path) -> Simulation:
     check_settings(settings)
     dataset, shares, network = _prepare(settings)
     environment = describe_environment(settings, network)
+    cost = _affordable_cost(settings, network, settings.rounds.rounds, out)
     folder = RunFolder.create(out, settings, environment)
     path = folder.path
     if can_plot():
@@ -78,7 +82,16 @@ def start(settings: RunSettings, out: Path) -> Simulation:
         labels = dataset.train.labels.numpy()
         plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
     federation, chain = assemble(settings, settings.attacks.attack, dataset, shares, network, path)
-    return Simulation(settings, federation, folder, shares, network, environment, chain=chain)
+    return Simulation(settings, federation, folder, shares, network, environment, chain=chain, cost=cost)
+
+
+def _affordable_cost(settings: RunSettings, network: nn.Module, rounds: int, folder: Path) -> RunCost | None:
+    """What the rounds on the chain will cost, if the disk has room for them; None without a chain."""
+    if not settings.rounds.is_on_chain:
+        return None
+    cost = run_cost(settings, network, rounds)
+    check_disk(cost, folder)
+    return cost
 
 
 def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Simulation:
@@ -130,12 +143,13 @@ def _resumed_on_chain(
         if not federation.round:
             folder.check_not_lost(DATABASE, at_most=0)
         _check_rounds_left(folder, federation.round, settings.rounds.rounds)
+        cost = _affordable_cost(settings, network, settings.rounds.rounds - federation.round, folder.path)
         folder.write_settings(settings)
         for round_ in range(folder.cut_metrics(federation.round) + 1, federation.round + 1):
             folder.append_metrics(recovered_report(federation, chain, round_))
         undo.pop_all()
     wall_s = sum(sum(line["seconds"].values()) for line in folder.metrics())
-    return Simulation(settings, federation, folder, shares, network, environment, wall_s, chain)
+    return Simulation(settings, federation, folder, shares, network, environment, wall_s, chain, cost)
 
 
 def _check_rounds_left(folder: RunFolder, done: int, wanted: int) -> None:

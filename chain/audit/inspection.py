@@ -13,7 +13,6 @@ from typing import Any
 from chain.audit.archive import Archive
 from chain.audit.payloads import CheckedPayloads
 from chain.errors import ChainError, InspectionError, LedgerError
-from chain.protocol.availability import kept_payloads
 from chain.protocol.consensus import check_header, check_order
 from chain.protocol.contract import TERMS_BYTES, Call, PayloadSizes, creation_code, decode_log
 from chain.protocol.genesis import Genesis
@@ -89,24 +88,13 @@ class Inspector:
         number = self.found.blocks
         try:
             calls, source = self._check_next(block, number), CheckedPayloads(self._source)
-            is_pruned = self._read_payloads(calls, block.header, source)
+            size, is_pruned = source.read_kept(calls, block.header.coinbase)
         except ChainError as error:
             raise InspectionError(f"block {number}: {error}") from error
+        self.found.payload_bytes += size
+        self.found.pruned += [number] if is_pruned else []
         self._go_on_after(block.header)
         return InspectedBlock(block, calls, self.found, source, is_pruned)
-
-    def _read_payloads(self, calls: tuple[SignedCall, ...], header: Header, source: CheckedPayloads) -> bool:
-        """Every payload that is here has its digest; returns whether some are not (B6)."""
-        missing = False
-        for kept in kept_payloads(calls, header.coinbase, source):
-            payload = source.payload(kept.digest)
-            missing = missing or payload is None
-            self.found.payload_bytes += len(payload or b"")
-            if payload is not None and len(payload) != kept.size:
-                raise InspectionError(f"a payload of {len(payload)} bytes, its post names {kept.size}")
-        if missing:
-            self.found.pruned.append(header.block_number)
-        return missing
 
     def _go_on_after(self, header: Header) -> None:
         self._headers = [*self._headers[-self._terms[0] - 1 :], header]
@@ -212,11 +200,9 @@ class Inspector:
 
     def _check_size(self, call: Call) -> None:
         """Payloads have the founded sizes (B2), and there is one attempt at a round so far."""
-        found, founded = int(call["size"]), self._sizes.of(call.name)
-        if found > founded or (found < founded and call.name not in ("plan", "close")) or call["attempt"]:
-            raise InspectionError(
-                f"a {call.name} of {found} bytes at attempt {call['attempt']}, founded with {founded}"
-            )
+        if not self._sizes.fits(call.name, int(call["size"])) or call["attempt"]:
+            told = f"a {call.name} of {call['size']} bytes at attempt {call['attempt']}"
+            raise InspectionError(f"{told}, founded with {self._sizes.of(call.name)}")
 
     def _check_links(self, call: Call) -> None:
         """A gradient names its model and plan, a close its plan, iterates and models their close (B1)."""

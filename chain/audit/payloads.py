@@ -1,7 +1,11 @@
 """The payloads of one block as an archive has them: each is held against its digest when it is first read."""
 
+from collections.abc import Sequence
+
 from chain.errors import InspectionError
-from chain.protocol.posts import PayloadSource
+from chain.protocol.availability import kept_payloads
+from chain.protocol.posts import PayloadSource, SignedCall
+from chain.wire.address import Address
 from chain.wire.sidecar import payload_digest
 
 
@@ -26,3 +30,15 @@ class CheckedPayloads:
     def has_payload(self, digest: bytes) -> bool:
         """Whether the archive has it, and it is the right one."""
         return self.payload(digest) is not None
+
+    def read_kept(self, posts: Sequence[SignedCall], builder: Address) -> tuple[int, bool]:
+        """Read every payload that a block keeps: how many bytes there are, and whether some are missing (B6)."""
+        size, is_missing = 0, False
+        for kept in kept_payloads(posts, builder, self):
+            payload = self.payload(kept.digest)
+            if payload is None:
+                is_missing = True
+            elif len(payload) != kept.size:
+                raise InspectionError(f"a payload of {len(payload)} bytes, its post names {kept.size}")
+            size += len(payload or b"")
+        return size, is_missing

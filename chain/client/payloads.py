@@ -60,7 +60,7 @@ def fetch_payload(
         whole, part = answer
         if size is not None and whole != size:
             raise SidecarSizeError(f"found a payload of {whole} bytes, its post names {size}")
-        if len(part) > RANGE_BYTES or len(found) + len(part) > whole or (not part and len(found) < whole):
+        if len(part) != min(RANGE_BYTES, whole - len(found)):  # nobody drips a payload byte by byte
             raise SidecarSizeError(f"found {len(part)} bytes from {len(found)} on of a payload of {whole}")
         found += part
         if len(found) == whole:

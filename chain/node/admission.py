@@ -78,11 +78,13 @@ def check_senders(store: Store, parent: Header, posts: Sequence[SignedCall], siz
     """Raise unless the posts of a block that waits for payloads are such as the registry could take: of participants,
     one per slot, of founded sizes. That bounds what a stranger's block can make a node wait for (B4).
     """
-    if parent.block_number == 0:
-        return  # the founder's own block: nothing is founded yet
     state, seen = StateView(store, parent), set[object]()
     for post in posts:
-        if post.post is None:
+        if not post.commitments:
+            continue
+        if post.post is None or parent.block_number == 0:
+            if post.sender != store.genesis.founder_address:
+                raise UnregisteredSenderError(f"{post.sender} is not the founder, and founds nothing")
             continue
         if not any(call_registry(state, store.genesis, "home", post.sender)):
             raise UnregisteredSenderError(f"{post.sender} is not registered in this network")

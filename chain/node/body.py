@@ -1,8 +1,9 @@
 """The transactions of a block with what came of them, in its order: what a leader proposes and a node has executed."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chain.node.vm import Execution
+from chain.node.vm import Execution, Outcome
 from chain.protocol.posts import SignedCall
 from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
@@ -44,3 +45,11 @@ class Body:
             nonce=bytes(8),
             base_fee_per_gas=0,
         )
+
+
+def receipts_of(outcomes: Sequence[Outcome]) -> tuple[Receipt, ...]:
+    """Receipts count the gas of a block, not of each transaction."""
+    receipts: list[Receipt] = []
+    for outcome in outcomes:
+        receipts.append(outcome.receipt(receipts[-1].gas_used if receipts else 0))
+    return tuple(receipts)

@@ -11,6 +11,7 @@ from chain.errors import (
     MissingSidecarError,
     SidecarDigestError,
     SidecarSizeError,
+    TransactionRefusedError,
     UnknownParentError,
     UnwantedSidecarError,
     WaitingBlockError,
@@ -27,16 +28,16 @@ from chain.node.admission import (
 )
 from chain.node.body import Body
 from chain.node.candidates import Candidate, Candidates
+from chain.node.payload_reading import PayloadReader
 from chain.node.pool import MAX_POOL_BYTES, Pool
-from chain.node.reading import NodeReader, under_lock
+from chain.node.reading import under_lock
 from chain.node.waiting import WaitingBlock
-from chain.protocol.availability import checked_sidecars, kept_payloads, missing_payloads
+from chain.protocol.availability import checked_sidecars, missing_payloads
 from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import Commitment, PayloadSource, SignedCall
+from chain.protocol.posts import SignedCall
 from chain.protocol.round_check import CheckRound, RoundBody
 from chain.store.database import IN_MEMORY
-from chain.store.payloads import EVIDENCE, KeptPayload
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.blocks import Block, decode_block, encode_block
@@ -46,9 +47,10 @@ from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
 
 Listener = Callable[[str, bytes, Sequence[Sidecar]], None]
+_PRUNED_EVERY = 10
 
 
-class Node(NodeReader):
+class Node(PayloadReader):
     """The chain as one participant holds it."""
 
     def __init__(
@@ -57,14 +59,14 @@ class Node(NodeReader):
         now: Callable[[], float] = time.time,
         check_round: CheckRound | None = None,
         pool_bytes: int = MAX_POOL_BYTES,
+        keep_payloads: int | None = None,
     ) -> None:
+        """`keep_payloads`: of how many rounds gradients and models are kept (B6); all if it is not said."""
         super().__init__(store, Pool(store, now, pool_bytes))
-        self._now, self._check_round = now, check_round
+        self._now, self._check_round, self._keep = now, check_round, keep_payloads
         self._candidates = Candidates(store.genesis)
         self.listeners: list[Listener] = []
         """Told ("transaction" | "block", bytes, payloads beside a post) of what this node has accepted."""
-        self.sources: list[PayloadSource] = []
-        """Who is asked for payloads that are missing here; over a network that is `chain.rpc.peers`' work."""
 
     @classmethod
     def create(cls, path: Path | str, genesis: Genesis, **options: Any) -> "Node":
@@ -106,6 +108,8 @@ class Node(NodeReader):
             self._pool.admit(post, beside)
             for tell in self.listeners:
                 tell("transaction", post.transaction.raw, tuple(beside.values()))
+            if beside:
+                self._retry()  # a block may have waited for it
         return post.transaction.hash
 
     def deliver(self, digest: bytes, payload: bytes) -> None:
@@ -122,35 +126,11 @@ class Node(NodeReader):
                 f"found a payload with digest 0x{sidecar.digest.hex()}, its post names 0x{digest.hex()}"
             )
         with self._exclusive():
-            if self._pool.names(digest):
-                self._pool.take(sidecar)
+            if self._is_pending(digest):
+                self._pool.payloads.take(sidecar)
             self._waiting.take(sidecar)
             self._retry()
-
-    @under_lock
-    def wanted(self) -> list[Commitment]:
-        """The payloads that are missing here: of pending posts, and of blocks that wait for them."""
-        found = {each.digest: each for each in self._pool.missing()}
-        for block in self._waiting:
-            found |= {each.digest: each for each in block.missing(self)}
-        return list(found.values())
-
-    @under_lock
-    def hold_evidence(self, digest: bytes) -> bool:
-        """Keep the payload of a pending iterate that is wrong, for the block with its flag (B3); whether it is here."""
-        if not self._pool.names(digest):
-            return False
-        sidecar = self._pool.sidecar(digest) or self._ask_sources(digest)
-        if sidecar is not None:
-            self._pool.evidence[digest] = sidecar
-        return sidecar is not None
-
-    def _ask_sources(self, digest: bytes) -> Sidecar | None:
-        for source in self.sources:
-            payload = source.payload(digest)
-            if payload is not None and (sidecar := Sidecar(payload)).digest == digest:
-                return sidecar
-        return None
+            self._waiting.forget()
 
     @under_lock
     def drop(self, transaction_hash: bytes) -> bool:
@@ -222,10 +202,13 @@ class Node(NodeReader):
             block = WaitingBlock(header, posts)
             for missing in block.missing(self):
                 sidecar = beside.get(missing.digest) or self._ask_sources(missing.digest)
-                if sidecar is not None:
+                if sidecar is not None and len(sidecar.payload) == missing.size:
                     self._waiting.take(sidecar)
-            self._import(block)
-            self._retry()
+            try:
+                self._import(block)
+            finally:
+                self._retry()
+                self._waiting.forget()
             return header
 
     def _check_place(self, header: Header) -> Header:
@@ -271,7 +254,7 @@ class Node(NodeReader):
             if not block.missing(self):
                 try:
                     self._import(block)
-                except (InvalidBlockError, WaitingBlockError):
+                except (InvalidBlockError, TransactionRefusedError, WaitingBlockError):
                     continue  # its sender is gone; whoever sends it again hears why
 
     def _check_body(self, header: Header, parent: Header, body: Body) -> None:
@@ -301,22 +284,9 @@ class Node(NodeReader):
                 self._candidates.clear()
                 self._pool.follow(self._store.head(), undone)
         self._last = block
+        if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
+            self.prune(self._keep)
         raw = encode_block(header, transactions) if self.listeners else b""
         for tell in self.listeners:
             tell("block", raw, ())
         return header
-
-    def _payloads_of(self, header: Header, body: Body) -> tuple[list[KeptPayload], dict[bytes, bytes]]:
-        """What a block keeps (B3), and the bytes of what is not in the store yet; evidence is kept where it is."""
-        named = {each.digest: post for post in body.posts for each in post.commitments}
-        kept = [
-            KeptPayload(each.digest, named[each.digest].call.name, each.size)  # type: ignore[union-attr]
-            for each in kept_payloads(body.posts, header.coinbase, self)
-        ]
-        kept += [
-            KeptPayload(digest, EVIDENCE, len(sidecar.payload))
-            for digest, sidecar in self._pool.evidence.items()
-            if digest in named
-        ]
-        held = {each.digest: self._held(each.digest) for each in kept}
-        return kept, {digest: sidecar.payload for digest, sidecar in held.items() if sidecar is not None}

@@ -2,7 +2,6 @@
 beside them (B1).
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,15 +16,15 @@ from chain.errors import (
     TransactionRefusedError,
     UnregisteredSenderError,
 )
-from chain.node.body import Body
+from chain.node.body import Body, receipts_of
+from chain.node.pool_payloads import PoolPayloads
 from chain.node.vm import Execution, Outcome, call_registry
 from chain.protocol.consensus import next_difficulty
 from chain.protocol.contract import PayloadSizes, call_gas
-from chain.protocol.posts import KINDS, PHASES, Commitment, Place, SignedCall, read_signed_call
+from chain.protocol.posts import KINDS, PHASES, Place, SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.headers import Header
-from chain.wire.receipts import Receipt
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction, decode_transaction
 
@@ -35,7 +34,6 @@ MAX_TRANSACTION_BYTES = 8192
 """Of a post; evidence and a batch of registrations are the largest"""
 _CREATION_BYTES = 64 << 10
 _KEPT_CONFLICTS = 64
-_KEPT_ITERATES_PER_SERVER = 2
 _NO_SIZES = PayloadSizes(0, 0, 0, 0, 0)
 _CHEAPEST_BYTE = 4
 """Gas of a zero in calldata"""
@@ -59,17 +57,17 @@ class Pool:
 
     def __init__(self, store: Store, now: Callable[[], float], max_bytes: int = MAX_POOL_BYTES) -> None:
         self._store, self._now, self._max_bytes = store, now, max_bytes
-        self._entries: dict[bytes, PendingCall] = {}
-        self._bytes = 0
-        self._gas = 0
+        self._clear()
         self._homes: dict[Address, Address] = {}
-        self._sidecars: dict[bytes, Sidecar] = {}
-        self._iterates: OrderedDict[bytes, Sidecar] = OrderedDict()
-        self.evidence: dict[bytes, Sidecar] = {}
-        """Payloads of iterates that somebody has found wrong: kept with the block that has their flag (B3)."""
+        self.payloads = PoolPayloads()
         self.conflicts: list[tuple[Transaction, Transaction]] = []
         """Two different posts of one sender for one slot: evidence of equivocation (P15); one pair per slot."""
         self._start(store.head())
+
+    def _clear(self) -> None:
+        self._entries: dict[bytes, PendingCall] = {}
+        self._by_sender: dict[Address, list[PendingCall]] = {}
+        self._bytes = self._gas = 0
 
     # --- following the head
 
@@ -96,16 +94,14 @@ class Pool:
         """
         posts = [*self._posts_of(undone), *(entry.post for entry in self._entries.values())]
         left = [post for post in posts if post.may_follow(head.block_number)]
-        self._entries, self._bytes, self._gas = {}, 0, 0
+        self._clear()
         self.conflicts = []
-        self._iterates, self.evidence = OrderedDict(), {}
         if head.parent_hash != self.head.hash:
             self._homes = {}  # a reorganisation may have undone a registration
         self._start(head)
         for post in left:
             self._admit_again(post)
-        named = {each.digest for entry in self._entries.values() for each in entry.post.commitments}
-        self._sidecars = {digest: sidecar for digest, sidecar in self._sidecars.items() if digest in named}
+        self.payloads.follow(entry.post for entry in self._entries.values())
 
     def _posts_of(self, blocks: Sequence[Header]) -> list[SignedCall]:
         found = [self._store.transactions(header.hash) for header in reversed(blocks)]
@@ -144,17 +140,9 @@ class Pool:
         self.check(post)
         self._note_conflict(post)
         self._execute(post)
-        for digest, sidecar in beside.items():
-            self._hold(post, digest, sidecar)
-
-    def _hold(self, post: SignedCall, digest: bytes, sidecar: Sidecar) -> None:
-        if post.is_stored:
-            self._sidecars[digest] = sidecar
-            return
-        self._iterates[digest] = sidecar
         servers = sum(home == who for who, home in self._homes.items())
-        while len(self._iterates) > _KEPT_ITERATES_PER_SERVER * max(1, servers):
-            self._iterates.popitem(last=False)
+        for sidecar in beside.values():
+            self.payloads.hold(post, sidecar, servers)
 
     def _execute(self, post: SignedCall) -> None:
         if self._frozen:
@@ -165,14 +153,15 @@ class Pool:
         outcome = self.execution.try_apply(
             post.transaction, sender, gas_left, then=lambda: self._check_phase(sender, place)
         )
-        self._entries[post.transaction.hash] = PendingCall(post, outcome)
+        entry = self._entries[post.transaction.hash] = PendingCall(post, outcome)
+        self._by_sender.setdefault(sender, []).append(entry)
         self._gas += outcome.gas
         self._bytes += len(post.transaction.raw)
 
     def _rebuild(self) -> None:
         """Execute all entries again: the last execution went into a candidate block."""
         posts = [entry.post for entry in self._entries.values()]
-        self._entries, self._bytes, self._gas = {}, 0, 0
+        self._clear()
         self._homes = {}
         self._start(self.head)
         for post in posts:
@@ -184,7 +173,7 @@ class Pool:
         if kind not in KINDS or post.call is None or self.sizes == _NO_SIZES:
             return
         found, founded = int(post.call["size"]), self.sizes.of(kind)
-        if found > founded or (found < founded and kind not in ("plan", "close")):
+        if not self.sizes.fits(kind, found):
             most = "at most " if kind in ("plan", "close") else ""
             raise SidecarSizeError(f"found a {kind} of {found} bytes, this network was founded with {most}{founded}")
 
@@ -217,7 +206,7 @@ class Pool:
 
     def _check_phase(self, sender: Address, place: Place) -> None:
         """A sender's posts follow the phases (P5): sorted into a block, their nonces must stay in order."""
-        later = [e.post for e in self._entries.values() if e.post.sender == sender and e.post.place > place]
+        later = [entry.post for entry in self._by_sender.get(sender, ()) if entry.post.place > place]
         if later:
             raise PhaseOrderError(
                 f"found a post of phase {PHASES[place[0]]} (step {place[1]}) of {sender}, which has posted "
@@ -228,7 +217,7 @@ class Pool:
         """No sender takes the block's room from others: a device has two posts, a server half of it."""
         if sender == self._store.genesis.founder_address:
             return
-        mine = sum(e.outcome.gas for e in self._entries.values() if e.post.sender == sender)
+        mine = sum(entry.outcome.gas for entry in self._by_sender.get(sender, ()))
         is_server = self._homes.get(sender) == sender
         share = self._store.genesis.gas_limit // 2 if is_server else 2 * call_gas()
         if mine + least_gas > share:
@@ -237,7 +226,7 @@ class Pool:
     def _note_conflict(self, post: SignedCall) -> None:
         """Keep two posts of one sender for one slot that say different things (P15); one pair per slot."""
         noted = {first.hash for first, _ in self.conflicts}
-        for entry in self._entries.values():
+        for entry in self._by_sender.get(post.sender, ()):
             if entry.post.transaction.hash not in noted and entry.post.contradicts(post):
                 self.conflicts = [*self.conflicts, (entry.post.transaction, post.transaction)][-_KEPT_CONFLICTS:]
 
@@ -247,25 +236,6 @@ class Pool:
             return False
         self._rebuild()
         return True
-
-    # --- payloads
-
-    def sidecar(self, digest: bytes) -> Sidecar | None:
-        """A payload that is here with a pending post."""
-        return self._sidecars.get(digest) or self._iterates.get(digest) or self.evidence.get(digest)
-
-    def missing(self) -> list[Commitment]:
-        """Payloads of pending posts that are not here yet; an iterate's is not missed."""
-        posts = [entry.post for entry in self._entries.values() if entry.post.is_stored]
-        return [each for post in posts for each in post.commitments if each.digest not in self._sidecars]
-
-    def take(self, sidecar: Sidecar) -> None:
-        """A payload that a pending post names and that came later than it."""
-        self._sidecars[sidecar.digest] = sidecar
-
-    def names(self, digest: bytes) -> bool:
-        """Whether a pending post names this payload, an iterate's included."""
-        return any(each.digest == digest for entry in self._entries.values() for each in entry.post.commitments)
 
     # --- reading
 
@@ -307,7 +277,7 @@ class Pool:
         self._frozen = True
         self.execution.coinbase, self.execution.timestamp = coinbase, timestamp
         return Body(
-            tuple(entry.post for entry in entries), _receipts([entry.outcome for entry in entries]), self.execution
+            tuple(entry.post for entry in entries), receipts_of([entry.outcome for entry in entries]), self.execution
         )
 
     def _executed_body(self, posts: list[SignedCall], coinbase: bytes, timestamp: int) -> Body:
@@ -324,12 +294,4 @@ class Pool:
             kept.append(post)
             outcomes.append(outcome)
             gas_left -= outcome.gas
-        return Body(tuple(kept), _receipts(outcomes), execution)
-
-
-def _receipts(outcomes: Sequence[Outcome]) -> tuple[Receipt, ...]:
-    """Receipts count the gas of a block, not of each transaction."""
-    receipts: list[Receipt] = []
-    for outcome in outcomes:
-        receipts.append(outcome.receipt(receipts[-1].gas_used if receipts else 0))
-    return tuple(receipts)
+        return Body(tuple(kept), receipts_of(outcomes), execution)

@@ -9,12 +9,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from chain.errors import StoreError
 from chain.node.pool import PendingCall, Pool
 from chain.node.vm import Execution, StateView, call_registry
-from chain.node.waiting import WaitingBlocks
 from chain.protocol.genesis import Genesis
 from chain.store.store import Store
 from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
-from chain.wire.sidecar import Sidecar
 
 _NOBODY = bytes(20)
 _CALL_GAS = 1 << 40
@@ -41,7 +39,6 @@ class NodeReader:
 
     def __init__(self, store: Store, pool: Pool) -> None:
         self._store, self._pool = store, pool
-        self._waiting = WaitingBlocks()
         self._lock = threading.RLock()
         self._is_open = True
         self._last: Block | None = None  # everybody asks for the newest block
@@ -129,45 +126,6 @@ class NodeReader:
     def find_pending(self, transaction_hash: bytes) -> PendingCall | None:
         """A pending transaction by its hash; None if it is not (or no longer) in the pool."""
         return self._pool.find(transaction_hash)
-
-    # --- payloads (B1)
-
-    @under_lock
-    def payload(self, digest: bytes) -> bytes | None:
-        """The payload with this digest: of a pending post, or kept with a block; None where it is not here."""
-        sidecar = self._held(digest)
-        return self._store.payloads.read(digest) if sidecar is None else sidecar.payload
-
-    def _held(self, digest: bytes) -> Sidecar | None:
-        """A payload that is not in the store: of a pending post, or of a block that waits."""
-        return self._pool.sidecar(digest) or self._waiting.sidecar(digest)
-
-    @under_lock
-    def has_payload(self, digest: bytes) -> bool:
-        """Whether a payload is here."""
-        return self._held(digest) is not None or self._store.payloads.has(digest)
-
-    @under_lock
-    def payload_range(self, digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
-        """Size of a payload and some bytes of it; None where it is not here."""
-        sidecar = self._held(digest)
-        if sidecar is not None:
-            return len(sidecar.payload), sidecar.payload[start : start + length]
-        size = self._store.payloads.size(digest)
-        if size is None:
-            return None
-        return size, self._store.payloads.read_range(digest, start, length) if start < size else b""
-
-    @property
-    @under_lock
-    def largest_payload(self) -> int:
-        """Bytes of the largest payload that this network was founded with; 0 before that."""
-        return max(self._pool.sizes)
-
-    @under_lock
-    def pruned(self) -> list[int]:
-        """Numbers of the blocks whose payloads are not all here (B6)."""
-        return self._store.pruned()
 
     @under_lock
     def total_difficulty(self, block_hash: bytes) -> int:

@@ -46,12 +46,10 @@ class WaitingBlocks:
         self._blocks[block.header.hash] = block
         while len(self._blocks) > _MOST:
             self._blocks.popitem(last=False)
-        self._forget()
 
     def remove(self, block_hash: bytes) -> None:
         """It came, or it is invalid."""
-        if self._blocks.pop(block_hash, None) is not None:
-            self._forget()
+        self._blocks.pop(block_hash, None)
 
     def take(self, sidecar: Sidecar) -> None:
         """A payload of one of them."""
@@ -61,7 +59,7 @@ class WaitingBlocks:
         """A payload that has come for one of them."""
         return self._sidecars.get(digest)
 
-    def _forget(self) -> None:
-        """Payloads of blocks that do not wait any more."""
+    def forget(self) -> None:
+        """Let go of payloads that none of them names: their blocks came, are invalid or were given up."""
         named = {each.digest for block in self._blocks.values() for post in block.posts for each in post.commitments}
         self._sidecars = {digest: each for digest, each in self._sidecars.items() if digest in named}

@@ -54,8 +54,11 @@ def checked_sidecars(post: SignedCall, sidecars: Iterable[Sidecar]) -> dict[byte
         if size not in {each.size for each in left.values()}:
             named = " or ".join(str(each.size) for each in left.values())
             raise SidecarSizeError(f"found a payload of {size} bytes, its post names {named}")
-        if left.pop(sidecar.digest, None) is None:
+        commitment = left.pop(sidecar.digest, None)
+        if commitment is None:
             named = ", ".join(f"0x{digest.hex()}" for digest in left)
             raise SidecarDigestError(f"found a payload with digest 0x{sidecar.digest.hex()}, its post names {named}")
+        if size != commitment.size:  # that of the founding's other payload
+            raise SidecarSizeError(f"found a payload of {size} bytes, its post names {commitment.size}")
         found[sidecar.digest] = sidecar
     return found

@@ -168,6 +168,10 @@ class PayloadSizes(NamedTuple):
         """The size of a kind of post: exact, at most for plan and close."""
         return int(getattr(self, kind))
 
+    def fits(self, kind: str, size: int) -> bool:
+        """Whether a post of this kind may name a payload of this size."""
+        return 0 < size <= self.of(kind) if kind in ("plan", "close") else size == self.of(kind)
+
 
 def creation_code() -> bytes:
     """What creates the registry, before its terms."""

@@ -8,8 +8,6 @@ from typing import Any
 
 import rlp
 
-from chain.client.payloads import RANGE_BYTES
-from chain.node.node import Node
 from chain.protocol.contract import call_gas, functions
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import proof_of
@@ -26,9 +24,9 @@ from chain.rpc.encoding import (
     transaction_json,
 )
 from chain.rpc.logs import find_logs
+from chain.rpc.sidecar_methods import SidecarMethods
 from chain.wire.blocks import encode_block
 from chain.wire.headers import Header
-from chain.wire.sidecar import Sidecar
 
 PENDING = "pending"
 _HASH_TEXT = 66  # 0x and 32 bytes
@@ -36,14 +34,10 @@ _MAX_FEE_BLOCKS = 1024
 _MAX_PERCENTILES = 100
 _GAS_PER_REGISTRATION = 60_000
 _REGISTRATION_BYTES = 64  # of calldata: a participant and its home
-_MOST_SIDECARS = 2  # the founding has parameters and a model
 
 
-class Methods:
+class Methods(SidecarMethods):
     """Each public method is `eth_...`, `net_...`, `web3_...` or `bfl_...`; parameters come as JSON."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
 
     def table(self) -> dict[str, Callable[..., Any]]:
         """Methods by their JSON-RPC name."""
@@ -170,37 +164,6 @@ class Methods:
 
     def eth_sendRawTransaction(self, raw: Any) -> str:  # noqa: N802
         return hex_bytes(self._node.submit(parsing.data(raw, "transaction")))
-
-    def bfl_sendPost(self, raw: Any, sidecars: Any = ()) -> str:  # noqa: N802
-        """A signed post with the payloads beside it (B1); returns its hash."""
-        if not isinstance(sidecars, list | tuple) or len(sidecars) > _MOST_SIDECARS:
-            raise ArgumentError(f"sidecars: expected a list of at most {_MOST_SIDECARS} payloads")
-        beside = [Sidecar(parsing.data(each, "sidecar")) for each in sidecars]
-        return hex_bytes(self._node.submit(parsing.data(raw, "transaction"), beside))
-
-    def bfl_sendSidecar(self, digest: Any, payload: Any) -> bool:  # noqa: N802
-        """A payload that a pending post or a waiting block names."""
-        self._node.deliver(parsing.hash32(digest, "digest"), parsing.data(payload, "payload"))
-        return True
-
-    def bfl_getSidecar(self, digest: Any, start: Any = 0, length: Any = RANGE_BYTES) -> Json | None:  # noqa: N802
-        """Some bytes of a payload, and the size of the whole; none where it is not here, or pruned."""
-        wanted = parsing.hash32(digest, "digest")
-        first, most = parsing.number(start, "start"), min(RANGE_BYTES, parsing.number(length, "length"))
-        found = self._node.payload_range(wanted, first, most)
-        return None if found is None else {"size": found[0], "data": hex_bytes(found[1])}
-
-    def bfl_wantedSidecars(self) -> list[list[Any]]:  # noqa: N802
-        """[digest, size] of the payloads that are missing here."""
-        return [[hex_bytes(each.digest), each.size] for each in self._node.wanted()]
-
-    def bfl_holdEvidence(self, digest: Any) -> bool:  # noqa: N802
-        """Keep the payload of a wrong iterate with the block that has its flag; whether it was here."""
-        return self._node.hold_evidence(parsing.hash32(digest, "digest"))
-
-    def bfl_pruned(self) -> list[int]:
-        """Numbers of the blocks whose payloads are not all here any more (B6)."""
-        return self._node.pruned()
 
     def eth_getTransactionByHash(self, transaction_hash: Any) -> Json | None:  # noqa: N802
         wanted = parsing.hash32(transaction_hash, "transaction hash")

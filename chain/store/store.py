@@ -7,25 +7,23 @@ file opens with the old head or the new one. Bodies are one blob per block, so t
 
 import contextlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import rlp
-from rlp.exceptions import RLPException
 
-from chain.errors import ChainError, StoreError
-from chain.protocol.genesis import Genesis, read_genesis
+from chain.errors import StoreError
+from chain.protocol.genesis import Genesis
 from chain.store import payloads
 from chain.store.database import CREATE, IN_MEMORY, READ, WRITE, Database
 from chain.store.payloads import KeptPayload, Payloads
+from chain.store.rows import FORMAT, genesis_in, read_row, receipts_in, transactions_in
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
-from chain.wire.receipts import Receipt, decode_receipt
-from chain.wire.transactions import Transaction, decode_transaction
+from chain.wire.receipts import Receipt
+from chain.wire.transactions import Transaction
 
-FORMAT = 2
-_OLD_FORMATS = {1: "0.4 or 0.5.0"}
 _KEPT_NODES = 20_000  # of about 500 bytes
 _MAX_NUMBER = 2**63 - 1  # that SQLite holds
 T = TypeVar("T")
@@ -91,7 +89,7 @@ class Store:
         with contextlib.ExitStack() as undo:
             database = Database(path, READ if read_only else WRITE)
             undo.callback(database.close)
-            store = cls(database, _genesis_in(database, path))
+            store = cls(database, genesis_in(database, path))
             store.head()  # a database without one is damaged
             database.check_whole()
             if not read_only:
@@ -161,17 +159,22 @@ class Store:
         """The payloads that a block keeps, also those that were pruned."""
         return self.payloads.kept_by(self._block_id(block_hash))
 
-    def prune(self, first_kept: int) -> int:
+    def missing(self, number: int) -> list[KeptPayload]:
+        """What a canonical block keeps and is not here any more."""
+        block_hash = self.canonical_hash(number)
+        return [] if block_hash is None else self.payloads.missing(self._block_id(block_hash))
+
+    def prune(self, first_kept: int, shrinks: bool = False) -> int:
         """Delete payloads of blocks before `first_kept`: gradients and evidence, and models but for the one that the
-        first kept round starts from and every tenth. Returns how many bytes.
+        first kept round starts from and every tenth. Returns how many bytes; the file gets smaller if it `shrinks`.
         """
         rows = self._db.rows("SELECT id, number FROM block WHERE number > 1 AND number < ?", first_kept)
         unwanted = {(id_, kind) for id_, _ in rows for kind in ("gradient", payloads.EVIDENCE)}
         unwanted |= {(id_, "model") for id_, n in rows if n != first_kept - 1 and n % _EVERY_MODEL}
         with self.transaction():
             dropped = self.payloads.drop(unwanted)
-        if dropped:
-            self._db.write("VACUUM")  # the file shrinks; pages that are only marked free would not
+        if shrinks:
+            self._db.write("VACUUM")
         return dropped
 
     def pruned(self) -> list[int]:
@@ -214,7 +217,7 @@ class Store:
         rows = self._db.rows(
             "SELECT header FROM block WHERE canonical = 1 AND number > ? ORDER BY number DESC", ancestor.block_number
         )
-        left = [_read(Header.from_bytes, row[0], "a header") for row in rows]
+        left = [read_row(Header.from_bytes, row[0], "a header") for row in rows]
         for header in left:
             self._db.write("UPDATE block SET canonical = 0 WHERE hash = ?", header.hash)
             self._db.write("DELETE FROM place WHERE block = ?", header.block_number)
@@ -231,12 +234,12 @@ class Store:
         row = self._db.row("SELECT header FROM block WHERE hash = (SELECT value FROM meta WHERE name = 'head')")
         if row is None:
             raise StoreError("the chain database has no head; it is damaged")
-        return _read(Header.from_bytes, row[0], "the head")
+        return read_row(Header.from_bytes, row[0], "the head")
 
     def find_header(self, block_hash: bytes) -> Header | None:
         """The header with this hash, canonical or not."""
         row = self._db.row("SELECT header FROM block WHERE hash = ?", block_hash)
-        return _read(Header.from_bytes, row[0], f"header 0x{block_hash.hex()}") if row else None
+        return read_row(Header.from_bytes, row[0], f"header 0x{block_hash.hex()}") if row else None
 
     def header_by_hash(self, block_hash: bytes) -> Header:
         """As `find_header`, for a header that must be there."""
@@ -262,12 +265,12 @@ class Store:
     def transactions(self, block_hash: bytes) -> tuple[Transaction, ...]:
         """The transactions of the block with this hash; none if it is unknown."""
         row = self._db.row("SELECT body FROM block WHERE hash = ?", block_hash)
-        return _read(_transactions, row[0], f"the body of block 0x{block_hash.hex()}") if row else ()
+        return read_row(transactions_in, row[0], f"the body of block 0x{block_hash.hex()}") if row else ()
 
     def receipts(self, block_hash: bytes) -> tuple[Receipt, ...]:
         """The receipts of the block with this hash; none if it is unknown."""
         row = self._db.row("SELECT receipts FROM block WHERE hash = ?", block_hash)
-        return _read(_receipts, row[0], f"the receipts of block 0x{block_hash.hex()}") if row else ()
+        return read_row(receipts_in, row[0], f"the receipts of block 0x{block_hash.hex()}") if row else ()
 
     def block(self, block_hash: bytes) -> Block:
         """Header, transactions, receipts and total difficulty of the block with this hash."""
@@ -288,33 +291,3 @@ class Store:
         """(block number, position) of a transaction of the canonical chain."""
         row = self._db.row("SELECT block, position FROM place WHERE hash = ?", transaction_hash)
         return (row[0], row[1]) if row else None
-
-
-def _transactions(blob: bytes) -> tuple[Transaction, ...]:
-    return tuple(decode_transaction(raw) for raw in rlp.decode(blob))
-
-
-def _receipts(blob: bytes) -> tuple[Receipt, ...]:
-    return tuple(decode_receipt(each) for each in rlp.decode(zlib.decompress(blob)))
-
-
-def _read(decode: Callable[[bytes], T], blob: bytes, what: str) -> T:
-    """What a blob of the database says; SQLite notices damaged pages, not damaged blobs."""
-    try:
-        return decode(blob)
-    except (ChainError, RLPException, RecursionError, zlib.error, TypeError) as error:
-        raise StoreError(f"{what} is damaged in the chain database: {error}") from error
-
-
-def _genesis_in(database: Database, path: Path | str) -> Genesis:
-    """Which network the file is of."""
-    meta = {row[0]: row[1] for row in database.rows("SELECT name, value FROM meta")}
-    found = meta.get("format")
-    if found in _OLD_FORMATS:
-        raise StoreError(
-            f"{path} is a chain of version {_OLD_FORMATS[found]}, which had payloads in its transactions; "
-            "read it with that version (git checkout, or pip install, of its tag), or start a new run"
-        )
-    if found != FORMAT:
-        raise StoreError(f"{path} has format {found!r}, expected {FORMAT}")
-    return read_genesis(meta.get("genesis", ""))

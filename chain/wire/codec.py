@@ -105,8 +105,9 @@ def encode_iterate(values: NDArray[np.integer], sizes: Sequence[int]) -> bytes:
     """An iterate in fixed point; the scaling by 2^24 is the caller's (P8)."""
     tensors = _checked_sizes(sizes)
     flat = _checked_vector(values, sum(tensors), "iu", "integers")
-    stored = flat.astype(_DTYPES["int32"])
-    _check_none(stored != flat, flat, f"{-(2**31)} to {2**31 - 1}")
+    stored = flat.astype(_DTYPES["int32"], copy=False)
+    if stored is not flat:
+        _check_none(stored != flat, flat, f"{-(2**31)} to {2**31 - 1}")
     return _header(PayloadKind.ITERATE, tensors, "int32") + stored.tobytes()
 
 

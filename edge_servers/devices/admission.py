@@ -17,6 +17,7 @@ from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL
+from edge_servers.replay.record import UNAVAILABLE
 
 
 @dataclass(frozen=True)
@@ -128,5 +129,5 @@ def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
 def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
     """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's."""
     cluster = {f"server {server}", *(f"device {device.index}" for device in network.cluster(server))}
-    reserved = {*VERDICTS, deterministic_filter(filter_text).reason}
+    reserved = {*VERDICTS, UNAVAILABLE, deterministic_filter(filter_text).reason}
     return [refusal for refusal in refusals if refusal.node in cluster and refusal.reason not in reserved]

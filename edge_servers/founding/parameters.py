@@ -23,7 +23,7 @@ from edge_servers.learning.graph import Graph, components
 from edge_servers.parameters import RoundParams, Settings
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
-_NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes")
+_NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads")
 _KIND = "founding"
 _KEYS = ("kind", "settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
 _DOCUMENT_BYTES = 8192

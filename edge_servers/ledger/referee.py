@@ -18,6 +18,7 @@ from clients.models import Vector
 from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanError, ReplayError
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
+from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.planning.plan import Plan
@@ -98,7 +99,8 @@ class Referee:
         post = record.only(Slot.CLOSE)
         if found.record is not None and found.record.only(Slot.CLOSE) == post and found.closed is not None:
             return list(found.closed.counted)
-        if not self.board.wait_for_gradients(found.round, close.accepted, self.founding.settings.rounds.turn_s):
+        needed = {*close.accepted, *self._taken_out(close)}
+        if not self.board.wait_for_gradients(found.round, needed, self.founding.settings.rounds.turn_s):
             # Its payloads did not come in time: nobody else can replay it, and that is absence, no lie (B4).
             self.note_missing(leader, "close")
             raise LeaderFailedError(
@@ -116,6 +118,17 @@ class Referee:
         if omission is not None:
             self._note(omission)
         return list(closed.counted)
+
+    def _taken_out(self, close: Close) -> list[Address]:
+        """Whose gradients the leader's filters took out: it held them, and a replay needs them too (B3).
+
+        All other reasons may be the word of others, of gradients that it never saw.
+        """
+        text, name = self.founding.settings.rounds.filter, self.founding.network.name
+        reasons = {deterministic_filter(text).reason, *verdicts_of(text)} - {""}
+        out = {refusal.node for refusal in close.refused if refusal.reason in reasons}
+        posts = self.board.ledger.posts(self._found.round, Slot.GRADIENT)
+        return [Address(sender) for sender in posts if name(sender) in out]
 
     def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
         """The replayed iterate: what the server posted if it is right, what it should have posted if not (P14)."""

@@ -28,7 +28,9 @@ from edge_servers.replay.record import (
     RoundRecord,
     check_plan,
     founding_call,
+    model_digest_in,
     model_in,
+    model_of,
     parameters_in,
 )
 from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
@@ -75,7 +77,7 @@ class Auditor:
 
     def __init__(self, genesis: Genesis) -> None:
         self._genesis = genesis
-        self._divergence = 0.0
+        self._divergence: float | None = 0.0
         self._excluded: dict[bytes, int] = {}
         self._reader: GradientReader | None = None
         self.obstacle = "the chain is not founded"
@@ -96,11 +98,13 @@ class Auditor:
                 yield round_
 
     def take(self, inspected: InspectedBlock) -> DerivedRound | None:
-        """The round of the next block; None for genesis, founding, and rounds of a network that is not ours."""
+        """The round of the next block; None for genesis, founding, and rounds that were pruned or are not ours."""
         derived, place = None, f"block {inspected.number}"
         try:
             if inspected.number == FOUNDING_BLOCK:
                 self._read_founding(inspected)
+            elif inspected.is_pruned and self._reader is not None:
+                self._pass_over(inspected, self._reader.founding)
             elif inspected.number > FOUNDING_BLOCK and self._reader is not None:
                 coinbase = inspected.block.header.coinbase
                 place += f", built by {self._reader.founding.network.name(coinbase)}"
@@ -123,6 +127,12 @@ class Auditor:
         except (EdgeError, ChainError) as error:
             raise AuditError(f"block {inspected.number}: {error}") from error
         self._excluded = dict(inspected.found.excluded_through)
+
+    def _pass_over(self, inspected: InspectedBlock, founding: FoundingParameters) -> None:
+        """A round whose payloads are not here: nothing can be derived, its model is believed if it is here (B6)."""
+        payload = inspected.source.payload(model_digest_in(inspected.block))
+        self.model = None if payload is None else model_of(payload, founding)
+        self._divergence = None
 
     # --- founding
 
@@ -150,7 +160,7 @@ class Auditor:
         virtual = tuple(s for s in founding.network.servers if self._excluded.get(s, 0) >= record.round)
         _check_leader(record, founding)
         if self.model is None:
-            raise AuditError("found no model before it")
+            raise AuditError("the model before it was pruned: `bfl chain fetch` brings it back")
         replayed = replay_round(record, Before(self.model, self._divergence, virtual), reader)
         self.model, self._divergence = replayed.model, divergence(replayed.iterates.first)
         news = {Address(who): k for who, k in through.items() if self._excluded.get(who) != k}

@@ -65,7 +65,7 @@ def assert_same_order(found: Order, expected: Order) -> None:
 
 
 TERMS = LedgerTerms(
-    chain_id=2**31 + 5, registry="ab" * 20, frame_bytes=131_072, nonce=0, codec="fp16", base_model="cd" * 32,
+    chain_id=2**31 + 5, registry="ab" * 20, nonce=0, codec="fp16", base_model="cd" * 32,
     plan="ef" * 32,
 )  # fmt: skip
 
@@ -88,7 +88,7 @@ def test_malformed_ledger_terms_are_refused(subtests: pytest.Subtests) -> None:
         ({"chain_id": "5"}, "ledger chain_id is '5', expected int"),
         ({"chain_id": True}, "ledger chain_id is True, expected int"),
         ({"nonce": -1}, "ledger nonce is -1, expected int"),
-        ({"frame_bytes": 1.5}, "ledger frame_bytes is 1.5, expected int"),
+        ({"nonce": 1.5}, "ledger nonce is 1.5, expected int"),
         ({"registry": b"ab"}, "ledger registry is b'ab', expected str"),
         ({"codec": 16}, "ledger codec is 16, expected str"),
         ({"plan": ["ef"]}, r"ledger plan is \['ef'\], expected str"),

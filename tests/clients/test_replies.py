@@ -55,24 +55,28 @@ def test_offloaded_data_arrives_as_it_was_sent(count: int, as_bytes: bool) -> No
     np.testing.assert_array_equal(reply.labels, labels)
 
 
-@given(transaction=st.binary(max_size=300))
+@given(transaction=st.binary(max_size=300), payload=st.binary(max_size=300))
 @quick
-def test_a_signed_gradient_arrives_byte_for_byte(transaction: bytes) -> None:
-    reply = read_reply(over_the_wire(signed_message(an_order(), transaction, sent(an_order()))))
-    assert reply == SignedReply(2, 4, transaction)
+def test_a_signed_gradient_arrives_with_its_payload_byte_for_byte(transaction: bytes, payload: bytes) -> None:
+    reply = read_reply(over_the_wire(signed_message(an_order(), (transaction, payload), sent(an_order()))))
+    assert reply == SignedReply(2, 4, transaction, payload)
 
 
 def test_a_signed_gradient_that_is_no_bytes_is_refused(subtests: pytest.Subtests) -> None:
-    cases: list[Any] = ["0xab", 5, [1, 2], None]
-    for value in cases:
-        with subtests.test(value=value):
-            reply = signed_message(an_order(), b"\x02", sent(an_order()))
+    cases: list[tuple[str, Any]] = [
+        *(("transaction", value) for value in ("0xab", 5, [1, 2], None)),
+        ("payload", "0xab"),
+        ("payload", None),
+    ]
+    for name, value in cases:
+        with subtests.test(name=name, value=value):
+            reply = signed_message(an_order(), (b"\x02", b"\x03"), sent(an_order()))
             about: Any = reply.content["about"]
             if value is None:
-                del about["transaction"]
+                del about[name]
             else:
-                about["transaction"] = value
-            with pytest.raises(ReplyError, match="transaction"):
+                about[name] = value
+            with pytest.raises(ReplyError, match=name):
                 read_reply(over_the_wire(reply))
 
 

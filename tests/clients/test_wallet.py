@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from eth_hash.auto import keccak
 from flwr.app import Message
 
 from chain.client.keys import address_of
 from chain.node.local_ledger import LocalLedger
 from chain.protocol.contract import decode_call
 from chain.wire.codec import decode_floats
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.errors import ClientError, OrderError
@@ -87,17 +87,18 @@ def test_a_trained_device_answers_with_a_transaction_of_its_own(third: SmallChai
     network = third.federation.servers[0].network
     assert transaction.sender == network.devices[3].address
     call = decode_call(transaction.data)
-    assert (call.name, call["round"], call["samples"], call["iterations"], call["chunks"]) == (
-        "gradient", 3, SHARE, 3, 0,
+    assert (call.name, call["round"], call["attempt"], call["samples"], call["iterations"]) == (
+        "gradient", 3, 0, SHARE, 3,
     )  # fmt: skip
+    assert (payload_digest(reply.payload), len(reply.payload)) == (call["digest"], call["size"])
 
 
-def test_the_transaction_carries_the_values_the_weight_and_what_they_were_made_from(
+def test_the_transaction_names_the_values_the_weight_and_what_they_were_made_from(
     third: SmallChain, order: Order, terms: LedgerTerms
 ) -> None:
     device, genesis = third.devices[3], third.hosted.nodes[0].genesis
     values = np.linspace(-2, 2, len(order.model), dtype=np.float32)
-    signed = signed_gradient(third.wallets[3].account, terms, 3, 40, 3, values, sizes_of(device))
+    signed, payload = signed_gradient(third.wallets[3].account, terms, 3, 40, 3, values, sizes_of(device))
     transaction = decode_transaction(signed)
     call = decode_call(transaction.data)
     assert transaction.sender == address_of(third.wallets[3].account)
@@ -105,13 +106,14 @@ def test_the_transaction_carries_the_values_the_weight_and_what_they_were_made_f
     assert bytes(call["base_model"]).hex() == terms.base_model
     assert bytes(call["plan_digest"]).hex() == terms.plan
     assert (call["samples"], call["iterations"]) == (40, 3)
-    assert bytes(call["digest"]) == keccak(call["payload"])
-    np.testing.assert_array_equal(decode_floats(bytes(call["payload"])), values.astype(np.float16))
+    assert (call["digest"], call["size"]) == (payload_digest(payload), len(payload))
+    np.testing.assert_array_equal(decode_floats(payload), values.astype(np.float16))
+    assert len(signed) < 600 < len(payload)  # the values are beside the transaction (B8)
 
 
 def test_the_digests_are_those_on_the_ledger(third: SmallChain, order: Order, terms: LedgerTerms) -> None:
     leader = third.federation.servers[0]
-    assert bytes.fromhex(terms.plan) == keccak(leader.current.plan.payload)
+    assert bytes.fromhex(terms.plan) == payload_digest(leader.current.plan.payload)
     assert bytes.fromhex(terms.base_model) == bytes(third.hosted.nodes[0].ask("model_digest"))
 
 
@@ -150,7 +152,7 @@ def test_a_device_repeats_the_same_bytes_for_the_same_order(third: SmallChain, o
     first, second = (read_reply(answered(third, order)) for _ in range(2))
     assert isinstance(first, SignedReply)
     assert isinstance(second, SignedReply)
-    assert first.transaction == second.transaction
+    assert (first.transaction, first.payload) == (second.transaction, second.payload)
 
 
 @pytest.mark.parametrize("change", [{"iterations": 1}, {"samples": 20}, {"learning_rate": 0.5}, {"seed": 99}], ids=str)
@@ -169,20 +171,22 @@ def test_terms_of_another_plan_are_another_gradient(third: SmallChain, order: Or
 
 
 def test_a_key_signs_again_in_the_next_round_and_never_in_an_earlier_one(wallet: Wallet) -> None:
-    assert wallet.signed_once(3, "one", lambda: b"first") == b"first"
-    assert wallet.signed_once(3, "one", lambda: b"other") == b"first"
-    assert wallet.signed_once(4, "one", lambda: b"next") == b"next"
+    first, other, later = (b"first", b"payload"), (b"other", b"payload"), (b"later", b"payload")
+    assert wallet.signed_once(3, "one", lambda: first) == first
+    assert wallet.signed_once(3, "one", lambda: other) == first
+    assert wallet.signed_once(4, "one", lambda: later) == later
     with pytest.raises(OrderError, match="has signed another gradient for round 4 already"):
-        wallet.signed_once(3, "one", lambda: b"first")
+        wallet.signed_once(3, "one", lambda: first)
 
 
 def test_what_cannot_be_signed_does_not_take_the_place_of_what_can(wallet: Wallet) -> None:
-    def broken() -> bytes:
+    def broken() -> tuple[bytes, bytes]:
         raise ClientError("no")
 
     with pytest.raises(ClientError):
         wallet.signed_once(3, "wild", broken)
-    assert wallet.signed_once(3, "mild", lambda: b"right") == b"right"
+    right = b"right", b"payload"
+    assert wallet.signed_once(3, "mild", lambda: right) == right
 
 
 # --- for whom ---------------------------------------------------------------------------------------------------------
@@ -247,7 +251,7 @@ def earlier(chain: SmallChain, order: Order) -> Order:
     node = chain.hosted.nodes[0]
     block, founding = node.block(2), chain.hosted.founding
     assert block is not None
-    model = model_in(block, founding)
+    model = model_in(block, founding, node)
     before = LocalLedger(node).model_proof(1, 1)
     headers = tuple(header for n in range(1, 4) if (header := node.header(n)) is not None)
     proof = json.dumps(replace(before, headers=headers).to_json()).encode()

@@ -142,7 +142,7 @@ def chain(attack: str = "", **changes: object) -> Chain:
         found = {digest: archive.payload(digest) for digest in digests}
         archive.close()
     payloads = {digest: payload for digest, payload in found.items() if payload is not None}
-    keys_of = {address_of(account): account for account in accounts}
+    keys_of: dict[bytes, LocalAccount] = {address_of(account): account for account in accounts}
     return Chain(blocks, archive.genesis, founding, keys_of, payloads)
 
 
@@ -203,9 +203,9 @@ def _signed(post: SignedCall, changes: dict[str, Any] | None, honest: Chain) -> 
     held = honest.payloads.get(post.commitments[0].digest) if post.commitments else None
     if changes is None or post.call is None:
         return post.transaction.raw, held
-    payload = changes.get("payload", held)
+    payload: bytes | None = changes.get("payload", held)
     arguments = dict(post.call.arguments) | {key: value for key, value in changes.items() if key != "payload"}
-    if "payload" in changes:
+    if payload is not None and "payload" in changes:
         arguments |= {"digest": payload_digest(payload), "size": len(payload)}
     sent = post.transaction
     envelope = Envelope(sent.chain_id, sent.nonce, sent.gas, sent.to)

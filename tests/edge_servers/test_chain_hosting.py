@@ -18,6 +18,7 @@ from chain.node.node import Node
 from chain.protocol.slots import Slot
 from chain.store.database import CREATE, Database
 from chain.wire.blocks import encode_block
+from chain.wire.sidecar import Sidecar
 from clients.arrays import one_array
 from clients.device import Device, answer_orders
 from clients.errors import OrderError
@@ -196,7 +197,18 @@ def cut(reply: RecordDict) -> None:
     about["transaction"] = about["transaction"][:-1]
 
 
-@pytest.mark.parametrize(("change", "reason"), [(unsigned, "unsigned"), (cut, "malformed")])
+def short(reply: Any) -> None:
+    reply["about"]["payload"] = reply["about"]["payload"][:-1]
+
+
+def other(reply: Any) -> None:
+    """One that the device has not signed."""
+    reply["about"]["payload"] = reply["about"]["payload"][:-1] + b"\x7f"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"), [(unsigned, "unsigned"), (cut, "malformed"), (short, "malformed"), (other, "malformed")]
+)
 def test_what_is_not_a_signed_gradient_is_refused_with_the_reason(change: Callable[[Any], Any], reason: str) -> None:
     with chain_network(faults={3: replacing(change)}, phi="0") as network:
         (report,) = network.run()
@@ -234,12 +246,12 @@ def test_a_gradient_of_another_plan_is_refused_by_the_ledger(planned: ChainNetwo
     terms = replace(order.ledger, plan="ab" * 32)
     sizes = planned.founding.sizes
     values = np.zeros(sum(sizes), np.float32)
-    signed = signed_gradient(planned.wallets[3].account, terms, 4, SHARE, 2, values, sizes)
+    signed, payload = signed_gradient(planned.wallets[3].account, terms, 4, SHARE, 2, values, sizes)
     sender, plan_ = planned.founding.network.devices[3].address, planned.servers[0].current.plan
-    gradient = planned.board(0).read_signed(signed, sender, plan_)
+    gradient = planned.board(0).read_signed(signed, payload, sender, plan_)
     assert gradient.plan_digest == "ab" * 32
     with pytest.raises(Exception, match="gradient for another plan"):
-        planned.board(0).ledger.access.send_raw(signed)
+        planned.board(0).ledger.access.send_raw(signed, None, [Sidecar(payload)])
 
 
 # --- nodes ------------------------------------------------------------------------------------------------------------
@@ -249,7 +261,8 @@ def submit_round(network: ChainNetwork, node: Node, round_: int, model_change: f
     """The posts of a sealed round, with another model at their end."""
     leader = network.leader_of(round_)
     for post in network.posts(round_)[:-1]:
-        node.submit(post.transaction.raw)
+        payloads = [network.node.payload(each.digest) for each in post.commitments]
+        node.submit(post.transaction.raw, [Sidecar(payload) for payload in payloads if payload is not None])
     wrong = network.model(round_) + np.float32(model_change)
     ledger = LocalLedger(node, network.hosting.account("server", leader))
     ledger.post(Slot.MODEL, round_, model_payload(wrong, network.founding))
@@ -286,6 +299,7 @@ def test_a_node_does_not_import_a_block_whose_model_does_not_follow_and_then_tak
     seal(careless, winner)
     wrong = careless.raw_block(3)
     assert wrong is not None
+    careful.sources.append(careless)  # it alone has the model
     with pytest.raises(RoundRefusedError, match=WHY):
         careful.import_block(wrong)
     assert careful.head.hash == sealed.header(1).hash

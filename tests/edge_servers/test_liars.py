@@ -1,24 +1,21 @@
 """What one liar cannot do to a round, a node or an audit: one sentence per attack that was once tried with success."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from eth_hash.auto import keccak
 from flwr.app import Message
 
 from bfl.attacks.conduct import WITHHELD, Conduct
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
 from chain.node.local_ledger import LocalLedger
-from chain.protocol.contract import encode_call
 from chain.protocol.round_check import RoundBody
 from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.blocks import encode_block
-from chain.wire.codec import encode_floats
-from chain.wire.transactions import Envelope, sign_transaction
+from chain.wire.sidecar import Sidecar
 from clients.device import answer_orders
 from clients.errors import ParameterError
 from clients.orders import SignedReply, read_reply
@@ -103,16 +100,18 @@ def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -
         network.run()
         record, founding = network.record(1), network.founding
         everybody = dict(admitted_gradients(record, GradientReader(founding)).good)
-    for late in sorted(everybody):
-        seen = {sender: gradient for sender, gradient in everybody.items() if sender != late}
-        honest = close_list(seen, [], np.zeros(sum(founding.sizes), np.float32), founding.settings, lambda model: 0.0)
-        hashes = tuple(everybody[sender].transaction_hash for sender in honest.accepted)
-        listed = with_close(record, hashes, *((each.node, each.reason) for each in honest.refused))
-        leaders = closed_gradients(listed, founding, Admitted(seen, {}))
-        others = closed_gradients(listed, founding, Admitted(everybody, {}))
-        assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted] == list(honest.accepted)
-        assert leaders.omitted == ()
-        assert [g.sender for g in others.omitted] == [late]
+        for late in sorted(everybody):
+            seen = {sender: gradient for sender, gradient in everybody.items() if sender != late}
+            honest = close_list(
+                seen, [], np.zeros(sum(founding.sizes), np.float32), founding.settings, lambda model: 0.0
+            )
+            hashes = tuple(everybody[sender].transaction_hash for sender in honest.accepted)
+            listed = with_close(record, hashes, *((each.node, each.reason) for each in honest.refused))
+            leaders = closed_gradients(listed, founding, Admitted(seen, {}))
+            others = closed_gradients(listed, founding, Admitted(everybody, {}))
+            assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted] == list(honest.accepted)
+            assert leaders.omitted == ()
+            assert [g.sender for g in others.omitted] == [late]
 
 
 def test_a_list_that_names_another_outlier_than_the_filter_does_costs_its_leader_the_turn() -> None:
@@ -142,6 +141,7 @@ def test_a_servers_word_counts_for_its_own_cluster_and_not_with_the_leaders_reas
         Refusal("server 1", "late", ""),
         Refusal("device 3", "loss", ""),
         Refusal("device 3", "krum", ""),
+        Refusal("device 3", "unavailable", ""),  # only the leader knows what it does not hold
     ]
     network = sealed.founding.network
     assert believed_refusals(0, words, network, "krum") == words[:2]
@@ -150,7 +150,7 @@ def test_a_servers_word_counts_for_its_own_cluster_and_not_with_the_leaders_reas
     assert believed_refusals(1, words, network, "none") == words[2:4]
 
 
-@pytest.mark.parametrize("reason", ["loss", "krum", "late"])
+@pytest.mark.parametrize("reason", ["krum", "late", "unavailable"])
 def test_a_server_that_slanders_others_changes_nothing(reason: str) -> None:
     slander = [Refusal(f"device {n}", reason, "") for n in range(6)]
     with chain_network(filter="krum", planner="fixed:none") as calm:
@@ -262,7 +262,7 @@ def test_a_device_that_offloaded_and_posts_a_gradient_of_its_own_does_not_count_
         reply = read_reply(answer)
         assert isinstance(reply, SignedReply)
         phases(network, "train", "train")
-        network.node.submit(reply.transaction)
+        network.node.submit(reply.transaction, [Sidecar(reply.payload)])
         phases(network, "close", "seal")
         replayed = network.replayed(1)
         assert {g.node for g in replayed.counted} == {"server 0", *(f"device {n}" for n in range(1, 6))}
@@ -272,42 +272,30 @@ def test_a_device_that_offloaded_and_posts_a_gradient_of_its_own_does_not_count_
 
 
 @pytest.mark.parametrize("nodes", [1, 3])
-def test_a_device_that_shows_its_server_a_post_before_its_chunks_makes_nobody_a_liar(nodes: int) -> None:
-    """The server cannot take it as it is; then the device posts the chunks and the same transaction by itself."""
-    shown: list[bytes] = []
+def test_a_device_that_shows_its_server_a_post_with_another_payload_makes_nobody_a_liar(nodes: int) -> None:
+    """The server cannot take it as it is; then the device posts the same transaction with its payload by itself."""
+    replies: list[SignedReply] = []
 
     def showing(reply: Message) -> Message:
-        about: Any = reply.content["about"]
         if reply.metadata.message_type == "train":
-            about["transaction"] = shown[0]
+            signed = read_reply(reply)
+            assert isinstance(signed, SignedReply)
+            replies.append(signed)
+            about: Any = reply.content["about"]
+            about["payload"] = signed.payload[:-1] + bytes([signed.payload[-1] ^ 1])
         return reply
 
     with chain_network(planner="fixed:none", faults={3: showing}, nodes=nodes) as network:
-        phases(network, "plan", "plan")
-        key, (order,) = network.wallets[3].account, (o for o in network.servers[0].orders() if o.device == 3)
-        assert order.ledger is not None
-        terms, sizes = order.ledger, network.founding.sizes
-        payload = encode_floats(np.full(sum(sizes), 1e-3, np.float32), sizes, "fp16")
-        base, plan = bytes.fromhex(terms.base_model), bytes.fromhex(terms.plan)
-        calls = [
-            encode_call("chunk", 1, Slot.GRADIENT, 0, payload),
-            encode_call("gradient", 1, base, plan, 40, 2, keccak(payload), 1, b""),
-        ]
-        chunk, post = (
-            sign_transaction(
-                key, Envelope(terms.chain_id, terms.nonce + n, 3_000_000, network.node.genesis.registry), call
-            )
-            for n, call in enumerate(calls)
-        )
-        shown.append(post)
-        phases(network, "train", "train")
-        for raw in (chunk, post):
-            network.hosted.nodes[-1].submit(raw)
+        phases(network, "plan", "train")
+        (signed,) = replies
+        network.hosted.nodes[-1].submit(signed.transaction, [Sidecar(signed.payload)])
         leader = network.leader
         phases(network, "close", "seal")
         assert network.leader_of(1) == leader
         assert [server.oversight.offences for server in network.servers] == [[], [], []]
-        assert network.replayed(1).offences == ()
+        replayed = network.replayed(1)
+        assert (len(replayed.counted), replayed.offences) == (6, ())
+        assert network.record(1).closed_list.refused == (("device 3", "malformed"),)  # its server's word; it counts
         assert network.servers[0].standing.excluded == ()
 
 
@@ -361,7 +349,7 @@ def test_a_list_that_counts_data_at_the_device_and_at_its_server_is_refused(seal
 # --- posts ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_post_with_the_same_digest_is_no_conflict_and_does_not_save_a_liar() -> None:
+def test_a_second_post_that_says_the_same_is_no_conflict_and_does_not_save_a_liar() -> None:
     """Its evidence would be refused by the registry, and the flag for the lie itself would never be posted."""
     with chain_network() as network:
         liar = next(m for m in range(3) if m != network.leader)
@@ -370,36 +358,12 @@ def test_a_second_post_with_the_same_digest_is_no_conflict_and_does_not_save_a_l
         ledger = ledger_of(network, liar)
         post = ledger.posts(1, iterate_slot(2))[network.key(liar)]
         with pytest.raises(RevertedError):
-            ledger._send("iterate", 1, 2, post.digest, 0, post.payload[:-1] + b"\x07")
+            ledger._send("iterate", 1, 0, 2, ledger.close_digest(), post.digest, post.size)
         assert list(ledger.conflicts()) == []
         phases(network, "verify", "seal")
         name = network.founding.network.name
         assert {(name(o.offender), o.kind) for o in network.replayed(1).offences} == {(f"server {liar}", "iterate")}
         assert network.servers[0].standing.excluded == (network.founding.network.servers[liar],)
-
-
-def in_chunks(ledger: LocalLedger) -> Callable[[int, int, bytes], bytes]:
-    """How a leader that wants to be rid of the devices would publish: by chunks, though one post would do."""
-
-    def post(slot: int, round_: int, payload: bytes) -> bytes:
-        if slot != Slot.MODEL:
-            return LocalLedger.post(ledger, slot, round_, payload)
-        ledger._send("chunk", round_, Slot.MODEL, 0, payload)
-        return ledger._send("model", round_, bytes(keccak(payload)), 1, b"")
-
-    return post
-
-
-def test_devices_take_a_model_that_travelled_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    with chain_network() as network:
-        leader = network.leader
-        ledger = network.board(leader).ledger_of(network.servers[leader].address)
-        assert isinstance(ledger, LocalLedger)
-        monkeypatch.setattr(ledger, "post", in_chunks(ledger))
-        first, second = network.run(2)
-        assert network.calls(1)[-2:] == ["chunk", "model"]
-        for report in (first, second):
-            assert (report.training_nodes, report.refused, report.offences) == (6, (), ())
 
 
 def test_a_flag_that_cannot_be_posted_does_not_end_the_round(

@@ -457,9 +457,7 @@ def test_flipped_labels_are_trained_on_and_the_others_table_stays() -> None:
     assert torch.equal(DATASET.train.labels, before)
 
 
-TERMS = LedgerTerms(
-    chain_id=7, registry="11" * 20, frame_bytes=87_360, nonce=0, codec="fp32", base_model="22" * 32, plan="33" * 32
-)
+TERMS = LedgerTerms(chain_id=7, registry="11" * 20, nonce=0, codec="fp32", base_model="22" * 32, plan="33" * 32)
 
 
 def signer(text: str, **changes: Any) -> bytes:

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from bfl.auditing.findings import Audit, audit_rounds, findings_of
+from chain.protocol.contract import encode_call
 from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address
-from edge_servers.replay.audit import DerivedRound
+from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
+from edge_servers.replay.audit import AuditError, DerivedRound
 from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
 from tests.bfl.conftest import Command
 from tests.chain.small_chain import story
@@ -131,7 +133,7 @@ def flagged(slot: int, is_missing: bool = False, sent: bytes = b"") -> tuple[Cha
     posts = [p for p in chain().posts(4) if p.sender == victim and p.call is not None]
     hashes = {Slot.ITERATE + p.call["step"]: p.transaction.hash for p in posts if p.call and p.call.name == "iterate"}
     evidence = bytes(32) if is_missing else sent or hashes.get(slot, b"\7" * 32)
-    flag: Extra = (accuser, "flag", (3, victim, slot, evidence, b"\1" * 32, b""))
+    flag: Extra = (accuser, "flag", (3, victim, slot, evidence, b"\1" * 32))
     forged = rewritten(chain(), {}, extra=[flag])
     (finding,) = audit_of(forged).findings
     assert finding.offender == victim
@@ -168,6 +170,61 @@ def test_a_flag_about_a_model_of_somebody_who_has_none_is_the_accusers_word() ->
     assert (finding.verdict, finding.found) == (WORD, b"")
 
 
+def test_two_posts_that_name_the_same_payload_and_differ_otherwise_are_an_equivocation() -> None:
+    """The same iterate for two closes, as the registry sees it too."""
+    accuser, liar, *_ = followers(chain())
+    pair = [_signed_iterate(liar, close) for close in (b"\1" * 32, b"\2" * 32)]
+    evidence = [part for each in pair for part in (each.unsigned, each.signature)]
+    forged = rewritten(chain(), {}, extra=[(accuser, "flag_equivocation", (3, liar, *evidence))])
+    (finding,) = audit_of(forged).findings
+    assert (finding.offender, finding.verdict) == (liar, DERIVED)
+    assert finding.detail.endswith("signed two different posts for one slot (step 1 of round 3)")
+
+
+def _signed_iterate(server: Address, close: bytes) -> Transaction:
+    envelope = Envelope(chain().genesis.chain_id, 99, 3_000_000, chain().genesis.registry)
+    data = encode_call("iterate", 3, 0, 1, close, bytes(32), 1)
+    return decode_transaction(sign_transaction(chain().accounts[server], envelope, data))
+
+
+# --- pruned rounds
+
+
+def without_payloads(of: Chain, number: int, *kinds: str) -> Chain:
+    """The chain as somebody has it who has pruned payloads of a block."""
+    gone = {
+        each.digest
+        for post in of.posts(number)
+        if post.call is not None and post.call.name in kinds
+        for each in post.commitments
+    }
+    return replace(of, payloads={digest: payload for digest, payload in of.payloads.items() if digest not in gone})
+
+
+def test_a_round_without_its_gradients_is_not_derived_and_the_next_one_stands_on_its_model() -> None:
+    audit = audit_of(without_payloads(chain(), 3, "gradient"))
+    assert audit.found.pruned == [3]
+    assert [each.round for each in audit.rounds] == [1, 3]
+    assert audit.rounds[1].digests == audit_of(chain()).rounds[2].digests
+
+
+def test_a_round_whose_model_before_it_was_pruned_cannot_be_derived() -> None:
+    with pytest.raises(AuditError, match=r"block 4, .*: the model before it was pruned: `bfl chain fetch` brings it"):
+        audit_of(without_payloads(chain(), 3, "gradient", "model"))
+
+
+def test_an_iterate_that_nobody_kept_is_wrong_all_the_same_and_its_distance_unknown(
+    command: Command, tmp_path: Path
+) -> None:
+    """It is judged by its digest alone (B3)."""
+    forgotten = without_payloads(chain(LIES), 2, "iterate")
+    first, kept = audit_of(forgotten).findings[0], audit_of(chain(LIES)).findings[0]
+    assert first.off_by is None
+    assert replace(first, off_by=kept.off_by) == kept
+    answer = command("audit", "why", "server 1", str(forgotten.written(tmp_path)))
+    assert rows(answer.out)["off by"] == "distance unknown: nobody kept the iterate"
+
+
 # --- audit check
 
 
@@ -182,6 +239,18 @@ def test_check_says_how_many_rounds_follow(command: Command, tmp_path: Path) -> 
     assert rows(answer.out)["verdict"] == "everything fits"
     assert rows(answer.out)["checked"].endswith("digests, plans, models")
     assert rows(answer.out)["models"] == "3 of 3 rounds give their model again, bit for bit; nobody misbehaved"
+
+
+def test_check_never_says_that_a_pruned_chain_fits(command: Command, tmp_path: Path) -> None:
+    run = without_payloads(chain(), 3, "gradient").written(tmp_path)
+    answer = command("audit", "check", str(run))
+    assert answer.code == 2
+    assert rows(answer.out)["verdict"] == "what is here fits, but not everything could be checked"
+    assert "1 rounds are pruned: digests and signatures only" in answer.out
+    assert answer.err.startswith("error: 1 of 5 blocks are pruned: their models could not be derived again; `")
+    refused = command("audit", "check", str(run), "--round", "2")
+    assert "round 2 is pruned: of it digests and signatures were checked, no more" in refused.err
+    assert "a pruned chain cannot be executed again" in command("audit", "check", str(run), "--execute").err
 
 
 def test_check_lists_who_lied_and_what_came_of_it(command: Command, tmp_path: Path) -> None:
@@ -227,9 +296,7 @@ def test_without_a_run_the_newest_one_with_a_chain_is_taken_and_named(
 def test_a_chain_of_another_kind_says_why_its_models_are_not_derived(command: Command, tmp_path: Path) -> None:
     story().write(tmp_path)
     found = rows(command("audit", "check", str(tmp_path)).out)
-    told = (
-        "cannot be derived again: the founding parameters name no such network (found no settings, servers, devices, "
-    )
+    told = "cannot be derived again: the founding parameters name no such network (found no kind, settings, servers, "
     assert found["models"].startswith(told)
     for arguments in (["check", str(tmp_path), "--round", "1"], ["why", "server 1", str(tmp_path)]):
         answer = command("audit", *arguments)

@@ -20,14 +20,14 @@ from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import InspectionError
 from chain.node.node import Node
-from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.blocks import encode_block
 from chain.wire.documents import ClosedList
+from chain.wire.sidecar import Sidecar, payload_digest
 from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl
-from tests.chain.network import Clock, genesis, seal
+from tests.chain.network import Clock, genesis, named, seal, sized
 from tests.chain.small_chain import NETWORK, TENSORS, StoredChain, executed, forged, model_of, signed, story, values_of
 
 
@@ -62,14 +62,14 @@ def full(address: bytes) -> str:
 # --- the file
 
 
-@pytest.mark.parametrize("round_", range(6))
+@pytest.mark.parametrize("round_", [0, 1, 5])
 def test_the_model_of_a_round_has_its_numbers_names_and_shapes(command: Command, run: Path, round_: int) -> None:
     answer = command("audit", "model", ".", "--round", str(round_))
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.endswith(f"model: model-{round_}.pt\n")
     content = loaded(run / f"model-{round_}.pt")
     assert content["round"] == round_
-    assert content["digest"] == full(keccak(model_of(round_)))
+    assert content["digest"] == full(payload_digest(model_of(round_)))
     assert content["block"] == full(story().headers[round_ + 1].hash)
     tensors = content["state_dict"]
     assert [(name, tuple(tensor.shape)) for name, tensor in tensors.items()] == TENSORS
@@ -122,10 +122,11 @@ def test_it_says_who_flagged(command: Command, run: Path) -> None:
     assert full(story().liar) not in shown["flags by"]
 
 
-def test_a_gradient_whose_chunks_are_broken_is_marked(command: Command, run: Path) -> None:
+def test_a_gradient_that_the_leader_did_not_hold_is_marked(command: Command, run: Path) -> None:
     shown = table(command("audit", "model", ".", "--round", "5").out)
-    device = full(address_of(NETWORK.devices[0]))
-    assert shown["gradients of"] == [f"{device} (100 samples, left out, its chunks do not have its digest)"]
+    withheld, counted = (full(address_of(device)) for device in NETWORK.devices[:2])
+    told = [f"{withheld} (100 samples, left out: unavailable)", f"{counted} (100 samples)"]
+    assert sorted(shown["gradients of"]) == sorted(told)
 
 
 def test_the_founding_model_is_the_founders(command: Command, run: Path) -> None:
@@ -140,7 +141,9 @@ def test_the_founding_model_is_the_founders(command: Command, run: Path) -> None
 def node_with(parameters: bytes = b"{}", model: bytes | None = None) -> Node:
     """A founded node with a model of numbers."""
     node = Node.in_memory(genesis(), now=Clock())
-    charter = Founding(NETWORK.homes, parameters, model_of(0) if model is None else model, 4096, NETWORK.terms)
+    payload = model_of(0) if model is None else model
+    sizes = NETWORK.sizes._replace(model=len(payload))
+    charter = Founding(NETWORK.homes, parameters, payload, sizes, NETWORK.terms)
     found_network(EmptyNetwork(web3_in_process(node)), NETWORK.founder, charter)
     return node
 
@@ -148,7 +151,9 @@ def node_with(parameters: bytes = b"{}", model: bytes | None = None) -> Node:
 def exported(node: Node, path: Path, round_: int) -> dict[str, list[str]]:
     """The table of a model of the node's chain."""
     blocks = [block for number in range(node.head.block_number + 1) if (block := node.block(number)) is not None]
-    archive, console = StoredChain(blocks), Console(width=200, file=io.StringIO())
+    kept = {each.digest for block in blocks for each in node._store.kept_by(block.header.hash)}
+    payloads = {digest: payload for digest in kept if (payload := node.payload(digest)) is not None}
+    archive, console = StoredChain(blocks, payloads=payloads), Console(width=200, file=io.StringIO())
     console.print(export_model(archive, inspect_chain(archive), round_, path / "model.pt"))
     return table(console.file.getvalue())  # type: ignore[attr-defined]
 
@@ -161,19 +166,25 @@ def finished(node: Node, leader: LocalAccount, model: bytes) -> Node:
     return node
 
 
-def test_a_closed_list_in_chunks_is_read(tmp_path: Path) -> None:
+def test_a_closed_list_says_who_counts_and_who_posted_nothing(tmp_path: Path) -> None:
     node = node_with()
     leader, (first, second) = NETWORK.leader(node), NETWORK.devices[:2]
     NETWORK.post_plan(node, leader)
     sent = [NETWORK.post_gradient(node, device) for device in (first, second)]
-    payload = ClosedList((sent[0],), (("0xdead", "late"),)).encode()
-    for index, part in enumerate((payload[:30], payload[30:])):
-        NETWORK.post(node, leader, "chunk", 1, Slot.CLOSE, index, part)
-    NETWORK.post(node, leader, "close", 1, keccak(payload), 2, b"")
+    NETWORK.post_close(node, leader, ClosedList(1, (sent[0],), (("0xdead", "late"),)).encode())
     shown = exported(finished(node, leader, model_of(1)), tmp_path, 1)["gradients of"]
     assert f"{full(address_of(first))} (100 samples)" in shown
     assert f"{full(address_of(second))} (100 samples, left out)" in shown
     assert shown[-1] == "0xdead (posted nothing that counts: late)"
+
+
+def test_reasons_in_a_closed_list_are_shown_not_obeyed(tmp_path: Path) -> None:
+    node = node_with()
+    leader = NETWORK.leader(node)
+    NETWORK.post_plan(node, leader)
+    NETWORK.post_close(node, leader, ClosedList(1, (), (("0xdead", "[bold red]x[/] \x1b[2J"),)).encode())
+    shown = exported(finished(node, leader, model_of(1)), tmp_path, 1)["gradients of"]
+    assert shown == ["0xdead (posted nothing that counts: [bold red]x[/] \ufffd[2J)"]
 
 
 def test_a_closed_list_that_nobody_can_read_is_said_so(tmp_path: Path) -> None:
@@ -189,15 +200,16 @@ def test_a_closed_list_that_nobody_can_read_is_said_so(tmp_path: Path) -> None:
 def test_a_reverted_closed_list_counts_for_nothing(tmp_path: Path) -> None:
     node = node_with()
     leader, device = NETWORK.leader(node), NETWORK.devices[0]
-    base, planned = node.ask("model_digest"), keccak(b"plan")
-    trained = signed(device, 0, "gradient", 1, base, planned, 100, 10, keccak(b"g"), 0, b"g")
-    lists = [ClosedList((keccak(trained),)).encode(), ClosedList(()).encode()]
-    raw = [signed(leader, 0, "plan", 1, planned, 0, b"plan"), trained]
-    raw += [signed(leader, 1 + i, "close", 1, keccak(each), 0, each) for i, each in enumerate(lists)]
-    raw += [signed(leader, 3, "model", 1, keccak(model_of(1)), 0, model_of(1))]
+    base, planned, gradient = node.ask("model_digest"), payload_digest(b"plan"), sized(b"g", NETWORK.sizes.gradient)
+    trained = signed(device, 0, "gradient", 1, 0, base, planned, 100, 10, *named(gradient))
+    lists = [ClosedList(1, (keccak(trained),)).encode(), ClosedList(1, ()).encode()]
+    raw = [signed(leader, 0, "plan", 1, 0, *named(b"plan")), trained]
+    raw += [signed(leader, 1 + i, "close", 1, 0, planned, *named(each)) for i, each in enumerate(lists)]
+    raw += [signed(leader, 3, "model", 1, 0, payload_digest(lists[0]), *named(model_of(1)))]
     block = executed(node, raw, leader, device)
     assert [receipt.status for receipt in block.receipts] == [1, 1, 1, 0, 1]
-    node.import_block(encode_block(block.header, block.transactions))
+    beside = [Sidecar(each) for each in (b"plan", gradient, *lists, model_of(1))]
+    node.import_block(encode_block(block.header, block.transactions), beside)
     assert exported(node, tmp_path, 1)["gradients of"] == [f"{full(address_of(device))} (100 samples)"]
 
 
@@ -207,14 +219,12 @@ def test_a_reverted_closed_list_counts_for_nothing(tmp_path: Path) -> None:
         b"{}",
         b"no JSON",
         b"[]",
-        b'{"tensors":5}',
         b'{"tensors":[5]}',
         b'{"tensors":[["a"],["b"]]}',
         b'{"tensors":[["a",[6]],["b",[4]]]}',
         b'{"tensors":[["a",[6]],["a",[3]]]}',
         b'{"tensors":[["a",[-2,-3]],["b",[3]]]}',
         b'{"tensors":[["a",[6.0]],["b",[3]]]}',
-        b'{"tensors":[["a",["6"]],["b",[3]]]}',
         b'{"tensors":[["a",6],["b",3]]}',
         b'{"tensors":[[5,[6]],["b",[3]]]}',
     ],
@@ -294,6 +304,26 @@ def test_nothing_is_exported_from_a_chain_that_does_not_fit(command: Command, ru
     assert (answer.code, answer.err) == (1, "")
     assert answer.out == "does not fit: block 6: there is no block 6; the head is 7\n"
     assert not (run / "model-1.pt").exists()
+
+
+def test_a_model_that_was_pruned_is_said_so(tmp_path: Path) -> None:
+    gone = payload_digest(model_of(2))
+    left = {digest: payload for digest, payload in story().payloads.items() if digest != gone}
+    archive = StoredChain(story().blocks, payloads=left)
+    with pytest.raises(
+        BflError, match="model 2 was pruned here; `bfl chain fetch` brings it back from a node that has"
+    ):
+        export_model(archive, inspect_chain(archive), 2, tmp_path / "model.pt")
+    assert list(tmp_path.iterdir()) == []
+    export_model(archive, inspect_chain(archive), 3, tmp_path / "model.pt")
+
+
+def test_an_archive_that_shows_another_payload_the_second_time_is_refused(tmp_path: Path) -> None:
+    found, digest = inspect_chain(StoredChain(story().blocks)), payload_digest(model_of(2))
+    archive = StoredChain(story().blocks, payloads={**story().payloads, digest: model_of(3)})
+    with pytest.raises(InspectionError, match=f"^the payload 0x{digest.hex()} has another digest: 0x"):
+        export_model(archive, found, 2, tmp_path / "model.pt")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_archive_that_shows_another_block_the_second_time_is_refused(tmp_path: Path) -> None:

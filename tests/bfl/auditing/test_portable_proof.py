@@ -5,11 +5,13 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import rlp
 import torch
 
 from bfl.auditing.portable_proof import MANIFEST, verify_proof, write_proof
@@ -19,6 +21,7 @@ from chain.node.node import Node
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.blocks import encode_block
 from chain.wire.documents import canonical_json
+from chain.wire.sidecar import payload_digest
 from edge_servers.replay.audit import AuditError
 from edge_servers.replay.record import model_in
 from tests.bfl.conftest import Command
@@ -28,7 +31,7 @@ from tests.edge_servers.audited_chain import LIES, Chain, chain, with_other_mode
 REFUSALS = (ProofError, InspectionError, AuditError)
 FILES = (
     "README.txt", "block-1.rlp", "block-3.rlp", "block-4.rlp", "genesis.json", "headers.rlp", MANIFEST, "model-3.pt",
-    "receipts.z",
+    "payloads-1.rlp", "payloads-3.rlp", "payloads-4.rlp", "receipts.z",
 )  # fmt: skip
 
 
@@ -72,7 +75,7 @@ def test_every_round_is_proven_by_its_folder_alone(round_: int, tmp_path: Path) 
     assert (proven.round.round, proven.block) == (round_, chain().blocks[round_ + 1].header)
     tensors = torch.load(folder / f"model-{round_}.pt", weights_only=True)["state_dict"].values()
     flat = np.concatenate([tensor.numpy().ravel() for tensor in tensors])
-    np.testing.assert_array_equal(flat, model_in(chain().blocks[round_ + 1], chain().founding))
+    np.testing.assert_array_equal(flat, model_in(chain().blocks[round_ + 1], chain().founding, chain()))
 
 
 def test_exclusions_are_read_from_the_receipts_of_blocks_that_are_not_in_the_folder(proof: Path) -> None:
@@ -108,6 +111,7 @@ def test_proof_and_verify_as_commands(command: Command, tmp_path: Path) -> None:
 def test_a_running_node_is_audited_asked_and_proven_over_rpc(command: Command, tmp_path: Path) -> None:
     now = float(chain(LIES).blocks[-1].header.timestamp)
     node = Node.in_memory(chain(LIES).genesis, now=lambda: now)
+    node.sources.append(chain(LIES))
     for block in chain(LIES).blocks[1:]:
         node.import_block(encode_block(block.header, block.transactions))
     with RpcServer(node, ServerParams(port=0)) as url:
@@ -134,7 +138,7 @@ def test_another_genesis_than_the_trusted_one_is_refused(command: Command, proof
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_flipped_byte_anywhere_is_refused_and_its_file_named(proof: Path, name: str) -> None:
-    count = 200 if name == MANIFEST else 12
+    count = 60 if name == MANIFEST else 4
     for place in places(proof / name, count):
         flip(proof / name, place)
         with pytest.raises(REFUSALS, match=re.escape(name) if name != MANIFEST else "found|expected|cannot|missing"):
@@ -144,7 +148,7 @@ def test_a_flipped_byte_anywhere_is_refused_and_its_file_named(proof: Path, name
 
 
 def test_a_flipped_byte_gives_exit_code_1_and_one_line(command: Command, proof: Path) -> None:
-    flip(proof / "block-4.rlp", 5000)
+    flip(proof / "block-4.rlp", 1000)
     answer = command("audit", "verify", str(proof))
     assert (answer.code, answer.err) == (1, "")
     assert answer.out.startswith("does not fit: block-4.rlp: found sha256 ")
@@ -152,10 +156,20 @@ def test_a_flipped_byte_gives_exit_code_1_and_one_line(command: Command, proof: 
 
 
 @pytest.mark.parametrize(
-    "name", ["block-1.rlp", "block-3.rlp", "block-4.rlp", "genesis.json", "headers.rlp", "receipts.z"]
+    "name",
+    [
+        "block-1.rlp",
+        "block-3.rlp",
+        "block-4.rlp",
+        "genesis.json",
+        "headers.rlp",
+        "payloads-1.rlp",
+        "payloads-4.rlp",
+        "receipts.z",
+    ],
 )
 def test_a_flipped_byte_is_refused_also_with_a_manifest_that_fits_it(proof: Path, name: str) -> None:
-    for place in places(proof / name, 25):
+    for place in places(proof / name, 10):
         flip(proof / name, place)
         rehash(proof)
         with pytest.raises(REFUSALS):
@@ -177,11 +191,70 @@ def test_another_model_file_is_refused_also_with_a_manifest_that_fits_it(proof: 
         verify_proof(proof)
 
 
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("name", ["block-4.rlp", "payloads-1.rlp", "payloads-4.rlp", "model-3.pt", MANIFEST])
 def test_a_missing_file_is_named(proof: Path, name: str) -> None:
     (proof / name).unlink()
     with pytest.raises(ProofError, match=re.escape(name)):
         verify_proof(proof)
+
+
+@pytest.mark.parametrize("number", [1, 3, 4])
+def test_payloads_of_another_block_are_refused_also_with_a_manifest_that_fits_them(proof: Path, number: int) -> None:
+    name, other = f"payloads-{number}.rlp", f"payloads-{ {1: 3, 3: 4, 4: 3}[number] }.rlp"
+    shutil.copy(proof / other, proof / name)
+    with pytest.raises(ProofError, match=rf"^{name}: found sha256 [0-9a-f]{{64}}, the manifest says"):
+        verify_proof(proof)
+    rehash(proof)
+    with pytest.raises(ProofError, match=f"^{name}: payloads of block {number} are missing$"):
+        verify_proof(proof)
+
+
+def test_one_payload_too_few_is_refused_by_name(proof: Path) -> None:
+    path = proof / "payloads-4.rlp"
+    payloads = rlp.decode(path.read_bytes())
+    for index in range(len(payloads)):
+        path.write_bytes(rlp.encode(payloads[:index] + payloads[index + 1 :]))
+        rehash(proof)
+        with pytest.raises(ProofError, match=r"^payloads-4\.rlp: payloads of block 4 are missing$"):
+            verify_proof(proof)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b"", "payloads-4.rlp: "), (b"\x80", "found no list of payloads"), (b"\xc1\xc0", "found no list of payloads")],
+)
+def test_a_file_that_is_no_list_of_payloads_is_refused_by_name(proof: Path, content: bytes, message: str) -> None:
+    (proof / "payloads-4.rlp").write_bytes(content)
+    rehash(proof)
+    with pytest.raises(ProofError, match=message):
+        verify_proof(proof)
+
+
+def test_the_folder_has_no_iterates_and_what_the_posts_say_beside_the_blocks(proof: Path) -> None:
+    posts = chain(LIES).posts(4)
+    named = {post.call.name: each.digest for post in posts if post.call for each in post.commitments}
+    found = {payload_digest(each) for each in rlp.decode((proof / "payloads-4.rlp").read_bytes())}
+    assert {named[kind] for kind in ("plan", "gradient", "close", "model")} <= found
+    assert named["iterate"] not in found
+
+
+def test_a_pruned_round_cannot_be_proven(command: Command, tmp_path: Path) -> None:
+    gone = {
+        each.digest
+        for post in chain().posts(3)
+        if post.call and post.call.name == "gradient"
+        for each in post.commitments
+    }
+    left = {digest: payload for digest, payload in chain().payloads.items() if digest not in gone}
+    run = replace(chain(), payloads=left).written(tmp_path / "run")
+    answer = command("audit", "proof", str(run), "--round", "2", "--out", str(tmp_path / "proof"))
+    assert (answer.code, answer.err) == (
+        2,
+        "error: round 2 is pruned: of it digests and signatures were checked, no more\n",
+    )
+    answer = command("audit", "proof", str(run), "--round", "3", "--out", str(tmp_path / "proof"))
+    assert answer.code == 2
+    assert answer.err.startswith("error: payloads of block 3 were pruned here, so nothing can be proven with them")
 
 
 def test_a_file_that_does_not_belong_there_is_named(proof: Path) -> None:

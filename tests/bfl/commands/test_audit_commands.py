@@ -4,6 +4,7 @@ import re
 import sqlite3
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from bfl.auditing import findings
+from bfl.show.chain_tables import size_text
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
 from chain.client.keys import address_of
@@ -71,9 +73,34 @@ def test_a_chain_that_fits_gives_exit_code_0_and_says_what_was_checked(command: 
     assert found["network"] == f"chain 4242, genesis 0x{story().headers[0].hash.hex()}"
     assert found["head"] == f"0x{story().headers[-1].hash.hex()}"
     assert found["blocks"] == "8 (5 models after model 0)"
-    assert found["transactions"].startswith("62 (1 creation, 1 register, 1 found, 6 plan, ")
+    assert found["transactions"].startswith("60 (1 creation, 1 register, 1 found, 6 plan, ")
     assert found["reverted"] == "1"
-    assert found["broken"].startswith("1 (posts in chunks without their digest")
+    assert found["payloads"] == f"{size_text(sum(_kept_bytes()))} beside the blocks"
+
+
+def _kept_bytes() -> list[int]:
+    """What each block of the small chain keeps beside itself."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = Store.open(story().write(Path(folder)), read_only=True)
+        found = [sum(each.size for each in store.kept_by(header.hash)) for header in story().headers]
+        store.close()
+    return found
+
+
+def test_a_pruned_chain_is_no_chain_that_fits(command: Command, run: Path) -> None:
+    edited(run, "DELETE FROM part WHERE length(value) = 32")
+    answer = command("audit", "check", str(run))
+    assert answer.code == 2
+    assert answer.err.startswith("error: 5 of 8 blocks are pruned: their models could not be derived again; `")
+    assert " chain fetch` brings their payloads back from a node that has them\n" in answer.err
+
+
+def test_a_payload_that_somebody_changed_is_named_with_its_block(command: Command, run: Path) -> None:
+    digest = story().blocks[3].transactions[-1].data[-64:-32].hex()
+    edited(run, "UPDATE part SET value = zeroblob(52) WHERE digest = ?", bytes.fromhex(digest))
+    answer = command("audit", "check", str(run))
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out.startswith(f"does not fit: block 3: the payload 0x{digest} has another digest: 0x")
 
 
 def test_execute_checks_the_state_roots_too(command: Command, run: Path) -> None:

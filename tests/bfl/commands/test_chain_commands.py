@@ -9,17 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bfl.show.chain_tables import pairs_table, printable, short_hex, size_text, transaction_tables, utc_time
-from chain.client.connection import EmptyNetwork
-from chain.client.founding import Founding, found_network
+from bfl.show.chain_tables import pairs_table, printable, short_hex, size_text, utc_time
 from chain.client.keys import address_of
 from chain.node.node import Node
-from chain.protocol.contract import RegistryTerms
-from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
+from chain.wire.sidecar import payload_digest
 from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl
-from tests.chain.network import Clock, genesis
+from tests.chain.network import Clock
 from tests.chain.small_chain import NETWORK, NEW_DEVICE, NEW_SERVER, PARAMETERS, model_of, story
 
 TOKEN = "a-token"  # noqa: S105
@@ -96,8 +93,8 @@ def test_block_shows_the_header_and_every_transaction(command: Command, place: l
         "plan", *["train"] * 4, "close", *["gossip"] * 4, *["verify"] * 3, "model",
     ]  # fmt: skip
     assert {row[6] for row in listed} == {"ok"}
-    assert listed[1][4] == "samples 100, iterations 10, 8 bytes"
-    assert listed[-1][4] == "9 x fp32"
+    assert listed[1][4] == "samples 100, iterations 10, 32 B beside it"
+    assert listed[-1][4] == "52 B beside it"
     assert listed[-2][4].startswith("offender 0x")
     assert listed[-2][4].endswith("about iterate 1")
 
@@ -123,15 +120,20 @@ def test_transaction_shows_what_it_says_and_what_came_of_it(command: Command, pl
     assert answer.code == 0
     shown = {row[0]: row[1] for row in rows(answer.out) if len(row) == 2}
     assert shown["block"] == f"4 (position {len(block.transactions) - 1})"
-    assert (shown["what"], shown["status"], shown["payload"]) == ("model", "accepted", "9 x fp32")
+    assert (shown["what"], shown["status"], shown["payload size"]) == ("model", "accepted", "52")
+    assert shown["size"] == size_text(len(block.transactions[-1].raw)), "of the transaction alone"
+    assert shown["digest"] == f"0x{payload_digest(model_of(3)).hex()}"
     assert shown["sender"] == f"0x{block.header.coinbase.hex()}"
     assert shown["ModelPublished"].startswith("round 3, leader 0x")
 
 
-def test_transaction_shows_the_founding_parameters(command: Command, run: str) -> None:
+def test_transaction_shows_the_digests_of_the_founding(command: Command, run: str) -> None:
     answer = command("chain", "transaction", story().blocks[1].transactions[2].hash.hex(), run)
     assert answer.code == 0
-    assert PARAMETERS.decode() in answer.out
+    shown = {row[0]: row[1] for row in rows(answer.out) if len(row) == 2}
+    assert shown["parameters"] == f"0x{payload_digest(PARAMETERS).hex()}"
+    assert shown["parameters_size"] == str(len(PARAMETERS))
+    assert shown["model"] == f"0x{payload_digest(model_of(0)).hex()}"
     assert "Founded" in answer.out
 
 
@@ -269,15 +271,8 @@ def test_help_explains_every_argument(
 
 
 def test_markup_and_control_characters_of_a_chain_are_shown_not_obeyed() -> None:
-    parameters = b'{"name":"[bold red]x[/] \x1b[2J\x07"}'
-    node = Node.in_memory(genesis(), now=Clock())
-    charter = Founding(NETWORK.homes, parameters, model_of(0), 4096, RegistryTerms())
-    found_network(EmptyNetwork(web3_in_process(node)), NETWORK.founder, charter)
-    block = node.block(1)
-    assert block is not None
     console = Console(file=io.StringIO(), width=200)
-    for table in transaction_tables(block, 2, node.genesis):
-        console.print(table)
+    console.print(pairs_table("", {"name": printable("[bold red]x[/] \x1b[2J\x07")}))
     shown = console.file.getvalue()  # type: ignore[attr-defined]
     assert "[bold red]x[/] \ufffd[2J\ufffd" in shown
     assert "\x1b" not in shown

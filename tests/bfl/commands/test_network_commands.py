@@ -21,17 +21,18 @@ from chain.client.ledger import Ledger
 from chain.errors import NodeUnreachableError
 from chain.mining.miner import Miner, mine
 from chain.node.node import Node
-from chain.protocol.contract import RegistryTerms, size_class
+from chain.protocol.contract import RegistryTerms
 from chain.protocol.genesis import Genesis, block_gas, read_genesis
 from chain.protocol.slots import Slot
 from tests.bfl.conftest import Command
 from tests.bfl.node_process import running_node
 from tests.bfl.runs import environment
-from tests.chain.network import Clock, Network, account
+from tests.chain.network import MODEL_0, SIZES, Clock, Network, account, sized
 from tests.chain.network import genesis as small_genesis
 from tests.chain.small_chain import story
 
 NETWORK = Network()
+MODEL_1 = sized(b"model 1", SIZES.model)
 TOKEN = "a-token"  # noqa: S105
 PASSWORD = "correct horse"  # noqa: S105
 
@@ -104,11 +105,9 @@ def test_a_genesis_is_written_that_nodes_read(command: Command, folder: Path) ->
 
 
 def test_the_gas_limit_follows_from_who_takes_part(command: Command, folder: Path) -> None:
-    sizes = ("--devices", "20", "--edges", "4", "--phi", "6", "--payload-bytes", "200000")
+    sizes = ("--devices", "20", "--edges", "4", "--phi", "6")
     command("network", "genesis", "--founder", account("founder").address, *sizes, "--out", "g.json")
-    assert read_genesis((folder / "g.json").read_text()).gas_limit == block_gas(
-        2 * 20 + 4 * (6 + 4) + 4, 200_000, size_class(200_000)
-    )
+    assert read_genesis((folder / "g.json").read_text()).gas_limit == block_gas(2 * 20 + 4 * (6 + 4) + 4)
 
 
 def test_two_networks_have_two_chain_ids(command: Command, folder: Path) -> None:
@@ -122,7 +121,6 @@ def test_two_networks_have_two_chain_ids(command: Command, folder: Path) -> None
     [
         (["--founder", "nobody"], "found --founder 'nobody', expected an address: 0x and 40 hexadecimal digits"),
         (["--founder", "0x" + "g" * 40], "expected an address"),
-        (["--founder", "0x" + "1" * 40, "--payload-bytes", "99999999"], "the largest registry takes"),
         (["--founder", "0x" + "1" * 40, "--out", "there.json"], "there.json exists; a genesis is never overwritten"),
         (["--founder", "0x" + "1" * 40, "--out", "no/g.json"], "no does not exist; make it, or choose another --out"),
         (
@@ -160,14 +158,14 @@ def _new_rules() -> Genesis:
 
 def _found_and_run_a_round(url: str) -> Ledger:
     """Found over HTTP, post a round, and let a device mine it."""
-    charter = Founding(NETWORK.homes, b"{}", b"model 0", 4096, RegistryTerms(turn_s=3600))
+    charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms(turn_s=3600))
     ledger = Ledger(found_network(EmptyNetwork(web3_over_http(url, TOKEN)), NETWORK.founder, charter))
     leader = next(server for server in NETWORK.servers if address_of(server) == ledger.leader())
     device = ledger.signed_by(NETWORK.devices[0])
     ledger.signed_by(leader).post(Slot.PLAN, 1, b"plan")
-    device.submit_gradient(1, ledger.model_digest(), ledger.plan_digest(), 100, 10, b"gradient")
+    device.submit_gradient(1, ledger.model_digest(), ledger.plan_digest(), 100, 10, sized(b"gradient", SIZES.gradient))
     ledger.signed_by(leader).post(Slot.CLOSE, 1, b"closed")
-    ledger.signed_by(leader).post(Slot.MODEL, 1, b"model 1")
+    ledger.signed_by(leader).post(Slot.MODEL, 1, MODEL_1)
     ledger.signed_by(leader).propose()
     task = device.mining_task()
     assert task.header is not None
@@ -183,8 +181,9 @@ def test_a_node_is_founded_mined_stopped_and_goes_on_where_it_was(folder: Path) 
     rules = _new_rules()
     with running_node(folder, "--genesis", _written(folder / "genesis.json", rules), BFL_RPC_TOKEN=TOKEN) as node:
         assert f"head: block 0 0x{rules.header.hash.hex()}" in node.said
+        charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES)
         with pytest.raises(NodeUnreachableError, match=r"refuses \(HTTP 401\)"):
-            found_network(EmptyNetwork(web3_over_http(node.url, "wrong")), NETWORK.founder, Founding({}, b"", b"", 1))
+            found_network(EmptyNetwork(web3_over_http(node.url, "wrong")), NETWORK.founder, charter)
         ledger = _found_and_run_a_round(node.url)
         sealed = node.wait_for("block 2")
         assert sealed.endswith(f", sealed by 0x{address_of(NETWORK.devices[0]).hex()}")
@@ -198,7 +197,7 @@ def test_a_node_is_founded_mined_stopped_and_goes_on_where_it_was(folder: Path) 
         ledger = Ledger.connect(node.url, rules.registry)
         model = ledger.model(1)
         assert model is not None
-        assert (model.payload, ledger.round()) == (b"model 1", 2)
+        assert (model.payload, ledger.round()) == (MODEL_1, 2)
         code, said, errors = node.stop(signal.SIGINT)
         assert (code, said[-1], errors) == (0, "stopped", "")
 

@@ -15,7 +15,14 @@ from web3 import Web3
 from chain.audit.archive import Archive, FileArchive, RemoteArchive, open_archive
 from chain.audit.inspection import inspect_chain
 from chain.client.connection import web3_over_http
-from chain.errors import ChainError, MalformedBlockError, NodeUnreachableError, StoreError
+from chain.errors import (
+    ChainError,
+    MalformedBlockError,
+    NodeUnreachableError,
+    SidecarDigestError,
+    SidecarSizeError,
+    StoreError,
+)
 from chain.node.node import Node
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
@@ -75,7 +82,23 @@ def test_a_block_beyond_the_head_is_said_so(archive: Archive) -> None:
 
 
 def test_a_chain_is_inspected_from_any_archive(archive: Archive) -> None:
-    assert inspect_chain(archive).transactions == 62
+    assert inspect_chain(archive).transactions == 60
+
+
+def test_payloads_are_read_by_their_digests_from_any_archive(archive: Archive) -> None:
+    assert len(story().payloads) > 10
+    for digest, payload in story().payloads.items():
+        assert (archive.payload(digest), archive.has_payload(digest)) == (payload, True)
+    assert (archive.payload(b"\1" * 32), archive.has_payload(b"\1" * 32)) == (None, False)
+
+
+def test_a_chain_whose_payloads_were_pruned_is_inspected_and_says_which_blocks(archive: Archive, node: Node) -> None:
+    """The gradients and models of final rounds are gone, but for the model that the first kept round starts from."""
+    assert inspect_chain(archive).pruned == []
+    node._store.prune(first_kept=8)
+    found = inspect_chain(archive)
+    assert (found.blocks, found.pruned) == (8, [2, 3, 4, 5, 6])
+    assert found.hashes == [header.hash for header in story().headers]
     archive.close()
 
 
@@ -273,6 +296,23 @@ def test_a_node_without_a_genesis_is_none_of_ours(found: Any) -> None:
     expected = StoreError if isinstance(found, str) else NodeUnreachableError
     with pytest.raises(expected, match="genesis"):
         RemoteArchive(saying(bfl_genesis=found))
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        ({"size": 3, "data": "0x010203"}, SidecarDigestError, "found another payload than the one with digest 0x"),
+        ({"size": 9, "data": "0x"}, SidecarSizeError, "found 0 bytes from 0 on of a payload of 9"),
+        ({"size": 1, "data": "0x0102"}, SidecarSizeError, "found 2 bytes from 0 on of a payload of 1"),
+        ("0x0102", NodeUnreachableError, "where the node should answer with a payload"),
+    ],
+)
+def test_a_payload_that_a_node_makes_up_is_refused(
+    node: Node, answer: Any, error: type[ChainError], message: str
+) -> None:
+    archive = RemoteArchive(saying(web3_in_process(node), bfl_getSidecar=answer))
+    with pytest.raises(error, match=message):
+        archive.payload(bytes(32))
 
 
 def test_a_head_that_is_no_header_is_refused(node: Node) -> None:

@@ -16,7 +16,8 @@ from tests.chain.network import genesis
 from tests.chain.small_chain import forged, story
 
 COLUMNS = ("header", "body", "receipts")
-FLIPS = 200
+FLIPS = 100
+_PAYLOAD = "block 1: the payload 0x[0-9a-f]{64} has another digest: 0x[0-9a-f]{64}"
 Edit = Callable[[sqlite3.Connection], Any]
 
 
@@ -90,12 +91,21 @@ def test_a_database_that_nobody_edited_fits(tmp_path: Path) -> None:
         (_run("DELETE FROM block WHERE number = 4"), "block 4: there is no block 4; the head is 7"),
         (_run("UPDATE block SET canonical = 0 WHERE number = 4"), "block 4: there is no block 4; the head is 7"),
         (_run("UPDATE meta SET value = ? WHERE name = 'genesis'", genesis(chain_id=7).canonical_json()), "block 0: "),
+        (_run("UPDATE part SET value = zeroblob(52) WHERE length(value) = 52"), _PAYLOAD),
+        (_run("UPDATE part SET value = x'' WHERE length(value) = 52"), _PAYLOAD),
+        (_run("UPDATE part SET value = 'text' WHERE length(value) = 52"), "block 1: .*chain.db is damaged: "),
         (_flip("header", 7, 200), "the head: the head's header has hash 0x[0-9a-f]{64}, which the database"),
     ],
 )
 def test_an_edited_database_does_not_fit(tmp_path: Path, edit: Edit, message: str) -> None:
     with pytest.raises(InspectionError, match=f"^{message}"):
         audited(tmp_path, edit)
+
+
+def test_payloads_that_somebody_deleted_are_said_to_be_missing(tmp_path: Path) -> None:
+    """A file cannot tell whether they were pruned or hidden: what it says of those rounds is signed, and no more."""
+    assert audited(tmp_path, _run("DELETE FROM part WHERE length(value) = 32")).pruned == [2, 3, 4, 5, 6]
+    assert audited(tmp_path, _run("DELETE FROM kept")).pruned == [], "the posts say what belongs to a block"
 
 
 def test_another_head_than_the_last_block_does_not_fit(tmp_path: Path) -> None:

@@ -7,22 +7,23 @@ from typing import Any
 
 import pytest
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.audit.inspection import Inspection, inspect_chain
 from chain.client.keys import address_of
 from chain.errors import InspectionError
 from chain.protocol.contract import RegistryTerms, deployment, encode_call
-from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from chain.wire.receipts import Log, Receipt
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
-from tests.chain.network import account, genesis
+from tests.chain.network import SIZES, account, genesis, named, sized
 from tests.chain.small_chain import NETWORK, StoredChain, forged, model_of, signed, story
 
 FOUNDER, DEVICE = NETWORK.founder, NETWORK.devices[0]
 STRANGER = account("stranger")
 NO_RANK = "not its turn"
+PLAN, CLOSE, GRADIENT, MODEL = b"plan", b"close", sized(b"g", SIZES.gradient), sized(b"model", SIZES.model)
+PAYLOADS = {payload_digest(each): each for each in (PLAN, CLOSE, GRADIENT, MODEL)}
 
 
 def _account(address: bytes) -> LocalAccount:
@@ -38,25 +39,28 @@ def follower() -> LocalAccount:
     return next(server for server in NETWORK.servers if server is not leader())
 
 
-def plan(round_: int = 1) -> tuple[Any, ...]:
-    return "plan", round_, keccak(b"plan"), 0, b"plan"
+def plan(
+    round_: int = 1, attempt: int = 0, digest: bytes = payload_digest(PLAN), size: int = len(PLAN)
+) -> tuple[Any, ...]:
+    return "plan", round_, attempt, digest, size
 
 
-def close(round_: int = 1) -> tuple[Any, ...]:
-    return "close", round_, keccak(b"close"), 0, b"close"
+def close(planned: bytes = payload_digest(PLAN), size: int = len(CLOSE)) -> tuple[Any, ...]:
+    return "close", 1, 0, planned, payload_digest(CLOSE), size
 
 
-def iterate(step: int = 0) -> tuple[Any, ...]:
-    return "iterate", 1, step, keccak(b"x"), 0, b"x"
+def iterate(closed: bytes = payload_digest(CLOSE), size: int = SIZES.iterate) -> tuple[Any, ...]:
+    return "iterate", 1, 0, 0, closed, payload_digest(b"x"), size
 
 
-def model(payload: bytes = b"model", digest: bytes | None = None) -> tuple[Any, ...]:
-    return "model", 1, keccak(payload) if digest is None else digest, 0, payload
+def model(closed: bytes = payload_digest(CLOSE), size: int = SIZES.model) -> tuple[Any, ...]:
+    return "model", 1, 0, closed, payload_digest(MODEL), size
 
 
-def gradient(base: bytes | None = None, planned: bytes | None = None, payload: bytes = b"g") -> tuple[Any, ...]:
-    base, planned = base or keccak(model_of(0)), planned or keccak(b"plan")
-    return "gradient", 1, base, planned, 1, 1, keccak(payload), 0, payload
+def gradient(
+    base: bytes = payload_digest(model_of(0)), planned: bytes = payload_digest(PLAN), size: int = SIZES.gradient
+) -> tuple[Any, ...]:
+    return "gradient", 1, 0, base, planned, 1, 1, payload_digest(GRADIENT), size
 
 
 def receipts_for(count: int) -> list[Receipt]:
@@ -75,7 +79,7 @@ def block_2(*posts: tuple[Any, ...], receipts: list[Receipt] | None = None, **ch
 
 
 def inspected(blocks: tuple[Block, ...]) -> Inspection:
-    return inspect_chain(StoredChain(blocks))
+    return inspect_chain(StoredChain(blocks, payloads=story().payloads | PAYLOADS))
 
 
 def refused(blocks: tuple[Block, ...], message: str) -> None:
@@ -90,8 +94,9 @@ def at(index: int) -> str:
 def test_what_breaks_no_rule_passes() -> None:
     posts = [(leader(), *plan()), (DEVICE, *gradient()), (leader(), *close()), (leader(), *iterate())]
     found = inspected(block_2(*posts, (leader(), *model())))
-    assert found.models[1] == keccak(b"model")
-    assert inspected(block_2()).models == {0: keccak(model_of(0))}, "a round may be empty"
+    assert found.models[1] == payload_digest(MODEL)
+    assert found.pruned == []
+    assert inspected(block_2()).models == {0: payload_digest(model_of(0))}, "a round may be empty"
 
 
 # --- headers
@@ -177,7 +182,7 @@ def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
     """What a sealer can make up, and at which transaction it is found out."""
     one, other = leader(), follower()
     planned, closed = [(one, *plan())], [(one, *plan()), (one, *close())]
-    flag = ("flag", 1, address_of(other), 0, bytes(32), bytes(32), b"")
+    flag = ("flag", 1, address_of(other), 0, bytes(32), bytes(32))
     return {
         "a plan by a device": ([(DEVICE, *plan())], at(0) + "plan by the device 0x"),
         "a plan by a stranger": ([(STRANGER, *plan())], at(0) + "plan by 0x[0-9a-f]{40}, who is not registered"),
@@ -186,7 +191,7 @@ def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
         "a vote by a device": ([(DEVICE, "vote", bytes(20), bytes(20))], at(0) + "vote by the device"),
         "an endorsement by a device": ([(DEVICE, "endorse", 1, bytes(32))], at(0) + "endorse by the device"),
         "a late registration": ([(FOUNDER, "register", [], [])], at(0) + "register by 0x"),
-        "a second founding": ([(FOUNDER, "found", b"", keccak(b""), 0, b"")], at(0) + "found by 0x"),
+        "a second founding": ([(FOUNDER, "found", *named(b"{}"), bytes(32), SIZES)], at(0) + "found by 0x"),
         "another round": ([(one, *plan(2))], at(0) + "plan of round 2 in block 2"),
         "a gradient without a plan": ([(DEVICE, *gradient())], at(0) + "gradient before the plan of its round"),
         "another base": ([*planned, (DEVICE, *gradient(base=bytes(32)))], at(1) + "a gradient for another base model"),
@@ -199,11 +204,17 @@ def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
         "a model before the close": ([*planned, (one, *model())], at(1) + "model before the close"),
         "two models": ([*closed, (one, *model()), (one, *model())], at(3) + "a second model"),
         "a follower's model": ([*closed, (other, *model())], at(2) + f"led by 0x.*{NO_RANK}"),
-        "a wrong digest": ([*closed, (one, *model(digest=bytes(32)))], at(2) + "the payload of model does not have"),
-        "a model in missing chunks": (
-            [*closed, (one, "chunk", 1, Slot.MODEL, 0, b"part"), (one, "model", 1, keccak(b"whole"), 1, b"")],
-            at(3) + "the payload of model does not have the digest it names",
-        ),
+        "a close for another plan": ([*planned, (one, *close(bytes(32)))], at(1) + "a close for another plan"),
+        "another close": ([*closed, (one, *iterate(bytes(32)))], at(2) + "a iterate for another close"),
+        "a model for another close": ([*closed, (one, *model(bytes(32)))], at(2) + "a model for another close"),
+        "another attempt": ([(one, *plan(attempt=1))], at(0) + "a plan of 4 bytes at attempt 1"),
+        "a large plan": ([(one, *plan(size=4097))], at(0) + "a plan of 4097 bytes at attempt 0, founded with 4096"),
+        "a large close": ([*planned, (one, *close(size=4097))], at(1) + "a close of 4097 bytes"),
+        "a large gradient": ([*planned, (DEVICE, *gradient(size=33))], at(1) + "a gradient of 33 bytes"),
+        "a small gradient": ([*planned, (DEVICE, *gradient(size=31))], at(1) + "a gradient of 31 bytes"),
+        "a small iterate": ([*closed, (one, *iterate(size=31))], at(2) + "a iterate of 31 bytes"),
+        "a small model": ([*closed, (one, *model(size=51))], at(2) + "a model of 51 bytes"),
+        "a size that lies": ([(one, *plan(size=5))], "block 2: a payload of 4 bytes, its post names 5$"),
     }
 
 
@@ -211,12 +222,6 @@ def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
 def test_a_made_up_post_is_named(case: str) -> None:
     posts, message = _cases()[case]
     refused(block_2(*posts), message)
-
-
-def test_a_device_that_lies_about_its_chunks_spoils_only_its_own_post() -> None:
-    chunk = (DEVICE, "chunk", 1, Slot.GRADIENT, 0, b"part")
-    lie = (DEVICE, "gradient", 1, keccak(model_of(0)), keccak(b"plan"), 1, 1, keccak(b"whole"), 1, b"")
-    assert inspected(block_2((leader(), *plan()), chunk, lie)).broken == 1
 
 
 def test_an_excluded_server_that_goes_on_is_named() -> None:
@@ -248,7 +253,7 @@ def _founding(creation: bytes, keep: int = 99, **changes: Any) -> tuple[Block, .
 
 
 def test_another_contract_in_the_registrys_place_is_named() -> None:
-    code = deployment(NETWORK.payload_bytes, NETWORK.terms)
+    code = deployment(NETWORK.terms)
     inspected(_founding(code))
     place = r"block 1: transaction 0 \(0x[0-9a-f]{64}\): the registry is none of this version's"
     refused(_founding(code[:100] + b"\0" + code[101:]), place)
@@ -258,7 +263,7 @@ def test_another_contract_in_the_registrys_place_is_named() -> None:
 
 def _who_may_build(terms: RegistryTerms, waited_s: int) -> int:
     """How many of the three servers may build block 2 so long after the founding."""
-    founded = _founding(deployment(NETWORK.payload_bytes, terms))
+    founded = _founding(deployment(terms))
     time, count = founded[1].header.timestamp + waited_s, 0
     for server in NETWORK.servers:
         changes = {"parent_hash": founded[1].header.hash, "coinbase": address_of(server), "timestamp": time}
@@ -282,7 +287,7 @@ def test_the_registrys_terms_are_those_of_its_creation() -> None:
     ],
 )
 def test_a_founding_block_that_founds_nothing_is_named(blocks: Any, message: str) -> None:
-    refused(blocks(deployment(NETWORK.payload_bytes, NETWORK.terms)), message)
+    refused(blocks(deployment(NETWORK.terms)), message)
 
 
 def test_somebody_elses_post_in_the_founding_block_is_named() -> None:

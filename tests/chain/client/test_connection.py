@@ -10,7 +10,6 @@ from typing import Any
 
 import eth_abi
 import pytest
-from eth_hash.auto import keccak
 from web3 import Web3
 from web3.exceptions import TimeExhausted
 
@@ -18,11 +17,13 @@ from chain.client.connection import (
     Connection,
     EmptyNetwork,
     await_receipt,
+    ranges_of,
     read_bytes,
     request,
     web3_over_http,
 )
 from chain.client.keys import address_of
+from chain.client.payloads import MemoryShelf
 from chain.client.web3_errors import translate_errors
 from chain.errors import (
     ChainError,
@@ -32,15 +33,17 @@ from chain.errors import (
     NotRegistryCallError,
     RevertedError,
     RpcError,
+    SidecarDigestError,
     UnregisteredSenderError,
 )
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, deployment, encode_call, functions
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
+from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import decode_transaction
 from tests.chain.answers import saying
-from tests.chain.network import Clock, Network, account, founded_node, genesis
+from tests.chain.network import MODEL_0, SIZES, Clock, Network, account, founded_node, genesis, named
 
 NETWORK = Network()
 WAYS = ("in-process", "http")
@@ -58,7 +61,7 @@ def connection(request: pytest.FixtureRequest) -> Iterator[Connection]:
 
 
 def _plan(payload: bytes = b"plan", round_: int = 1) -> bytes:
-    return encode_call("plan", round_, keccak(payload), 0, payload)
+    return encode_call("plan", round_, 0, *named(payload))
 
 
 # --- our own node
@@ -66,11 +69,8 @@ def _plan(payload: bytes = b"plan", round_: int = 1) -> bytes:
 
 def test_it_knows_the_registrys_settings(connection: Connection) -> None:
     assert (connection.chain_id, connection.is_embedded, connection.visible) == (4242, True, "pending")
-    assert (connection.settings.term_cap, connection.settings.turn_s, connection.settings.payload_bytes) == (
-        3,
-        60,
-        131_072,
-    )
+    assert (connection.settings.term_cap, connection.settings.turn_s) == (3, 60)
+    assert connection.sizes == SIZES
     assert connection.code()
     assert connection.head() == 1
     assert connection.block_hash(0) == genesis().header.hash
@@ -79,11 +79,49 @@ def test_it_knows_the_registrys_settings(connection: Connection) -> None:
 def test_a_post_is_visible_at_once_and_found_by_its_hash(connection: Connection) -> None:
     leader = next(s for s in NETWORK.servers if connection.ask("rank", address_of(s)) == 0)
     sent = connection.send(leader, _plan(), 3_000_000, None)
-    assert connection.ask("plan_digest") == keccak(b"plan")
+    assert connection.ask("plan_digest") == payload_digest(b"plan")
     assert connection.ask("plan_digest", block=1) == bytes(32), "not in the block before"
     assert connection.transaction(sent) == (0, _plan())
     assert [log.transaction_hash for log in connection.logs([], 2, None)] == [sent]
     assert connection.transaction(b"\1" * 32) is None
+
+
+def test_a_payload_travels_beside_its_post_and_is_read_by_its_digest(connection: Connection) -> None:
+    leader = next(s for s in NETWORK.servers if connection.ask("rank", address_of(s)) == 0)
+    digest = payload_digest(b"plan")
+    assert (connection.payload(digest), connection.has_payload(digest)) == (None, False)
+    connection.send(leader, _plan(), 3_000_000, None, (Sidecar(b"plan"),))
+    assert (connection.payload(digest), connection.has_payload(digest)) == (b"plan", True)
+    assert connection.payload(payload_digest(MODEL_0)) == MODEL_0, "a sealed one"
+
+
+def test_a_payload_that_was_fetched_is_not_asked_for_again() -> None:
+    node = founded_node(NETWORK)
+    connection = Connection(web3_in_process(node), node.genesis.registry)
+    assert connection.payload(payload_digest(MODEL_0)) == MODEL_0
+    node.close()
+    assert connection.payload(payload_digest(MODEL_0)) == MODEL_0
+
+
+def test_another_payload_than_the_one_that_was_sent_for_is_refused(connection: Connection) -> None:
+    leader = next(s for s in NETWORK.servers if connection.ask("rank", address_of(s)) == 0)
+    with pytest.raises(SidecarDigestError, match="its post names 0x"):
+        connection.send(leader, _plan(), 3_000_000, None, (Sidecar(b"lies"),))
+    assert connection.nonce(address_of(leader)) == 0, "nothing was posted"
+
+
+def test_evidence_is_held_only_of_a_pending_post(connection: Connection) -> None:
+    assert not connection.hold_evidence(b"\1" * 32)
+    leader = next(s for s in NETWORK.servers if connection.ask("rank", address_of(s)) == 0)
+    connection.send(leader, _plan(), 3_000_000, None, (Sidecar(b"plan"),))
+    assert connection.hold_evidence(payload_digest(b"plan"))
+
+
+@pytest.mark.parametrize("answer", [5, [], {}, {"size": 4}, {"size": None, "data": "0x"}, {"size": 4, "data": 7}])
+def test_an_answer_that_is_no_payload_is_said_so(answer: Any) -> None:
+    fetch = ranges_of(saying(bfl_getSidecar=answer))
+    with pytest.raises(NodeUnreachableError, match="where the node should answer with"):
+        fetch(bytes(32), 0, 10)
 
 
 def test_a_refusal_keeps_its_class_and_a_revert_its_reason(connection: Connection) -> None:
@@ -108,7 +146,7 @@ def test_a_view_that_reverts_raises_its_reason(connection: Connection) -> None:
 
 def test_a_registry_is_created_where_its_creators_nonce_says() -> None:
     node = Node.in_memory(genesis(), now=Clock())
-    web3, creation = web3_in_process(node), deployment(4096, RegistryTerms())
+    web3, creation = web3_in_process(node), deployment(RegistryTerms())
     network = EmptyNetwork(web3)
     assert network.create_registry(NETWORK.founder, creation, True, 1).registry == node.genesis.registry
     with pytest.raises(NotRegistryCallError, match="only the founder creates, once"):
@@ -226,9 +264,9 @@ def test_only_hexadecimal_text_is_bytes(found: Any) -> None:
 # --- a network that mines
 
 
-def _external(**answers: Any) -> Connection:
+def _external(beside: MemoryShelf | None = None, **answers: Any) -> Connection:
     """A connection to a network that is not ours, whose registry is sealed by calls."""
-    settings = eth_abi.encode(functions()["settings"].outputs, (b"\1" * 20, True, 3, 60, 3, 10, 64, 131_072))
+    settings = eth_abi.encode(functions()["settings"].outputs, (b"\1" * 20, True, 3, 60, 3, 10, 64))
     said = {
         "eth_chainId": "0x1",
         "eth_getCode": "0x01",
@@ -238,7 +276,21 @@ def _external(**answers: Any) -> Connection:
         "eth_getBlockByNumber": {"baseFeePerGas": "0xa", "number": "0x1", "gasLimit": "0x10000"},
         "eth_sendRawTransaction": "0x" + "11" * 32,
     }
-    return Connection(saying(**(said | answers)), b"\2" * 20)
+    return Connection(saying(**(said | answers)), b"\2" * 20, beside)
+
+
+def test_another_network_holds_no_payloads_and_a_shelf_beside_it_does() -> None:
+    shelf = MemoryShelf()
+    connection = _external(shelf)
+    digest = payload_digest(b"plan")
+    assert (connection.payload(digest), connection.has_payload(digest)) == (None, False)
+    assert not connection.hold_evidence(digest)
+    connection.send(NETWORK.founder, b"data", 100_000, None, (Sidecar(b"plan"),))
+    assert shelf.payload(digest) == connection.payload(digest) == b"plan"
+    assert connection.has_payload(digest)
+    assert connection.hold_evidence(digest)
+    assert _external(shelf).payload(digest) == b"plan", "another ledger of this process"
+    assert _external().payload(digest) is None, "one that does not share the shelf"
 
 
 def _receipt(status: int) -> dict[str, Any]:

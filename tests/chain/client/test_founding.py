@@ -1,29 +1,34 @@
 """Founding a network (P2) through web3: everything an auditor needs is in block 1, or nothing is founded."""
 
 import pytest
-from eth_hash.auto import keccak
 
 from chain.client.connection import Connection, EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
-from chain.errors import ContractError, NotRegistryCallError, RevertedError, RpcError
+from chain.errors import ContractError, NotRegistryCallError, OversizedTransactionError, RevertedError, RpcError
 from chain.node.access import EmptyNode
 from chain.node.node import Node
-from chain.protocol.contract import CHUNK_BYTES, RegistryTerms, size_class
+from chain.protocol.contract import PayloadSizes, RegistryTerms
 from chain.protocol.genesis import block_gas
 from chain.protocol.posts import read_signed_call
 from chain.rpc.in_process import web3_in_process
 from chain.wire.seal import is_sealed
-from tests.chain.network import Clock, Network, account, genesis
+from chain.wire.sidecar import payload_digest
+from tests.chain.network import MODEL_0, SIZES, Clock, Network, account, genesis
 
 NETWORK = Network()
 PARAMETERS = b'{"eta":0.1,"scheme":"bfl"}'
-MODEL = b"model 0"
 
 
-def charter(homes: dict[bytes, bytes] | None = None, model: bytes = MODEL, parameters: bytes = PARAMETERS) -> Founding:
-    return Founding(NETWORK.homes if homes is None else homes, parameters, model, NETWORK.payload_bytes, NETWORK.terms)
+def charter(
+    homes: dict[bytes, bytes] | None = None,
+    model: bytes = MODEL_0,
+    parameters: bytes = PARAMETERS,
+    sizes: PayloadSizes = SIZES,
+    terms: RegistryTerms = NETWORK.terms,
+) -> Founding:
+    return Founding(NETWORK.homes if homes is None else homes, parameters, model, sizes, terms)
 
 
 def empty_node(**changes: object) -> Node:
@@ -42,8 +47,25 @@ def test_the_founding_block_says_it_all() -> None:
     assert ledger.parameters() == PARAMETERS
     model = ledger.model(0)
     assert model is not None
-    assert (model.payload, model.digest, model.sender) == (MODEL, keccak(MODEL), address_of(NETWORK.founder))
-    assert (ledger.round(), ledger.model_digest()) == (1, keccak(MODEL))
+    assert (model.payload, model.digest, model.sender) == (
+        MODEL_0,
+        payload_digest(MODEL_0),
+        address_of(NETWORK.founder),
+    )
+    assert (model.size, model.is_here) == (SIZES.model, True)
+    assert (ledger.round(), ledger.model_digest()) == (1, payload_digest(MODEL_0))
+    assert ledger.access.sizes == SIZES
+
+
+def test_parameters_and_model_0_are_beside_the_founding_block_and_kept_with_it() -> None:
+    node = empty_node()
+    founded(node, charter())
+    raw = node.raw_block(1)
+    assert raw is not None
+    assert PARAMETERS not in raw
+    assert MODEL_0 not in raw
+    digests = {payload_digest(PARAMETERS), payload_digest(MODEL_0)}
+    assert {kept.digest for kept in node._store.kept_by(node.head.hash)} == digests
 
 
 def test_a_network_founded_through_web3_is_the_same_to_the_byte() -> None:
@@ -73,17 +95,11 @@ def test_the_founding_is_sealed_by_work() -> None:
 
 def test_the_registry_is_deployed_with_the_charters_terms_where_the_genesis_says() -> None:
     node, terms = empty_node(), RegistryTerms(term_cap=2, turn_s=7, flag_window=4, exclusion_rounds=5)
-    connection = found_network(
-        EmptyNetwork(web3_in_process(node)), NETWORK.founder, Founding(NETWORK.homes, PARAMETERS, MODEL, 200_000, terms)
-    )
+    connection = found_network(EmptyNetwork(web3_in_process(node)), NETWORK.founder, charter(terms=terms))
     assert connection.registry == node.genesis.registry
-    assert (connection.settings.term_cap, connection.settings.turn_s, connection.settings.payload_bytes) == (
-        2,
-        7,
-        size_class(200_000),
-    )
+    assert (connection.settings.term_cap, connection.settings.turn_s) == (2, 7)
     settings = connection.ask("settings")
-    assert settings[1:] == (False, 2, 7, 4, 5, 1, size_class(200_000))
+    assert settings[1:] == (False, 2, 7, 4, 5, 1)
     assert settings[0] == node.genesis.founder_address
 
 
@@ -97,21 +113,22 @@ def test_servers_are_registered_before_their_devices_however_they_are_listed() -
 def test_many_participants_are_registered_in_batches() -> None:
     servers: dict[bytes, bytes] = {address_of(account(f"s{i}")): address_of(account(f"s{i}")) for i in range(5)}
     devices: dict[bytes, bytes] = {i.to_bytes(20, "big"): list(servers)[i % 5] for i in range(1, 141)}
-    node = empty_node(gas_limit=block_gas(300, 4096, size_class(4096)))
+    node = empty_node(gas_limit=block_gas(300))
     assert founded(node, charter(servers | devices)).participants() == servers | devices
     block = node.block(1)
     assert block is not None
     assert len(block.transactions) == 5, "creation, 64 + 64 + 17, found"
 
 
-@pytest.mark.parametrize("size", [131_072, 131_073, 2 * CHUNK_BYTES, 2 * CHUNK_BYTES + 1])
-def test_a_model_beyond_the_registrys_frame_travels_in_chunks(size: int) -> None:
-    model = bytes(i % 251 for i in range(size))
+def test_a_model_as_large_as_one_likes_is_founded_by_the_same_small_call() -> None:
+    model = bytes(i % 251 for i in range(5 << 20))
     node = empty_node()
-    found = founded(node, charter(model=model)).model(0)
+    found = founded(node, charter(model=model, sizes=SIZES._replace(model=len(model)))).model(0)
     assert found is not None
-    assert (found.payload, found.is_intact) == (model, True)
-    assert found.arguments["chunks"] == (0 if size <= 131_072 else -(-size // CHUNK_BYTES))
+    assert (found.payload, found.size) == (model, len(model))
+    block = node.block(1)
+    assert block is not None
+    assert len(block.transactions[-1].data) < 500
 
 
 # --- refusals
@@ -125,7 +142,7 @@ def test_only_the_founder_of_the_genesis_founds() -> None:
 def test_a_network_is_founded_once() -> None:
     node = empty_node()
     founded(node, charter())
-    with pytest.raises(NotRegistryCallError, match="only the founder creates, once"):
+    with pytest.raises(OversizedTransactionError, match="expected at most 8192"):  # of a network that is founded
         founded(node, charter())
     assert node.head.block_number == 1
 
@@ -136,6 +153,8 @@ def test_a_network_is_founded_once() -> None:
         (charter(homes={}), "no edge server is registered"),
         (charter(homes={b"\1" * 20: b"\2" * 20}), "the home is no edge server"),
         (charter(homes={bytes(20): bytes(20)}), "no address"),
+        (charter(parameters=b""), "no parameters"),
+        (charter(sizes=SIZES._replace(gradient=0)), r"a payload has 1 byte to 2\*\*48"),
     ],
 )
 def test_what_the_registry_refuses_is_not_founded(wanted: Founding, reason: str) -> None:
@@ -145,19 +164,10 @@ def test_what_the_registry_refuses_is_not_founded(wanted: Founding, reason: str)
     assert node.head.block_number == 0
 
 
-def test_parameters_beyond_the_registrys_frame_are_refused() -> None:
+def test_a_model_0_of_another_size_than_models_have_is_refused_before_anything_is_posted() -> None:
     node = empty_node()
-    founded(empty_node(), charter(parameters=b" " * 262_144))
-    with pytest.raises(RevertedError):
-        founded(node, charter(parameters=b" " * 262_145))
-    assert node.head.block_number == 0
-
-
-def test_a_payload_that_no_registry_takes_is_refused_before_anything_is_posted() -> None:
-    node = empty_node()
-    wanted = Founding(NETWORK.homes, PARAMETERS, MODEL, 5 << 20, NETWORK.terms)
-    with pytest.raises(ContractError, match="a payload of 5242880 bytes; the largest registry takes 4194304"):
-        founded(node, wanted)
+    with pytest.raises(ContractError, match="model 0 has 7 bytes, models are founded with 52"):
+        founded(node, charter(model=b"model 0"))
     assert node.pending() == ()
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import pytest
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
 from chain.client.access import ChainAccess, EmptyChain
@@ -14,20 +13,33 @@ from chain.client.connection import Connection, EmptyNetwork, web3_over_http
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
-from chain.errors import DeadlineError, LedgerError, NodeUnreachableError, RevertedError, RpcError, WorkError
+from chain.client.payloads import MemoryShelf
+from chain.errors import (
+    DeadlineError,
+    LedgerError,
+    NodeUnreachableError,
+    RevertedError,
+    RpcError,
+    SidecarSizeError,
+    WorkError,
+)
 from chain.node.access import EmptyNode, NodeAccess
 from chain.node.node import Node
-from chain.protocol import contract
 from chain.protocol.contract import RegistryTerms, encode_call
 from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.seal import find_nonce, is_sealed
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
-from tests.chain.network import Clock, Network, genesis
+from tests.chain.network import MODEL_0, PARAMETERS, SIZES, Clock, Network, genesis, named, sized
 
-PARAMETERS = b'{"scheme":"bfl"}'
-MODEL_0 = b"model 0" * 10
 KINDS = ("in-process", "http", "anvil")
+GRADIENT = sized(b"gradient", SIZES.gradient)
+MODEL_1 = sized(b"model 1", SIZES.model)
+
+
+def iterate_of(step: int, server: bytes) -> bytes:
+    return sized(b"iterate %d " % step + server, SIZES.iterate)
 
 
 @dataclass
@@ -56,13 +68,20 @@ class Harness:
         self.by(leader).post(Slot.CLOSE, round_, b"closed")
         for step in range(steps + 1):
             for server in self.network.servers:
-                self.by(server).post(iterate_slot(step), round_, b"iterate %d of " % step + address_of(server))
+                self.by(server).post(iterate_slot(step), round_, iterate_of(step, address_of(server)))
         self.by(leader).post(Slot.MODEL, round_, model)
         return leader
 
-    def seal(self, leader: LocalAccount, device: LocalAccount) -> None:
+    def agree(self, leader: LocalAccount) -> None:
+        """What makes the round ready for mining: a candidate block, or a majority that endorses its result (B7)."""
         if self.node is not None:
             self.by(leader).propose()
+            return
+        for server in self.network.servers[:2]:
+            self.by(server).submit_endorsement(self.reader.round(), self.reader.result())
+
+    def seal(self, leader: LocalAccount, device: LocalAccount) -> None:
+        self.agree(leader)
         task = self.by(device).mining_task()
         nonce = find_nonce(task.puzzle, task.difficulty)
         assert nonce is not None
@@ -86,7 +105,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
                 pytest.skip(ABSENT)
             accounts = [*network.servers, *network.devices, network.founder]
             url = stack.enter_context(anvil(program, [each.address for each in accounts]))
-            chain = EmptyNetwork(web3_over_http(url))
+            chain = EmptyNetwork(web3_over_http(url), MemoryShelf())
             terms = RegistryTerms(contract_seal=True, turn_s=3600, seal_difficulty=64)
         else:
             node = Node.in_memory(genesis(), now=Clock())
@@ -95,7 +114,7 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
             if request.param == "http":
                 url = stack.enter_context(RpcServer(node, ServerParams(port=0)))
                 chain = EmptyNetwork(web3_over_http(url))
-        charter = Founding(network.homes, PARAMETERS, MODEL_0, network.payload_bytes, terms)
+        charter = Founding(network.homes, PARAMETERS, MODEL_0, network.sizes, terms)
         access = found_network(chain, network.founder, charter)
         yield Harness(request.param, network, Ledger(access, deadline_s=20), node)
 
@@ -105,33 +124,36 @@ def test_the_founding_is_on_the_ledger(harness: Harness) -> None:
     assert model is not None
     assert (model.payload, model.digest, model.sender) == (
         MODEL_0,
-        keccak(MODEL_0),
+        payload_digest(MODEL_0),
         address_of(harness.network.founder),
     )
     assert harness.reader.parameters() == PARAMETERS
+    assert harness.reader.access.sizes == SIZES
     assert harness.reader.participants() == harness.network.homes
     assert harness.reader.round() == 1
 
 
 def test_a_whole_round_is_posted_read_and_sealed(harness: Harness) -> None:
-    leader = harness.run_round(1, b"model 1")
+    leader = harness.run_round(1, MODEL_1)
     reader, devices = harness.reader, harness.network.devices
     assert reader.round() == 2
     plan, close, model = reader.plan(1), reader.close(1), reader.model(1)
     assert plan is not None
     assert close is not None
     assert model is not None
-    assert (plan.payload, close.payload, model.payload) == (b"plan", b"closed", b"model 1")
+    assert (plan.payload, close.payload, model.payload) == (b"plan", b"closed", MODEL_1)
     assert {plan.sender, close.sender, model.sender} == {address_of(leader)}
     gradients = reader.gradients(1)
     assert list(gradients) == sorted(address_of(device) for device in devices)
     for sender, gradient in gradients.items():
         assert gradient.payload == b"gradient of " + sender
         assert (gradient.arguments["samples"], gradient.arguments["iterations"]) == (100, 10)
-        assert gradient.arguments["base_model"] == keccak(MODEL_0)
-        assert gradient.is_intact
-    assert {post.payload for post in reader.iterates(1, 1).values()} == {
-        b"iterate 1 of " + address_of(server) for server in harness.network.servers
+        assert gradient.arguments["base_model"] == payload_digest(MODEL_0)
+        assert gradient.arguments["plan_digest"] == plan.digest
+    assert close.arguments["plan_digest"] == plan.digest
+    assert model.arguments["close_digest"] == close.digest
+    assert {sender: (post.digest, post.size) for sender, post in reader.iterates(1, 1).items()} == {
+        address_of(server): named(iterate_of(1, address_of(server))) for server in harness.network.servers
     }
     assert reader.iterates(1, 2) == {}
     assert reader.credit(address_of(devices[0])) == 1
@@ -142,14 +164,27 @@ def test_posts_are_visible_before_the_round_is_sealed(harness: Harness) -> None:
     harness.by(harness.leader).post(Slot.PLAN, 1, b"plan")
     plan = harness.reader.plan(1)
     assert plan is not None
-    assert plan.digest == harness.reader.plan_digest() == keccak(b"plan")
+    assert plan.digest == harness.reader.plan_digest() == payload_digest(b"plan")
+    assert (plan.payload, plan.is_here) == (b"plan", True)
+
+
+def test_neighbours_read_iterates_while_the_round_runs_and_our_chain_does_not_store_them(harness: Harness) -> None:
+    leader = harness.run_to_model(1, MODEL_1)
+    servers = [address_of(server) for server in harness.network.servers]
+    said = {sender: post.payload for sender, post in harness.reader.iterates(1, 0).items()}
+    assert said == {server: iterate_of(0, server) for server in servers}
+    harness.seal(leader, harness.network.devices[0])
+    if harness.node is not None:
+        assert not any(harness.node.has_payload(post.digest) for post in harness.reader.iterates(1, 0).values())
 
 
 def test_rounds_follow_each_other_and_old_ones_stay_readable(harness: Harness) -> None:
     for round_ in (1, 2, 3):
-        harness.run_round(round_, b"model %d" % round_)
+        harness.run_round(round_, sized(b"model %d" % round_, SIZES.model))
     models = [harness.reader.model(round_) for round_ in range(4)]
-    assert [model.payload for model in models if model is not None] == [MODEL_0, b"model 1", b"model 2", b"model 3"]
+    assert [model.payload for model in models if model is not None] == [
+        sized(b"model %d" % round_, SIZES.model) for round_ in range(4)
+    ]
     assert harness.reader.model(4) is None
     harness.reader.wait_for_round(4, deadline_s=5)
 
@@ -163,11 +198,12 @@ def _refusals(harness: Harness) -> dict[str, Callable[[], object]]:
     return {
         "not an edge server": lambda: by(device).post(Slot.CLOSE, 1, b"x"),
         "a successor before its turn": lambda: by(successor).post(Slot.CLOSE, 1, b"x"),
-        "not registered": lambda: by(harness.network.founder).submit_gradient(1, base, plan, 1, 1, b"x"),
-        "gradient for another base model": lambda: by(other).submit_gradient(1, wrong, plan, 1, 1, b"x"),
-        "gradient for another plan": lambda: by(other).submit_gradient(1, base, wrong, 1, 1, b"x"),
-        "no samples or no iterations": lambda: by(other).submit_gradient(1, base, plan, 0, 1, b"x"),
-        "already posted": lambda: by(device).submit_gradient(1, base, plan, 1, 1, b"y"),
+        "not registered": lambda: by(harness.network.founder).submit_gradient(1, base, plan, 1, 1, GRADIENT),
+        "gradient for another base model": lambda: by(other).submit_gradient(1, wrong, plan, 1, 1, GRADIENT),
+        "gradient for another plan": lambda: by(other).submit_gradient(1, base, wrong, 1, 1, GRADIENT),
+        "no samples or no iterations": lambda: by(other).submit_gradient(1, base, plan, 0, 1, GRADIENT),
+        "already posted": lambda: by(device).submit_gradient(1, base, plan, 1, 1, GRADIENT),
+        "a close for another plan": lambda: by(leader).post(Slot.CLOSE, 1, b"x", plan_digest=wrong),
         "this round is planned": lambda: by(leader).post(Slot.PLAN, 1, b"another"),
         "this round is not closed": lambda: by(leader).post(iterate_slot(0), 1, b"x"),
         "wrong round": lambda: by(leader).post(Slot.CLOSE, 2, b"x"),
@@ -177,21 +213,26 @@ def _refusals(harness: Harness) -> dict[str, Callable[[], object]]:
 def test_what_the_registry_refuses_raises_with_its_reason(harness: Harness) -> None:
     harness.by(harness.leader).post(Slot.PLAN, 1, b"plan")
     digests = (harness.reader.model_digest(), harness.reader.plan_digest())
-    harness.by(harness.network.devices[0]).submit_gradient(1, *digests, 1, 1, b"x")
+    harness.by(harness.network.devices[0]).submit_gradient(1, *digests, 1, 1, GRADIENT)
     for reason, refused in _refusals(harness).items():
         with pytest.raises(RevertedError, match=f"^{reason}$"):
             refused()
 
 
-def test_a_payload_beyond_one_transaction_travels_in_chunks(harness: Harness) -> None:
-    limit = harness.reader.access.settings.payload_bytes if harness.node else contract.CHUNK_BYTES
-    payload = bytes(range(256)) * (limit // 256 + 10)
-    harness.by(harness.leader).post(Slot.PLAN, 1, payload)
-    plan = harness.reader.plan(1)
-    assert plan is not None
-    assert plan.payload == payload
-    assert plan.is_intact
-    assert plan.arguments["chunks"] == 2
+def test_payloads_have_the_founded_sizes(harness: Harness) -> None:
+    """Our own node refuses others at its door, another network's registry when it is called."""
+    leader, most = harness.by(harness.leader), SIZES.plan
+    with pytest.raises((SidecarSizeError, RevertedError), match=r"a plan of (this size was not founded|4097 bytes)"):
+        leader.post(Slot.PLAN, 1, bytes(most + 1))
+    leader.post(Slot.PLAN, 1, bytes(most))
+    device = harness.by(harness.network.devices[0])
+    digests = (harness.reader.model_digest(), harness.reader.plan_digest())
+    for size in (SIZES.gradient - 1, SIZES.gradient + 1):
+        with pytest.raises(
+            (SidecarSizeError, RevertedError), match=r"a gradient of (this size was not founded|3. bytes)"
+        ):
+            device.submit_gradient(1, *digests, 1, 1, bytes(size))
+    device.submit_gradient(1, *digests, 1, 1, bytes(SIZES.gradient))
 
 
 def test_flags_of_a_majority_exclude_a_server(harness: Harness) -> None:
@@ -199,17 +240,17 @@ def test_flags_of_a_majority_exclude_a_server(harness: Harness) -> None:
     harness.by(leader).post(Slot.PLAN, 1, b"plan")
     harness.by(leader).post(Slot.CLOSE, 1, b"closed")
     liar = next(server for server in harness.network.servers if server is not leader)
-    sent = harness.by(liar).post(iterate_slot(0), 1, b"a lie")
+    sent = harness.by(liar).post(iterate_slot(0), 1, sized(b"a lie", SIZES.iterate))
     honest = [server for server in harness.network.servers if server is not liar]
     for server in honest:
         assert not harness.reader.is_excluded(address_of(liar))
-        harness.by(server).submit_flag(1, address_of(liar), Slot.ITERATE, sent, keccak(b"the truth"))
+        harness.by(server).submit_flag(1, address_of(liar), Slot.ITERATE, sent, payload_digest(b"the truth"))
     assert harness.reader.is_excluded(address_of(liar))
     flags = harness.reader.flags(1)
     assert {flag.server for flag in flags} == {address_of(server) for server in honest}
     assert all((flag.offender, flag.transaction_hash) == (address_of(liar), sent) for flag in flags)
     with pytest.raises(RevertedError, match="excluded"):
-        harness.by(liar).post(iterate_slot(1), 1, b"more")
+        harness.by(liar).post(iterate_slot(1), 1, sized(b"more", SIZES.iterate))
 
 
 def test_equivocation_is_proven_by_two_signatures(harness: Harness) -> None:
@@ -229,7 +270,8 @@ def test_equivocation_is_proven_by_two_signatures(harness: Harness) -> None:
 def _signed_iterate(harness: Harness, server: LocalAccount, payload: bytes) -> bytes:
     access = harness.reader.access
     envelope = Envelope(access.chain_id, 0, 3_000_000, access.registry)
-    return sign_transaction(server, envelope, encode_call("iterate", 1, 0, keccak(payload), 0, payload))
+    close, beside = harness.reader.close_digest(), named(sized(payload, SIZES.iterate))
+    return sign_transaction(server, envelope, encode_call("iterate", 1, 0, 0, close, *beside))
 
 
 def test_a_new_device_joins_by_votes(harness: Harness) -> None:
@@ -244,7 +286,7 @@ def test_waiting_returns_what_is_there_at_the_deadline(harness: Harness) -> None
     harness.by(harness.leader).post(Slot.PLAN, 1, b"plan")
     devices = [address_of(device) for device in harness.network.devices]
     digests = (harness.reader.model_digest(), harness.reader.plan_digest())
-    harness.by(harness.network.devices[0]).submit_gradient(1, *digests, 1, 1, b"x")
+    harness.by(harness.network.devices[0]).submit_gradient(1, *digests, 1, 1, GRADIENT)
     found = harness.reader.wait_for(1, Slot.GRADIENT, devices, deadline_s=0.2)
     assert list(found) == [devices[0]]
     with pytest.raises(DeadlineError, match="round 2 has not begun"):
@@ -252,9 +294,7 @@ def test_waiting_returns_what_is_there_at_the_deadline(harness: Harness) -> None
 
 
 def test_a_nonce_stolen_from_another_device_is_refused(harness: Harness) -> None:
-    leader = harness.run_to_model(1, b"model 1")
-    if harness.node is not None:
-        harness.by(leader).propose()
+    harness.agree(harness.run_to_model(1, MODEL_1))
     miner, thief = harness.network.devices[:2]
     task, stolen = harness.by(miner).mining_task(), harness.by(thief).mining_task()
     assert task.puzzle != stolen.puzzle
@@ -262,6 +302,26 @@ def test_a_nonce_stolen_from_another_device_is_refused(harness: Harness) -> None
     with pytest.raises((WorkError, RevertedError), match=r"no candidate|does not solve the puzzle"):
         harness.by(thief).submit_nonce(task, nonce)
     harness.by(miner).submit_nonce(task, nonce)
+    assert harness.reader.round() == 2
+
+
+def test_an_external_round_is_sealed_only_after_a_majority_has_endorsed_its_result(harness: Harness) -> None:
+    if harness.node is not None:
+        pytest.skip("a round of our own node is sealed by its block")
+    with pytest.raises(RevertedError, match=r"^this round has no model$"):
+        harness.by(harness.network.servers[0]).submit_endorsement(1, harness.reader.result())
+    harness.run_to_model(1, MODEL_1)
+    device, first, second = harness.network.devices[0], *harness.network.servers[:2]
+    task = harness.by(device).mining_task()
+    nonce = find_nonce(task.puzzle, task.difficulty)
+    assert nonce is not None
+    with pytest.raises(RevertedError, match=r"^not the result of this round$"):
+        harness.by(first).submit_endorsement(1, bytes(32))
+    harness.by(first).submit_endorsement(1, harness.reader.result())
+    with pytest.raises(RevertedError, match=r"^no majority has endorsed this round's result$"):
+        harness.by(device).submit_nonce(task, nonce)
+    harness.by(second).submit_endorsement(1, harness.reader.result())
+    harness.by(device).submit_nonce(task, nonce)
     assert harness.reader.round() == 2
 
 

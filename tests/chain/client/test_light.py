@@ -11,7 +11,8 @@ from chain.node.node import Node
 from chain.protocol.posts import read_signed_call
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.seal import is_sealed
-from tests.chain.network import Clock, Network, genesis
+from chain.wire.sidecar import payload_digest
+from tests.chain.network import SIZES, Clock, Network, genesis, sized
 from tests.chain.small_chain import story
 
 ROOT = Path(__file__).parents[3]
@@ -36,7 +37,7 @@ def test_everything_but_the_node_is_imported_without_py_evm() -> None:
 def test_a_database_is_read_and_audited_without_py_evm(tmp_path: Path) -> None:
     assert on_a_device("read", str(story().write(tmp_path))) == {
         "head": story().headers[-1].hash.hex(),
-        "transactions": 62,
+        "transactions": 60,
     }
 
 
@@ -49,15 +50,17 @@ def test_a_device_trains_mines_and_checks_a_model_without_py_evm() -> None:
         trained = on_a_device("train", url, registry)
         entry = node.find_pending(bytes.fromhex(trained["sent"]))
         assert entry is not None
-        assert (entry.post.sender, entry.post.call and entry.post.call["payload"].hex()) == (
-            address_of(network.devices[0]),
-            trained["payload"],
-        )
+        post = entry.post.post
+        assert post is not None
+        payload = node.payload(post.digest)
+        assert payload is not None
+        assert (post.sender, payload.hex()) == (address_of(network.devices[0]), trained["payload"])
         network.post_close(node, leader)
         network.post_model(node, leader, b"the model")
         node.propose(address_of(leader))
         mined = on_a_device("mine", url, registry, node.genesis.canonical_json())
-    assert mined == {"block": node.head.hash.hex(), "round": 1, "model": "the model"}
+    assert mined == {"block": node.head.hash.hex(), "round": 1, "digest": node.ask("model_digest").hex()}
+    assert node.ask("model_digest") == payload_digest(sized(b"the model", SIZES.model))
     assert node.head.winner == address_of(network.devices[0])
     assert is_sealed(node.head.mining_hash, node.head.nonce, DIFFICULTY)
     block = node.block(2)

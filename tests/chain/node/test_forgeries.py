@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 import rlp
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
 from chain.errors import (
@@ -29,10 +28,11 @@ from chain.errors import (
     MalformedTransactionError,
     NonceError,
     NotRegistryCallError,
-    OversizedPayloadError,
+    OversizedTransactionError,
     ReceiptRootError,
     RevertedError,
     RoundRefusedError,
+    SidecarSizeError,
     SignatureError,
     StateRootError,
     TimestampError,
@@ -45,7 +45,7 @@ from chain.errors import (
 )
 from chain.node.node import Node
 from chain.node.vm import Execution
-from chain.protocol.contract import RegistryTerms, deployment, encode_call, registry_settings
+from chain.protocol.contract import RegistryTerms, deployment, encode_call
 from chain.protocol.posts import read_signed_call
 from chain.protocol.round_check import RoundBody
 from chain.store.database import IN_MEMORY
@@ -54,13 +54,16 @@ from chain.wire.blocks import decode_block, encode_block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, block_bloom, trie_root
 from chain.wire.seal import find_nonce, is_sealed
+from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-from tests.chain.network import CHAIN_ID, PAYLOAD_BYTES, START, Clock, Network, account, genesis, seal
+from tests.chain.network import CHAIN_ID, SIZES, START, Clock, Network, account, genesis, named, seal, sized
 
 DIFFICULTY = 1000  # a wrong nonce is wrong with 999 chances in 1000
 NOW = START + 20
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 STRANGER = account("stranger")
+HONEST_GRADIENT = sized(b"gradient", SIZES.gradient)
+OTHER_GRADIENT = sized(b"another", SIZES.gradient)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,9 @@ class Scene:
         store._db._connection.deserialize(database_at_block_2())
         node = Node(store, now=Clock(NOW))
         for transaction in self.transactions[:2]:
-            node.submit(transaction.raw)
+            (named,) = read_signed_call(transaction, self.builder.genesis).commitments
+            node.submit(transaction.raw, [Sidecar(self.builder.payload(named.digest) or b"")])
+        node.sources = [self.builder]
         return node
 
     def of(self, name: str) -> list[int]:
@@ -122,11 +127,11 @@ class Scene:
         }  # fmt: skip
         return sign_transaction(sender, Envelope(**(fields | envelope)), encode_call(name, *arguments))
 
-    def gradient(self, sender: LocalAccount, payload: bytes = b"gradient", **envelope: Any) -> bytes:
+    def gradient(self, sender: LocalAccount, payload: bytes = HONEST_GRADIENT, **envelope: Any) -> bytes:
         call = read_signed_call(self.transactions[self.of("gradient")[0]], self.builder.genesis).call
         assert call is not None
         digests = (call["base_model"], call["plan_digest"])
-        return self.signed(sender, "gradient", 2, *digests, 100, 10, keccak(payload), 0, payload, **envelope)
+        return self.signed(sender, "gradient", 2, 0, *digests, 100, 10, *named(payload), **envelope)
 
     @property
     def leader(self) -> LocalAccount:
@@ -154,6 +159,7 @@ def scene() -> Scene:
 @functools.cache
 def database_at_block_2() -> bytes:
     node = Node.in_memory(scene().builder.genesis, now=Clock(NOW))
+    node.sources = [scene().builder]
     for raw in scene().blocks:
         node.import_block(raw)
     return database_of(node)
@@ -198,9 +204,9 @@ def swapped(transactions: Sequence[Transaction], i: int, j: int) -> list[Transac
 
 
 def flipped(transaction: Transaction) -> Transaction:
-    """The same signature under one changed bit of the payload."""
+    """The same signature under one changed bit of the digest."""
     raw = bytearray(transaction.raw)
-    raw[transaction.raw.index(b"close")] ^= 1
+    raw[transaction.raw.index(payload_digest(b"close"))] ^= 1
     return decode_transaction(bytes(raw))
 
 
@@ -288,7 +294,7 @@ def stolen_seal(of: Scene) -> bytes:
 def replaced(of: Scene) -> bytes:
     position = of.of("gradient")[0]
     device = next(d for d in of.network.devices if address_of(d) == of.transactions[position].sender)
-    other = decode_transaction(of.gradient(device, b"another", nonce=of.transactions[position].nonce))
+    other = decode_transaction(of.gradient(device, OTHER_GRADIENT, nonce=of.transactions[position].nonce))
     assert other.sender == of.transactions[position].sender
     return encode_block(of.header, (*of.transactions[:position], other, *of.transactions[position + 1 :]))
 
@@ -327,17 +333,7 @@ def stranger_vote(of: Scene) -> bytes:
 BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a nonce that does not solve the puzzle": (bad_nonce, InvalidSealError, "found seal 0x.* expected at most 0x"),
     "a nonce under the thief's name": (stolen_seal, InvalidSealError, "found seal 0x.* expected at most 0x"),
-    "another winner, sealed by nobody": (
-        lambda of: encode_block(replace(of.header, extra_data=b""), of.transactions),
-        InvalidSealError, "expected at most",
-    ),
     "a replaced transaction": (replaced, TransactionRootError, "have root 0x.* the header says 0x"),
-    "a transaction left out": (
-        lambda of: encode_block(of.header, of.transactions[:-1]), TransactionRootError, "have root 0x.* says 0x",
-    ),
-    "a transaction twice": (
-        lambda of: encode_block(of.header, (*of.transactions, of.transactions[-1])), TransactionRootError, "have root",
-    ),
     "reordered transactions under the old root": (
         lambda of: encode_block(of.header, tuple(reordered(of))), TransactionRootError, "have root 0x.* says 0x",
     ),
@@ -348,10 +344,10 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
         lambda of: of.with_transactions([*of.transactions, of.transactions[-1]]),
         TransactionOrderError, "expected ascending",
     ),
-    "a flipped bit in a payload": (
+    "a flipped bit in a digest": (
         lambda of: encode_block(of.header, tuple(flipped_close(of))), TransactionRootError, "have root 0x.* says 0x",
     ),
-    "a flipped bit in a payload, sealed anew": (
+    "a flipped bit in a digest, sealed anew": (
         lambda of: of.with_transactions(flipped_close(of)), UnregisteredSenderError, "0x[0-9a-f]{40} is not registered",
     ),
     "another state root": (
@@ -368,9 +364,6 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     ),
     "a difficulty of 1": (
         lambda of: of.with_header(difficulty=1), DifficultyError, "difficulty 1, expected 1000",
-    ),
-    "a difficulty above the rule": (
-        lambda of: of.with_header(difficulty=1001), DifficultyError, "difficulty 1001, expected 1000",
     ),
     "a time in the future": (
         lambda of: of.with_header(timestamp=NOW + 16), TimestampError, "16 s in the future; at most 15 s",
@@ -396,9 +389,6 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a winner nobody knows": (
         lambda of: of.with_header(extra_data=address_of(STRANGER)), WinnerError, "expected a registered device",
     ),
-    "a winner that is a server": (
-        lambda of: of.with_header(extra_data=address_of(of.network.servers[0])), WinnerError, "registered device",
-    ),
     "no winner": (lambda of: of.with_header(extra_data=b""), WinnerError, "winner 0x, expected a registered device"),
     "a winner of 32 bytes": (lambda of: of.with_header(extra_data=b"w" * 32), WinnerError, "0x77.*, expected"),
     "a transaction of an earlier block": (
@@ -421,10 +411,6 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
         lambda of: of.with_transactions(instead_of_gradient(of, of.gradient(last_sender(of), to=b""))),
         NotRegistryCallError, "found a contract creation",
     ),
-    "a transaction with a fee": (
-        lambda of: of.with_transactions(instead_of_gradient(of, of.gradient(last_sender(of), max_fee=1))),
-        GasError, "fee above 0",
-    ),
     "a transaction with a value": (
         lambda of: of.with_transactions(instead_of_gradient(of, with_value(of.gradient(last_sender(of))))),
         GasError, "value or a fee above 0",
@@ -440,9 +426,6 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a leader that is a device": (
         lambda of: of.with_header(coinbase=address_of(of.network.devices[0])), LeaderError, "10 s after its parent",
     ),
-    "a leader nobody knows": (
-        lambda of: of.with_header(coinbase=address_of(STRANGER)), LeaderError, "may not build block 3",
-    ),
     "a successor before its turn": (
         lambda of: of.with_header(coinbase=address_of(of.successor)), LeaderError, "it is not its turn",
     ),
@@ -450,7 +433,6 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "bytes that are no list": (lambda _: b"\x83abc", MalformedBlockError, "expected header, transactions"),
     "a list of something else": (lambda _: listed(b"\xc0", b"\xc0"), MalformedBlockError, "expected header"),
     "a block cut short": (lambda of: of.honest[:-1], MalformedBlockError, "RLP does not decode"),
-    "a block and more": (lambda of: of.honest + b"\x00", MalformedBlockError, "RLP does not decode"),
     "an uncle": (
         lambda of: listed(of.header.to_bytes(), b"\xc0", listed(of.header.to_bytes())), MalformedBlockError, "uncles",
     ),
@@ -467,9 +449,6 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "lists within lists": (lambda _: nested(100_000), MalformedBlockError, "."),
     "a header of lists within lists": (
         lambda _: listed(nested(20_000), b"\xc0", b"\xc0"), MalformedBlockError, ".",
-    ),
-    "a header of a few lists within lists": (
-        lambda _: listed(nested(300), b"\xc0", b"\xc0"), MalformedBlockError, "found no header",
     ),
     "transactions of lists within lists": (
         lambda of: listed(of.header.to_bytes(), nested(20_000), b"\xc0"), MalformedBlockError, ".",
@@ -527,7 +506,7 @@ def refounded(of: Scene, transactions: Sequence[Transaction], **changes: Any) ->
 
 
 def founded_for_another_kind(of: Scene) -> bytes:
-    creation = deployment(PAYLOAD_BYTES, RegistryTerms(contract_seal=True))
+    creation = deployment(RegistryTerms(contract_seal=True))
     raw = sign_transaction(of.network.founder, Envelope(CHAIN_ID, 0, 20_000_000, b""), creation)
     return refounded(of, [decode_transaction(raw), *founding(of)[1][1:]])
 
@@ -560,6 +539,7 @@ FOUNDINGS: dict[str, tuple[Forgery, type[ChainError], str]] = {
 def test_a_forged_founding_is_refused_and_the_network_can_still_be_founded(name: str) -> None:
     forge, error, message = FOUNDINGS[name]
     node = Node.in_memory(genesis(difficulty=DIFFICULTY), now=Clock())
+    node.sources = [scene().builder]
     before = node.head, fingerprint(node)
     with pytest.raises(error, match=message):
         node.import_block(forge(scene()))
@@ -573,7 +553,7 @@ def test_nobody_posts_before_the_registry_is_created() -> None:
         network.post(node, network.founder, "register", [], [])
     with pytest.raises(FoundingError, match="expected registry"):
         node.propose(address_of(network.founder))
-    creation = deployment(PAYLOAD_BYTES, network.terms)
+    creation = deployment(network.terms)
     node.submit(sign_transaction(network.founder, Envelope(CHAIN_ID, 0, 20_000_000, b""), creation))
     with pytest.raises(UnregisteredSenderError, match="is not the founder, and nothing is founded yet"):
         network.post(node, STRANGER, "vote", address_of(STRANGER), address_of(STRANGER))
@@ -594,7 +574,7 @@ def sent_again(of: Scene) -> bytes:
 def same_nonce(of: Scene) -> bytes:
     pending = of.transactions[1]
     sender = next(d for d in of.network.devices if address_of(d) == pending.sender)
-    return of.gradient(sender, b"another", nonce=pending.nonce)
+    return of.gradient(sender, OTHER_GRADIENT, nonce=pending.nonce)
 
 
 def idle(of: Scene) -> LocalAccount:
@@ -603,21 +583,20 @@ def idle(of: Scene) -> LocalAccount:
 
 
 def oversized(of: Scene) -> bytes:
-    return of.gradient(idle(of), bytes(registry_settings(of.builder.ask("settings")).payload_bytes + 1), gas=60_000_000)
+    return of.gradient(idle(of), bytes(SIZES.gradient + 1))
 
 
 def early_plan(of: Scene) -> bytes:
-    return of.signed(of.successor, "plan", 2, keccak(b"plan"), 0, b"plan")
+    return of.signed(of.successor, "plan", 2, 0, *named(b"plan"))
 
 
 def for_another(of: Scene, which: str) -> bytes:
     call = read_signed_call(of.transactions[of.of("gradient")[0]], of.builder.genesis).call
     assert call is not None
-    base = keccak(b"no model") if which == "base model" else call["base_model"]
-    plan = keccak(b"no plan") if which == "plan" else call["plan_digest"]
-    round_ = 3 if which == "round" else 2
-    digest = keccak(b"other" if which == "payload" else b"gradient")
-    return of.signed(idle(of), "gradient", round_, base, plan, 100, 10, digest, 0, b"gradient")
+    base = payload_digest(b"no model") if which == "base model" else call["base_model"]
+    plan = payload_digest(b"no plan") if which == "plan" else call["plan_digest"]
+    round_, attempt = 3 if which == "round" else 2, int(which == "attempt")
+    return of.signed(idle(of), "gradient", round_, attempt, base, plan, 100, 10, *named(OTHER_GRADIENT))
 
 
 def other_fields(of: Scene, change: Callable[[list[Any]], None]) -> bytes:
@@ -648,10 +627,10 @@ TRANSACTIONS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a nonce that leaves a gap": (
         lambda of: of.gradient(idle(of), nonce=3), NonceError, "found nonce 3 of 0x.*, expected 1",
     ),
-    "a nonce of the past": (lambda of: of.gradient(idle(of), nonce=0), NonceError, "found nonce 0 .* expected 1"),
-    "an oversized payload": (oversized, OversizedPayloadError, r"a payload of \d+ bytes, this registry takes \d+"),
+    "an oversized payload": (oversized, SidecarSizeError, "found a gradient of 33 bytes, this network was .* with 32"),
     "an oversized transaction": (
-        lambda of: of.gradient(idle(of), bytes(1 << 20)), OversizedPayloadError, r"of \d+ bytes, expected at most \d+",
+        lambda of: of.gradient(idle(of)) + bytes(1 << 20),
+        OversizedTransactionError, r"of \d+ bytes, expected at most \d+",
     ),
     "another network's": (
         lambda of: of.gradient(idle(of), chain_id=1), ChainIdError, f"found chain id 1, expected {CHAIN_ID}",
@@ -662,34 +641,24 @@ TRANSACTIONS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a contract creation by a participant": (
         lambda of: of.gradient(idle(of), to=b""), NotRegistryCallError, "only the founder creates, once",
     ),
-    "a contract creation by a stranger": (
-        lambda of: of.gradient(STRANGER, to=b""), NotRegistryCallError, "only the founder creates, once",
-    ),
     "a second contract of the founder": (
         lambda of: of.gradient(of.network.founder, to=b""), NotRegistryCallError, "only the founder creates, once",
-    ),
-    "a view called as a transaction": (
-        lambda of: of.signed(idle(of), "round"), NotRegistryCallError, "found a call of round, expected a post",
     ),
     "the chain's own call": (
         lambda of: of.signed(idle(of), "begin_block", b"\x01" * 20, b"\x01" * 20, bytes(32), 0),
         NotRegistryCallError, "found a call of begin_block, expected a post",
     ),
-    "an external network's seal": (
-        lambda of: of.signed(idle(of), "seal", 2, bytes(8)), NotRegistryCallError, "found a call of seal, expected",
+    "arguments with something behind": (
+        loose_abi, NotRegistryCallError, "arguments of gradient have 288 bytes, expected 256",
     ),
-    "arguments with something behind": (loose_abi, NotRegistryCallError, "not in the ABI's canonical form"),
     "a fee": (lambda of: of.gradient(idle(of), max_fee=1), GasError, "a fee above 0"),
-    "a priority fee": (
-        lambda of: of.gradient(idle(of), max_fee=1, max_priority_fee=1), GasError, "a fee above 0",
-    ),
     "a value": (lambda of: with_value(of.gradient(idle(of))), GasError, "found a value or a fee above 0"),
     "an unregistered sender": (stranger_vote, UnregisteredSenderError, "0x[0-9a-f]{40} is not registered"),
     "too little gas for its bytes": (
         lambda of: of.gradient(idle(of), gas=21_000), GasError, "allowance of 21000, which does not even pay its bytes",
     ),
     "too little gas for the call": (
-        lambda of: of.gradient(idle(of), gas=60_000), RevertedError, "is its gas allowance enough",
+        lambda of: of.gradient(idle(of), gas=30_000), RevertedError, "is its gas allowance enough",
     ),
     "more gas than a block has": (
         lambda of: of.gradient(idle(of), gas=10**9), GasError, r"allowance of 1000000000, the block has \d+ left",
@@ -700,23 +669,20 @@ TRANSACTIONS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     ),
     "a gradient for another plan": (lambda of: for_another(of, "plan"), RevertedError, "gradient for another plan"),
     "a gradient for another round": (lambda of: for_another(of, "round"), RevertedError, "wrong round"),
-    "a payload that has another digest": (
-        lambda of: for_another(of, "payload"), RevertedError, "the payload does not have this digest",
-    ),
+    "a gradient for another attempt": (lambda of: for_another(of, "attempt"), RevertedError, "no such attempt"),
     "a close by a server whose turn it is not": (
-        lambda of: of.signed(of.successor, "close", 2, keccak(b"c"), 0, b"c"), RevertedError, "before its turn",
+        lambda of: of.signed(of.successor, "close", 2, 0, payload_digest(b"plan"), *named(b"c")),
+        RevertedError, "before its turn",
     ),
     "a close by a device": (
-        lambda of: of.signed(idle(of), "close", 2, keccak(b"c"), 0, b"c"), RevertedError, "not an edge server",
+        lambda of: of.signed(idle(of), "close", 2, 0, payload_digest(b"plan"), *named(b"c")),
+        RevertedError, "not an edge server",
     ),
     "a high-s signature": (lambda of: high_s(of.gradient(idle(of))), SignatureError, "low s, .* expected"),
     "a signature of zeros": (
         lambda of: with_signature(of.gradient(idle(of)), r=0, s=0), SignatureError, "out of range",
     ),
     "a parity of 2": (lambda of: with_signature(of.gradient(idle(of)), parity=2), SignatureError, "parity 0 or 1"),
-    "a parity of many bytes": (
-        lambda of: with_signature(of.gradient(idle(of)), parity=2**200), SignatureError, "parity 0 or 1",
-    ),
     "an r above the curve's order": (
         lambda of: with_signature(of.gradient(idle(of)), r=2**256 - 1), SignatureError, "out of range",
     ),
@@ -735,7 +701,7 @@ TRANSACTIONS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a transaction and more": (
         lambda of: of.gradient(idle(of)) + b"\x00", MalformedTransactionError, "RLP does not decode",
     ),
-    "lists within lists": (lambda _: b"\x02" + nested(5000), MalformedTransactionError, "."),
+    "lists within lists": (lambda _: b"\x02" + nested(2000), MalformedTransactionError, "."),
     "a few lists within lists": (
         lambda _: b"\x02" + nested(100), MalformedTransactionError, "found 1 fields, expected 12",
     ),
@@ -861,6 +827,7 @@ def test_a_successor_may_neither_post_nor_build_before_its_turn_and_both_from_th
     with pytest.raises(LeaderError, match="60 s after its parent: it is not its turn"):
         node.propose(address_of(third))
     replica = Node.in_memory(node.genesis, now=clock)
+    replica.sources = [node]
     replica.import_block(node.raw_block(1) or b"")
     header = network.run_round(node, leader=second)
     assert header.coinbase == address_of(second)
@@ -878,9 +845,12 @@ def test_a_successor_may_neither_post_nor_build_before_its_turn_and_both_from_th
 # --- rounds that do not follow (P13)
 
 
+EVIL = sized(b"evil", SIZES.model)
+
+
 def refuse_evil(body: RoundBody, _: object) -> None:
     for post in body.posts:
-        if post.call is not None and post.call.name == "model" and post.call["payload"] == b"evil":
+        if post.call is not None and post.call.name == "model" and body.source.payload(post.call["digest"]) == EVIL:
             raise RoundRefusedError(f"block {body.header.block_number}: found model 'evil', expected another")
 
 
@@ -888,13 +858,14 @@ def test_a_block_that_check_round_refuses_is_neither_proposed_nor_imported() -> 
     network, clock = Network(), Clock()
     careful = Node.in_memory(genesis(difficulty=DIFFICULTY), now=clock, check_round=refuse_evil)
     careless = Node.in_memory(genesis(difficulty=DIFFICULTY), now=clock)
+    careful.sources = [careless]
     for node in (careful, careless):
         network.found(node)
     leader = network.leader(careful)
     for node in (careful, careless):
         network.post_plan(node, leader)
         network.post_close(node, leader)
-        network.post_model(node, leader, b"evil")
+        network.post_model(node, leader, EVIL)
     before = fingerprint(careful)
     with pytest.raises(RoundRefusedError, match="found model 'evil', expected another"):
         careful.propose(address_of(leader))
@@ -947,6 +918,7 @@ def test_one_endorsement_of_three_makes_nothing_final_and_a_branch_above_a_final
     for each in (node, other):
         network.found(each)
         network.run_round(each)
+    node.sources = [other]
     assert node.head == other.head
     network.post(node, network.servers[0], "endorse", 2, node.head.hash)
     network.run_round(node)
@@ -971,6 +943,7 @@ def test_a_branch_that_was_there_before_finality_cannot_grow_over_it() -> None:
         seal(each, address_of(network.devices[1]))
     node, other = sorted(nodes, key=lambda each: each.head.hash)  # on a tie the smaller hash leads
     run_short_round(network, other)
+    node.sources = [other]
     first, second = (other.raw_block(number) or b"" for number in (2, 3))
     node.import_block(first)
     for server in network.servers[:2]:

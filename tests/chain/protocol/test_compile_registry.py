@@ -2,13 +2,11 @@
 
 import json
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
-from chain.protocol import compile_registry
-from chain.protocol.compile_registry import BUILD, EVM_VERSION, SIZE_CLASSES, SOURCE, build_text, compiled_registry
-from chain.protocol.contract import RegistryTerms, deployment
+from chain.protocol.compile_registry import BUILD, EVM_VERSION, build_text, compiled_registry
+from chain.protocol.contract import RegistryTerms, creation_code, deployment
 
 needs_vyper = pytest.mark.skipif(
     find_spec("vyper") is None, reason="vyper is not here: pip install vyper==0.4.3 to check registry.json"
@@ -30,27 +28,14 @@ def test_the_build_is_written_in_one_form() -> None:
     assert build_text(json.loads(committed)) == committed
 
 
-def test_there_is_one_code_for_each_size_class_and_one_abi() -> None:
+def test_there_is_one_code_for_every_model_and_one_abi() -> None:
     build = json.loads(BUILD.read_text(encoding="utf-8"))
-    assert sorted(map(int, build["bytecode"])) == sorted(SIZE_CLASSES)
-    assert len(set(build["bytecode"].values())) == len(SIZE_CLASSES)
+    assert bytes.fromhex(build["bytecode"].removeprefix("0x")) == creation_code()
     assert build["evm-version"] == EVM_VERSION == "london"
     assert build["compiler"] == "vyper 0.4.3"
     assert {entry["type"] for entry in build["abi"]} == {"constructor", "function", "event"}
 
 
-@pytest.mark.parametrize("size", SIZE_CLASSES)
-def test_every_ethereum_network_takes_the_code(size: int) -> None:
-    creation = deployment(size, RegistryTerms())
+def test_every_ethereum_network_takes_the_code() -> None:
+    creation = deployment(RegistryTerms())
     assert len(creation) < MOST_CODE < MOST_CREATION_CODE  # the code itself is shorter than what creates it
-
-
-def test_a_source_without_its_frame_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("vyper", reason="vyper is not here")
-    source = SOURCE.read_text(encoding="utf-8")
-    for changed in (source.replace("= 131072", "= 131073"), source + "\nMAX_PAYLOAD: constant(uint256) = 131072\n"):
-        path = tmp_path / "registry.vy"
-        path.write_text(changed, encoding="utf-8")
-        monkeypatch.setattr(compile_registry, "SOURCE", path)
-        with pytest.raises(ValueError, match=r"registry\.vy has no single line 'MAX_PAYLOAD"):
-            compiled_registry()

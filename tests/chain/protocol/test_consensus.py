@@ -29,7 +29,6 @@ from chain.protocol.consensus import check_header, check_order, check_time, is_b
 from chain.protocol.contract import encode_call
 from chain.protocol.genesis import RETARGET
 from chain.protocol.posts import PHASES, SignedCall, read_signed_call
-from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
@@ -43,15 +42,15 @@ ONE, TWO = sorted((account("one"), account("two")), key=address_of)
 DIGEST = b"\x01" * 32
 CALLS: dict[str, tuple[Any, ...]] = {
     "register": ([], []),
-    "found": (b"{}", DIGEST, 0, b""),
-    "plan": (1, DIGEST, 0, b""),
+    "found": (DIGEST, 2, DIGEST, (1, 1, 1, 1, 1)),
+    "plan": (1, 0, DIGEST, 1),
     "endorse": (1, DIGEST),
     "vote": (address_of(ONE), address_of(TWO)),
-    "gradient": (1, DIGEST, DIGEST, 1, 1, DIGEST, 0, b""),
-    "close": (1, DIGEST, 0, b""),
-    "iterate": (1, 3, DIGEST, 0, b""),
-    "flag": (1, address_of(ONE), 0, DIGEST, DIGEST, b""),
-    "model": (1, DIGEST, 0, b""),
+    "gradient": (1, 0, DIGEST, DIGEST, 1, 1, DIGEST, 1),
+    "close": (1, 0, DIGEST, DIGEST, 1),
+    "iterate": (1, 0, 3, DIGEST, DIGEST, 1),
+    "flag": (1, address_of(ONE), 0, DIGEST, DIGEST),
+    "model": (1, 0, DIGEST, DIGEST, 1),
 }
 
 
@@ -91,9 +90,9 @@ def test_posts_stand_by_phase_then_step_then_sender_then_nonce() -> None:
         post("gradient", sender=ONE, nonce=9),
         post("gradient", sender=TWO),
         post("close"),
-        post("iterate", 1, 0, DIGEST, 0, b"", sender=TWO),
-        post("iterate", 1, 1, DIGEST, 0, b"", sender=ONE),
-        post("iterate", 1, 10, DIGEST, 0, b"", sender=ONE),
+        post("iterate", 1, 0, 0, DIGEST, DIGEST, 1, sender=TWO),
+        post("iterate", 1, 0, 1, DIGEST, DIGEST, 1, sender=ONE),
+        post("iterate", 1, 0, 10, DIGEST, DIGEST, 1, sender=ONE),
         post("flag"),
         post("model"),
     ]
@@ -117,24 +116,6 @@ def test_the_same_post_twice_is_out_of_order() -> None:
 def test_no_posts_and_one_post_are_in_order() -> None:
     check_order([])
     check_order([post("model")])
-
-
-@pytest.mark.parametrize(
-    ("slot", "name"),
-    [(Slot.PLAN, "plan"), (Slot.GRADIENT, "gradient"), (Slot.CLOSE, "close"), (Slot.MODEL, "model")],
-)
-def test_chunks_stand_right_before_their_post(slot: int, name: str) -> None:
-    chunks = [post("chunk", 1, slot, i, b"x", nonce=i) for i in range(3)]
-    check_order([*chunks, post(name, nonce=3)])
-    assert {each.phase for each in chunks} == {post(name).phase}
-
-
-def test_chunks_of_an_iterate_and_of_model_0_stand_with_them() -> None:
-    iterate = post("chunk", 1, iterate_slot(3), 0, b"x")
-    check_order([iterate, post("iterate", nonce=1)])
-    founding = post("chunk", 0, Slot.MODEL, 0, b"x", nonce=1)
-    check_order([post("register"), founding, post("found", nonce=2)])
-    assert post("chunk", 1, Slot.ENDORSE, 0, b"x").phase == "plan"  # a chunk of nothing; harmless
 
 
 # --- what is a post

@@ -17,9 +17,11 @@ from chain.node.vm import SYSTEM
 from chain.protocol import contract
 from chain.protocol.contract import (
     Call,
+    PayloadSizes,
     RegistryTerms,
     build,
     call_gas,
+    creation_code,
     decode_call,
     decode_log,
     decode_result,
@@ -28,7 +30,6 @@ from chain.protocol.contract import (
     events,
     functions,
     revert_reason,
-    size_class,
 )
 from chain.protocol.slots import MAX_STEP, Slot
 from chain.wire.address import Address
@@ -44,6 +45,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "bytes8": st.binary(min_size=8, max_size=8),
     "bytes": st.binary(max_size=200),
     "address[]": st.lists(ADDRESSES, max_size=8).map(tuple),
+    "uint256[5]": st.tuples(*[WORDS] * 5),
 }
 # Numbers an attacker would try as offset, length or value.
 LIKELY = (0, 1, 31, 32, 33, 64, 96, 128, 256, 2**31, 2**32, 2**63 - 1, 2**63, 2**64, 2**160, 2**255, 2**256 - 1)
@@ -90,55 +92,59 @@ def test_this_side_and_the_contract_number_things_alike() -> None:
     for slot in Slot:
         assert slot == (2**256 - 1 if slot is Slot.EQUIVOCATION else constant(slot.name)), slot.name
     assert (constant("MAX_STEP"), constant("MAX_BATCH")) == (MAX_STEP, contract.MAX_BATCH)
-    assert constant("MAX_CHUNK") == contract.CHUNK_BYTES
+    for place, name in enumerate(PayloadSizes._fields):
+        assert constant(f"{name.upper()}_SIZE") == place, name
+    assert constant("SIZES") == len(PayloadSizes._fields)
     (system,) = re.findall(r"^SYSTEM: constant\(address\) = 0x(\w+)$", SOURCE, re.MULTILINE)
     assert bytes.fromhex(system) == SYSTEM
-
-
-@pytest.mark.parametrize(
-    ("payload_bytes", "expected"),
-    [
-        (0, 1 << 17),
-        (1 << 17, 1 << 17),
-        ((1 << 17) + 1, 1 << 19),
-        (1 << 19, 1 << 19),
-        ((1 << 19) + 1, 1 << 20),
-        (1 << 20, 1 << 20),
-        ((1 << 20) + 1, 1 << 22),
-        (1 << 22, 1 << 22),
-    ],
-)
-def test_a_network_takes_the_smallest_frame_that_holds_its_payloads(payload_bytes: int, expected: int) -> None:
-    assert size_class(payload_bytes) == expected
-
-
-def test_a_payload_beyond_every_frame_is_refused_with_the_way_out() -> None:
-    with pytest.raises(ContractError, match=r"4194305 bytes; the largest registry takes 4194304: send it in chunks"):
-        size_class((1 << 22) + 1)
-    with pytest.raises(ContractError, match="send it in chunks"):
-        deployment(1 << 23, RegistryTerms())
 
 
 def test_a_deployment_is_code_and_terms() -> None:
     terms = RegistryTerms(True, 1, 2, 3, 4, 5)
     words = [1, 1, 2, 3, 4, 5]
-    creation = deployment(1, terms)
+    creation = deployment(terms)
     assert creation[-192:] == b"".join(word.to_bytes(32, "big") for word in words)
-    assert "0x" + creation[:-192].hex() == build()["bytecode"]["131072"]
-    assert len({deployment(size, terms) for size in (1 << 17, 1 << 19, 1 << 20, 1 << 22)}) == 4
+    assert creation[:-192] == creation_code()
+    assert "0x" + creation_code().hex() == build()["bytecode"]
+    assert len(creation) - len(creation_code()) == contract.TERMS_BYTES
 
 
 @pytest.mark.parametrize("terms", [RegistryTerms(term_cap=-1), RegistryTerms(turn_s=2**256)])
 def test_terms_that_fit_no_word_are_refused(terms: RegistryTerms) -> None:
     with pytest.raises(ContractError, match="terms of the registry that do not fit"):
-        deployment(1, terms)
+        deployment(terms)
 
 
 def test_a_byte_more_costs_gas_and_costs_more_elsewhere() -> None:
-    assert call_gas(101, 1 << 17) - call_gas(100, 1 << 17) == 17
-    assert call_gas(101, 1 << 17, is_embedded=False) - call_gas(100, 1 << 17, is_embedded=False) == 41
-    # Two frames of 4096 words and a word: 3 per word and the square / 512.
-    assert call_gas(0, 1 << 17) - call_gas(0, 0) == 3 * (8194 - 2) + 8194**2 // 512
+    assert call_gas(101) - call_gas(100) == 16
+    assert call_gas(101, is_embedded=False) - call_gas(100, is_embedded=False) == 40
+    assert call_gas() == call_gas(4 + 32 * 70)
+
+
+def test_a_call_of_any_length_is_no_longer_than_the_gas_for_any_call_reckons_with() -> None:
+    """Evidence is the longest but for registrations, whose gas the founder names."""
+    most = 512  # MAX_SIGNED
+    evidence = (1, bytes(20), bytes(most), bytes(65), bytes(most), bytes(65))
+    assert call_gas(len(encode_call("flag_equivocation", *evidence))) <= call_gas()
+
+
+@pytest.mark.parametrize(
+    ("kind", "fitting", "others"),
+    [
+        ("gradient", [10], [0, 9, 11]),
+        ("iterate", [20], [10]),
+        ("model", [30], [29]),
+        ("plan", [1, 39, 40], [0, -1, 41]),
+        ("close", [1, 50], [0, 51]),
+    ],
+)
+def test_gradient_iterate_and_model_have_one_size_plan_and_close_a_largest(
+    kind: str, fitting: list[int], others: list[int]
+) -> None:
+    sizes = PayloadSizes(10, 20, 30, 40, 50)
+    assert sizes.of(kind) == max(fitting)
+    assert [sizes.fits(kind, size) for size in fitting] == [True] * len(fitting)
+    assert [sizes.fits(kind, size) for size in others] == [False] * len(others)
 
 
 # --- calls
@@ -155,9 +161,9 @@ def test_a_call_is_read_as_it_was_written(data: st.DataObject, name: str) -> Non
 
 
 def test_a_call_is_asked_for_its_arguments_by_name() -> None:
-    call = decode_call(encode_call("chunk", 5, 1, 0, b"data"))
-    assert (call["round"], call["slot"], call["index"], call["data"]) == (5, 1, 0, b"data")
-    assert "data" in call
+    call = decode_call(encode_call("plan", 5, 0, b"d" * 32, 7))
+    assert (call["round"], call["attempt"], call["digest"], call["size"]) == (5, 0, b"d" * 32, 7)
+    assert "size" in call
     assert "payload" not in call
 
 
@@ -171,12 +177,12 @@ def test_addresses_are_written_as_bytes_or_text_and_read_as_lower_case_text() ->
     ("name", "arguments"),
     [
         ("plan", (1,)),
-        ("plan", (1, bytes(32), 0, b"", 0)),
-        ("plan", (-1, bytes(32), 0, b"")),
-        ("plan", (2**256, bytes(32), 0, b"")),
-        ("plan", (1, bytes(33), 0, b"")),
-        ("plan", (1, bytes(32), 0, "text")),
-        ("plan", ("1", bytes(32), 0, b"")),
+        ("plan", (1, 0, bytes(32), 1, 0)),
+        ("plan", (-1, 0, bytes(32), 1)),
+        ("plan", (2**256, 0, bytes(32), 1)),
+        ("plan", (1, 0, bytes(33), 1)),
+        ("plan", (1, 0, bytes(32), "text")),
+        ("found", (bytes(32), 1, bytes(32), (1, 1, 1, 1))),
         ("vote", (bytes(19), bytes(20))),
         ("vote", (bytes(21), bytes(20))),
         ("vote", ("server", bytes(20))),
@@ -190,25 +196,39 @@ def test_arguments_that_do_not_fit_are_refused(name: str, arguments: tuple[Any, 
 
 def test_one_call_has_one_form() -> None:
     """Else two readers could disagree about what was said, and one hash would have two meanings."""
-    canonical = encode_call("plan", 1, bytes(32), 0, b"payload")
-    head, offset, length, data = canonical[:100], canonical[100:132], canonical[132:164], canonical[164:]
-    assert (offset, length, len(data)) == (word(128), word(7), 32)
+    canonical = encode_call("flag_equivocation", 1, bytes(20), b"payload", b"", b"", b"")
+    head, offset, offsets, length = canonical[:68], canonical[68:100], canonical[100:196], canonical[196:228]
+    data, behind = canonical[228:260], canonical[260:]
+    assert (offset, length, behind) == (word(192), word(7), bytes(96))
     others = {
         "a byte more": canonical + b"\0",
         "a word more": canonical + bytes(32),
         "a byte less": canonical[:-1],
-        "no padding": head + offset + length + data[:7],
-        "padding that is not zero": head + offset + length + data[:-1] + b"\x01",
-        "a gap before the payload": head + word(160) + bytes(32) + length + data,
-        "an offset into the head": head + word(0) + length + data,
-        "an offset beyond the end": head + word(2**255) + length + data,
-        "a length beyond the end": head + offset + word(33) + data,
-        "a length that wraps": head + offset + word(2**256 - 1) + data,
+        "no padding": head + offset + offsets + length + data[:7],
+        "padding that is not zero": head + offset + offsets + length + data[:-1] + b"\x01" + behind,
+        "an offset into the head": head + word(0) + offsets + length + data + behind,
+        "an offset to another's place": head + word(256) + offsets + length + data + behind,
+        "an offset beyond the end": head + word(2**255) + offsets + length + data + behind,
+        "a length beyond the end": head + offset + offsets + word(2**20) + data + behind,
+        "a length that wraps": head + offset + offsets + word(2**256 - 1) + data + behind,
     }
-    assert decode_call(canonical)["payload"] == b"payload"
+    assert decode_call(canonical)["first"] == b"payload"
     for what, calldata in others.items():
         with pytest.raises(NotRegistryCallError):
             pytest.fail(f"{what} was read as {decode_call(calldata)}")
+
+
+@pytest.mark.parametrize("name", ["plan", "gradient", "close", "iterate", "model", "endorse"])
+def test_a_post_has_exactly_its_words(name: str) -> None:
+    """Posts are read without eth_abi: word by word, and nothing behind them."""
+    function = functions()[name]
+    said = tuple(bytes([i]) * 32 if kind == "bytes32" else i for i, kind in enumerate(function.types, start=1))
+    calldata = encode_call(name, *said)
+    assert tuple(decode_call(calldata).arguments.values()) == said
+    for other in (calldata[:-1], calldata[:-32], calldata + b"\0", calldata + bytes(32), calldata[:4]):
+        expected = rf"of {name} have {len(other) - 4} bytes, expected {32 * len(said)}"
+        with pytest.raises(NotRegistryCallError, match=expected):
+            decode_call(other)
 
 
 def test_an_address_with_something_before_it_is_refused() -> None:
@@ -332,8 +352,7 @@ def test_no_revert_is_too_strange_to_be_read(body: bytes) -> None:
 
 
 def test_the_settings_of_a_registry_are_read_by_name() -> None:
-    found = contract.registry_settings((Address("0x" + "0a" * 20), True, 2, 7, 4, 5, 9, 1 << 17))
-    assert found == (b"\x0a" * 20, True, 2, 7, 4, 5, 9, 1 << 17)
+    found = contract.registry_settings((Address("0x" + "0a" * 20), True, 2, 7, 4, 5, 9))
+    assert found == (b"\x0a" * 20, True, 2, 7, 4, 5, 9)
     assert (str(found.founder), found.contract_seal, found.term_cap, found.turn_s) == ("0x" + "0a" * 20, True, 2, 7)
-    assert (found.flag_window, found.exclusion_rounds) == (4, 5)
-    assert (found.seal_difficulty, found.payload_bytes) == (9, 1 << 17)
+    assert (found.flag_window, found.exclusion_rounds, found.seal_difficulty) == (4, 5, 9)

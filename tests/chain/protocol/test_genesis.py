@@ -13,11 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.errors import StoreError
-from chain.protocol.contract import call_gas, size_class
+from chain.protocol.contract import PayloadSizes, call_gas
 from chain.protocol.genesis import RETARGET, Genesis, block_gas, read_genesis
 from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.receipts import EMPTY_TRIE_ROOT
+from chain.wire.sidecar import payload_digest
 from tests.chain.network import Network, account, founded_node, genesis
 
 PLAIN = genesis()
@@ -128,21 +129,20 @@ def test_a_missing_rule_is_named() -> None:
 # --- gas
 
 
-@pytest.mark.parametrize("payload_bytes", [1000, 100_000])
-def test_the_gas_limit_holds_a_founding_and_a_round_of_full_payloads(payload_bytes: int) -> None:
+def test_the_gas_limit_holds_a_founding_and_a_round_whatever_the_size_of_the_payloads() -> None:
     """With allowances of `call_gas` each, which is what the ledger gives its posts."""
-    network = Network(payload_bytes=payload_bytes)
+    size = 200_000
+    network = Network(sizes=PayloadSizes(size, size, size, size, size))
     calls = len(network.devices) + 2 * len(network.servers) + 3
-    limit = block_gas(calls, payload_bytes, size_class(payload_bytes))
-    node = founded_node(network, rules=genesis(gas_limit=limit))
-    leader, payload = network.leader(node), b"\xff" * payload_bytes
-    allowance = {"gas": call_gas(payload_bytes + 500, size_class(payload_bytes))}
+    node = founded_node(network, rules=genesis(gas_limit=block_gas(calls)))
+    leader, payload, allowance = network.leader(node), b"\xff" * size, {"gas": call_gas()}
+    digest = payload_digest(payload)
     for sender, name, arguments in [
         (leader, "plan", ()),
-        *((device, "gradient", (node.ask("model_digest"), keccak(payload), 1, 1)) for device in network.devices),
-        (leader, "close", ()),
-        *((server, "iterate", (step,)) for step in range(2) for server in network.servers),
-        (leader, "model", ()),
+        *((device, "gradient", (node.ask("model_digest"), digest, 1, 1)) for device in network.devices),
+        (leader, "close", (digest,)),
+        *((server, "iterate", (step, digest)) for step in range(2) for server in network.servers),
+        (leader, "model", (digest,)),
     ]:
-        network.post(node, sender, name, 1, *arguments, keccak(payload), 0, payload, **allowance)
+        network.post(node, sender, name, 1, 0, *arguments, digest, size, beside=(payload,), **allowance)
     assert len(node.pending()) == calls

@@ -16,6 +16,7 @@ from chain.protocol.proof import ModelProof, _excluded_servers, check_model, pro
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.seal import is_sealed
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import decode_transaction
 from tests.chain.network import Clock, Network, genesis
 from tests.chain.proofs import ROUND, honest, index_of, on_top, proven, replaced
@@ -23,7 +24,7 @@ from tests.chain.small_chain import NETWORK, forged, model_of, signed, story
 
 
 def test_the_honest_proof_is_accepted() -> None:
-    assert proven(honest()).payload == model_of(ROUND)
+    assert proven(honest()).digest == payload_digest(model_of(ROUND))
 
 
 # --- the transaction
@@ -184,9 +185,9 @@ def test_a_spent_leader_comes_last() -> None:
 def _with_model(sender: LocalAccount, **changes: Any) -> Block:
     """Block 5 with nothing but a model of this sender, whose receipt is that of the honest one."""
     block, payload = story().blocks[ROUND + 1], model_of(ROUND)
-    fields: dict[str, Any] = {"round_": ROUND, "digest": keccak(payload), "payload": payload, "nonce": 0} | changes
-    arguments = (fields["round_"], fields["digest"], 0, fields["payload"])
-    raw = signed(sender, fields["nonce"], fields.get("name", "model"), *arguments, **fields.get("envelope", {}))
+    fields: dict[str, Any] = {"round_": ROUND, "digest": payload_digest(payload), "name": "model"} | changes
+    arguments = (fields["round_"], 0, bytes(32), fields["digest"], len(payload))
+    raw = signed(sender, 0, fields["name"], *arguments, **fields.get("envelope", {}))
     receipt = replace(block.receipts[index_of(block, "ModelPublished")], gas_used=21_000)
     logs = fields.get("logs", receipt.logs)
     return forged(block, [decode_transaction(raw)], [replace(receipt, logs=logs)])
@@ -199,9 +200,8 @@ def _with_model(sender: LocalAccount, **changes: Any) -> Block:
     ("changes", "message"),
     [
         ({"round_": ROUND - 1}, "the model is of round 3, its block of round 4"),
-        ({"payload": b"another"}, "the model does not have the digest 0x[0-9a-f]{64} that it names"),
         ({"digest": bytes(32)}, "the model does not have the digest 0x0{64} that it names"),
-        ({"name": "plan"}, "the proven transaction does not publish a model"),
+        ({"name": "close"}, "the proven transaction does not publish a model"),
         ({"logs": ()}, "no event ModelPublished"),
         ({"envelope": {"chain_id": 1}}, "no post of this network: found chain id 1, expected 4242"),
         ({"envelope": {"to": b"\1" * 20}}, "no post of this network: found a call to 0x0101"),

@@ -18,7 +18,7 @@ def test_a_strict_majority_of_endorsements_makes_the_parent_final() -> None:
     parent = bench.node.head
     for server in bench.network.servers[:2]:
         (event,) = endorse(bench, server)
-        said = {"round": 2, "server": address_of(server), "block_hash": parent.hash}
+        said = {"round": 2, "server": address_of(server), "digest": parent.hash}
         assert (event.name, event.arguments) == ("Endorsed", said)
     assert bench.node.ask("final_block") == 0
     endorse(bench, bench.network.servers[2])

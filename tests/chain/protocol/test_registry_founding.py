@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
 from chain.errors import (
@@ -14,24 +13,30 @@ from chain.node.node import Node
 from chain.protocol import contract
 from chain.protocol.contract import RegistryTerms
 from chain.protocol.slots import Slot
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
 from tests.chain.network import (
     CHAIN_ID,
     MODEL_0,
+    PARAMETERS,
+    SIZES,
     BareRegistry,
     Clock,
     Network,
     addresses,
     genesis,
+    named,
 )
 from tests.chain.protocol.registry_bench import NOBODY, STRANGER, A, B, Bench, C, reverts
+
+FOUNDING = (*named(PARAMETERS), payload_digest(MODEL_0), SIZES)
 
 
 @pytest.fixture
 def new() -> Iterator[tuple[Network, Node]]:
     """A network whose registry is deployed and empty."""
     network, node = Network(), Node.in_memory(genesis(), now=Clock())
-    creation = contract.deployment(network.payload_bytes, network.terms)
+    creation = contract.deployment(network.terms)
     node.submit(sign_transaction(network.founder, Envelope(CHAIN_ID, 0, 20_000_000, b""), creation))
     yield network, node
     node.close()
@@ -49,12 +54,14 @@ def test_the_founding_block_knows_every_participant_and_its_home(bench: Bench) -
 def test_the_first_round_starts_from_model_0_with_nothing_posted(bench: Bench) -> None:
     ask = bench.node.ask
     assert ask("founded")
-    assert (ask("round"), ask("planned"), ask("closed"), ask("published")) == (1, 0, 0, 0)
-    assert ask("model_digest") == keccak(MODEL_0)
+    assert (ask("round"), ask("plan_digest"), ask("close_digest")) == (1, bytes(32), bytes(32))
+    assert not any(ask("has_posted", who, slot) for who in bench.network.homes for slot in range(128))
+    assert ask("model_digest") == payload_digest(MODEL_0)
+    assert tuple(ask("payload_sizes")) == SIZES
     assert ask("published_by") == address_of(bench.network.founder)
     assert ask("parent_hash") == bench.node.head.hash
     assert all(ask("credit", who) == 0 for who in bench.network.homes)
-    assert ask("settings") == (address_of(bench.network.founder), False, 3, 60, 3, 10, 1, 1 << 17)
+    assert ask("settings") == (address_of(bench.network.founder), False, 3, 60, 3, 10, 1)
 
 
 def test_only_the_founder_registers_and_founds(new: tuple[Network, Node]) -> None:
@@ -69,7 +76,7 @@ def test_only_the_founder_registers_and_founds(new: tuple[Network, Node]) -> Non
         with reverts("only the founder registers"):
             registry.send(sender, "register", [B], [A])
         with reverts("only the founder founds"):
-            registry.send(sender, "found", b"{}", keccak(MODEL_0), 0, MODEL_0)
+            registry.send(sender, "found", *FOUNDING)
 
 
 def test_what_is_founded_cannot_be_founded_or_registered_again(bench: Bench) -> None:
@@ -77,8 +84,8 @@ def test_what_is_founded_cannot_be_founded_or_registered_again(bench: Bench) -> 
     with reverts("already founded"):
         bench.post(founder, "register", [address_of(STRANGER)], [address_of(STRANGER)])
     with reverts("already founded"):
-        bench.post(founder, "found", b"{}", keccak(b"another"), 0, b"another")
-    assert bench.node.ask("model_digest") == keccak(MODEL_0)
+        bench.post(founder, "found", *named(PARAMETERS), payload_digest(b"another"), SIZES)
+    assert bench.node.ask("model_digest") == payload_digest(MODEL_0)
 
 
 @pytest.mark.parametrize(
@@ -128,42 +135,30 @@ def test_sixty_four_servers_have_room_and_not_one_more(new: tuple[Network, Node]
     assert len(node.ask("server_list")) == 64
 
 
-def test_a_founding_needs_a_server_and_the_model_it_names(new: tuple[Network, Node]) -> None:
+def test_a_founding_needs_a_server_and_parameters(new: tuple[Network, Node]) -> None:
     network, node = new
     with reverts("no edge server is registered"):
-        network.post(node, network.founder, "found", b"{}", keccak(MODEL_0), 0, MODEL_0)
+        network.post(node, network.founder, "found", *FOUNDING, beside=(PARAMETERS, MODEL_0))
     network.post(node, network.founder, "register", [A], [A])
-    with reverts("the payload does not have this digest"):
-        network.post(node, network.founder, "found", b"{}", keccak(b"another"), 0, MODEL_0)
+    with reverts("no parameters"):
+        network.post(node, network.founder, "found", *named(b""), *FOUNDING[2:], beside=(b"", MODEL_0))
     assert not node.ask("founded")
-
-
-def test_model_0_may_come_in_chunks(new: tuple[Network, Node]) -> None:
-    network, node = new
-    founder, server = network.founder, network.servers[0]
-    network.post(node, founder, "register", [address_of(server)], [address_of(server)])
-    with reverts("not founded yet"):
-        network.post(node, founder, "chunk", 1, Slot.MODEL, 0, b"of another round")
-    network.post(node, founder, "chunk", 0, Slot.MODEL, 0, b"model ")
-    with reverts("chunks are missing"):
-        network.post(node, founder, "found", b"{}", keccak(MODEL_0), 2, b"")
-    network.post(node, founder, "chunk", 0, Slot.MODEL, 1, b"0")
-    network.post(node, founder, "found", b"{}", keccak(MODEL_0), 2, b"")
-    assert node.ask("model_digest") == keccak(MODEL_0)
+    network.post(node, network.founder, "found", *FOUNDING, beside=(PARAMETERS, MODEL_0))
+    assert node.ask("founded")
 
 
 def test_the_founding_block_is_no_round() -> None:
-    registry, model, digest = BareRegistry(), keccak(MODEL_0), keccak(b"x")
+    registry, model, digest = BareRegistry(), payload_digest(MODEL_0), payload_digest(b"x")
     registry.send(registry.founder, "register", [A, B], [A, A])
     posts: list[tuple[Any, ...]] = [
-        (A, "plan", 0, digest, 0, b"x"),
-        (B, "gradient", 0, model, bytes(32), 1, 1, digest, 0, b"x"),
-        (A, "close", 0, digest, 0, b"x"),
-        (A, "iterate", 0, 0, digest, 0, b"x"),
-        (A, "flag", 0, B, Slot.ITERATE, bytes(32), bytes(32), b""),
+        (A, "plan", 0, 0, digest, 1),
+        (B, "gradient", 0, 0, model, bytes(32), 1, 1, digest, SIZES.gradient),
+        (A, "close", 0, 0, bytes(32), digest, 1),
+        (A, "iterate", 0, 0, 0, bytes(32), digest, SIZES.iterate),
+        (A, "flag", 0, B, Slot.ITERATE, bytes(32), bytes(32)),
+        (A, "flag_equivocation", 0, B, b"x", bytes(65), b"y", bytes(65)),
         (A, "endorse", 0, bytes(32)),
-        (A, "model", 0, digest, 0, b"x"),
-        (A, "chunk", 0, Slot.MODEL, 0, b"x"),
+        (A, "model", 0, 0, bytes(32), digest, SIZES.model),
         (A, "vote", C, A),
     ]
     for is_founded in (False, True):
@@ -171,7 +166,7 @@ def test_the_founding_block_is_no_round() -> None:
             with reverts("not founded yet"):
                 registry.send(sender, name, *arguments)
         if not is_founded:
-            registry.send(registry.founder, "found", b"{}", model, 0, MODEL_0)
+            registry.send(registry.founder, "found", *FOUNDING)
 
 
 @pytest.mark.parametrize("zero", [{"term_cap": 0}, {"turn_s": 0}, {"seal_difficulty": 0}])
@@ -182,8 +177,8 @@ def test_terms_of_zero_are_refused(zero: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("term", ["turn_s", "flag_window", "exclusion_rounds"])
 def test_terms_whose_sums_would_overflow_are_refused(term: str) -> None:
-    most: dict[str, Any] = {term: 2**64 - 1}
+    most: dict[str, Any] = {term: 2**62 - 1}
     BareRegistry(RegistryTerms(**most))
-    too_much: dict[str, Any] = {term: 2**64}
-    with reverts("turn, flag window and exclusion have 64 bits"):
+    too_much: dict[str, Any] = {term: 2**62}
+    with reverts("turn, flag window and exclusion have 62 bits"):
         BareRegistry(RegistryTerms(**too_much))

@@ -4,69 +4,60 @@ import itertools
 from typing import Any
 
 import pytest
-from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
 from chain.errors import (
-    OversizedPayloadError,
     RevertedError,
     UnregisteredSenderError,
 )
-from chain.protocol import contract
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
-from tests.chain.network import (
-    MODEL_0,
+from chain.wire.sidecar import payload_digest
+from tests.chain.network import MODEL_0, SIZES, START, named, sized
+from tests.chain.protocol.registry_bench import NOBODY, STRANGER, Bare, Bench, reverts
+
+GRADIENT, ITERATE, MODEL = (
+    payload_digest(sized(payload, size))
+    for payload, size in ((b"gradient", SIZES.gradient), (b"iterate", SIZES.iterate), (b"model", SIZES.model))
 )
-from tests.chain.protocol.registry_bench import STRANGER, Bare, Bench, reverts
 
 
 def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
     leader, (device, *_) = bench.leader, bench.network.devices
-    by_leader = {"round": 1, "leader": address_of(leader), "chunks": 0, "rank": 0}
+    by_leader = {"round": 1, "leader": address_of(leader), "attempt": 0, "rank": 0}
     (planned,) = bench.plan()
-    assert (planned.name, planned.arguments) == ("Planned", {**by_leader, "digest": keccak(b"plan")})
+    assert (planned.name, planned.arguments) == ("Planned", {**by_leader, "digest": payload_digest(b"plan")})
     (posted,) = bench.gradient(device)
     assert (posted.name, posted.arguments) == (
         "GradientPosted",
-        {
-            "round": 1,
-            "sender": address_of(device),
-            "digest": keccak(b"gradient"),
-            "chunks": 0,
-            "samples": 100,
-            "iterations": 10,
-        },
+        {"round": 1, "sender": address_of(device), "attempt": 0, "digest": GRADIENT},
     )
     (closed,) = bench.close()
-    assert (closed.name, closed.arguments) == ("Closed", {**by_leader, "digest": keccak(b"closed")})
+    assert (closed.name, closed.arguments) == ("Closed", {**by_leader, "digest": payload_digest(b"closed")})
     for server, step in itertools.product(bench.network.servers, (0, 1)):
         (iterate,) = bench.iterate(server, step)
-        said = {"round": 1, "sender": address_of(server), "step": step, "digest": keccak(b"iterate"), "chunks": 0}
+        said = {"round": 1, "sender": address_of(server), "step": step, "attempt": 0, "digest": ITERATE}
         assert (iterate.name, iterate.arguments) == ("IteratePosted", said)
     (published,) = bench.model()
-    assert (published.name, published.arguments) == ("ModelPublished", {**by_leader, "digest": keccak(b"model")})
+    assert (published.name, published.arguments) == ("ModelPublished", {**by_leader, "digest": MODEL})
     ask = bench.node.ask
-    assert (ask("planned"), ask("closed"), ask("published")) == (1, 1, 1)
-    assert (ask("plan_digest"), ask("model_digest")) == (keccak(b"plan"), keccak(b"model"))
+    digests = (payload_digest(b"plan"), payload_digest(b"closed"), MODEL)
+    assert (ask("plan_digest"), ask("close_digest"), ask("model_digest")) == digests
     assert ask("published_by") == address_of(leader)
-    posted_by_leader = [
-        ask("posted", address_of(leader), slot)
-        for slot in (Slot.PLAN, Slot.CLOSE, Slot.ITERATE, iterate_slot(1), Slot.MODEL)
-    ]
-    assert posted_by_leader == [keccak(said) for said in (b"plan", b"closed", b"iterate", b"iterate", b"model")]
-    assert ask("posted", address_of(device), Slot.GRADIENT) == keccak(b"gradient")
+    posted_by_leader = [slot for slot in range(200) if ask("has_posted", address_of(leader), slot)]
+    assert posted_by_leader == [Slot.PLAN, Slot.CLOSE, Slot.MODEL, Slot.ITERATE, iterate_slot(1)]
+    assert [slot for slot in range(200) if ask("has_posted", address_of(device), slot)] == [Slot.GRADIENT]
 
 
-def test_the_registry_remembers_the_digests_of_the_current_round_only(bench: Bench) -> None:
+def test_the_registry_remembers_who_posted_in_the_current_round_only(bench: Bench) -> None:
     device = address_of(bench.network.devices[0])
     bench.plan()
-    assert bench.node.ask("posted", device, Slot.GRADIENT) == bytes(32)
+    assert not bench.node.ask("has_posted", device, Slot.GRADIENT)
     bench.gradient(bench.network.devices[0])
-    assert bench.node.ask("posted", device, Slot.GRADIENT) == keccak(b"gradient")
-    assert bench.node.ask("posted", device, Slot.ITERATE) == bytes(32)
-    assert bench.node.ask("posted", device, 2**255) == bytes(32)
+    assert bench.node.ask("has_posted", device, Slot.GRADIENT)
+    # Marks share a word with round and attempt: no number beyond the slots reads those as a mark.
+    assert not any(bench.node.ask("has_posted", device, slot) for slot in (128, 192, 193, 2**255, 2**256 - 1))
     bench.end_round()
-    assert bench.node.ask("posted", device, Slot.GRADIENT) == bytes(32)
+    assert not bench.node.ask("has_posted", device, Slot.GRADIENT)
 
 
 def test_only_a_server_posts_what_a_server_posts(bench: Bench) -> None:
@@ -95,48 +86,31 @@ def test_a_stranger_and_the_founder_post_nothing(bench: Bench) -> None:
     bench.plan()
     with reverts("not registered"):
         bench.gradient(bench.network.founder)
-    with reverts("not registered"):
-        bench.post(bench.network.founder, "chunk", 1, Slot.GRADIENT, 0, b"x")
 
 
-@pytest.mark.parametrize("wrong", [0, 1, 3, 2**256 - 1])
-def test_every_post_names_the_round_that_runs(bench: Bench, wrong: int) -> None:
-    bench.end_round()
-    leader, digest = bench.leader, keccak(b"x")
-    other = address_of(bench.others[0])
-    bench.plan()
-    posts: dict[str, tuple[Any, ...]] = {
-        "plan": (digest, 0, b"x"),
-        "gradient": (keccak(MODEL_0), keccak(b"plan"), 1, 1, digest, 0, b"x"),
-        "close": (digest, 0, b"x"),
-        "iterate": (0, digest, 0, b"x"),
-        "flag": (other, Slot.ITERATE, bytes(32), digest, b""),
-        "flag_equivocation": (other, b"x", bytes(65), b"y", bytes(65)),
-        "model": (digest, 0, b"x"),
-        "chunk": (Slot.GRADIENT, 0, b"x"),
-        "endorse": (bench.node.head.hash,),
-    }
-    for name, arguments in posts.items():
+@pytest.mark.parametrize("wrong", [1, 3, 2**128 + 2, 2**256 - 1])
+def test_every_post_names_the_round_that_runs(wrong: int) -> None:
+    bare = Bare()
+    bare.registry.number += 1
+    bare.registry.begin(address_of(bare.devices[0]), NOBODY, bytes(32), START)
+    leader, other = bare.servers[0], address_of(bare.servers[1])
+    plan, close, model_0 = payload_digest(b"x"), payload_digest(b"y"), payload_digest(MODEL_0)
+    posts: list[tuple[Any, ...]] = [
+        ("plan", 0, plan, 1),
+        ("gradient", 0, model_0, plan, 1, 1, GRADIENT, SIZES.gradient),
+        ("close", 0, plan, close, 1),
+        ("iterate", 0, 0, close, ITERATE, SIZES.iterate),
+        ("flag", other, Slot.ITERATE, bytes(32), bytes(32)),
+        ("model", 0, close, MODEL, SIZES.model),
+        ("endorse", bytes(32)),
+    ]
+    evidence = (other, b"x", bytes(65), b"y", bytes(65))
+    with reverts("wrong round"):
+        bare.send(leader, "flag_equivocation", wrong, *evidence)
+    for name, *arguments in posts:
         with reverts("wrong round"):
-            bench.post(leader, name, wrong, *arguments)
-
-
-def test_a_payload_has_the_digest_it_is_posted_under(bench: Bench) -> None:
-    leader, device = bench.leader, bench.network.devices[0]
-    wrong = (keccak(b"another"), 0, b"payload")
-    reason = "the payload does not have this digest"
-    with reverts(reason):
-        bench.post(leader, "plan", 1, *wrong)
-    bench.plan()
-    with reverts(reason):
-        bench.gradient(device, digest=keccak(b"another"))
-    with reverts(reason):
-        bench.post(leader, "close", 1, *wrong)
-    bench.close()
-    with reverts(reason):
-        bench.post(leader, "iterate", 1, 0, *wrong)
-    with reverts(reason):
-        bench.post(leader, "model", 1, *wrong)
+            bare.send(leader, name, wrong, *arguments)
+        bare.send(leader, name, 2, *arguments)
 
 
 def test_the_phases_come_in_order_and_once(bench: Bench) -> None:
@@ -174,9 +148,9 @@ def test_a_gradient_is_of_this_model_and_this_plan_and_of_some_samples(bench: Be
     device = bench.network.devices[0]
     bench.plan()
     with reverts("gradient for another base model"):
-        bench.gradient(device, base_model=keccak(b"model"))
+        bench.gradient(device, base_model=payload_digest(b"model"))
     with reverts("gradient for another plan"):
-        bench.gradient(device, plan_digest=keccak(b"another plan"))
+        bench.gradient(device, plan_digest=payload_digest(b"another plan"))
     for empty in ("samples", "iterations"):
         with reverts("no samples or no iterations"):
             bench.gradient(device, **{empty: 0})
@@ -209,43 +183,26 @@ def test_iterates_have_a_last_step(bench: Bench) -> None:
     bench.plan()
     bench.close()
     bench.iterate(bench.leader, MAX_STEP)
+    closed = bench.node.ask("close_digest")
     for beyond in (MAX_STEP + 1, 128, 2**256 - 1, 2**256 - Slot.ITERATE):
         with reverts("no such step"):
-            bench.post(bench.leader, "iterate", 1, beyond, keccak(b"x"), 0, b"x")
+            bench.post(bench.leader, "iterate", 1, 0, beyond, closed, ITERATE, SIZES.iterate)
 
 
-def test_a_payload_fills_its_frame_and_no_more(bench: Bench) -> None:
-    full = bytes([1]) * (1 << 17)
-    bench.plan()
-    bench.gradient(bench.network.devices[0])
-    bench.close()
-    bench.post(bench.leader, "iterate", 1, 0, keccak(full), 0, full, gas=6_000_000)
-    with pytest.raises(OversizedPayloadError):
-        bench.post(bench.leader, "iterate", 1, 1, keccak(full + b"x"), 0, full + b"x", gas=6_000_000)
-
-
-def test_the_contract_itself_refuses_what_is_beyond_its_frames() -> None:
+def test_the_contract_itself_refuses_evidence_that_is_too_long() -> None:
     """Where no pool of ours stands before it."""
     bare = Bare()
     leader, other = bare.servers[0], address_of(bare.servers[1])
-    full = bytes(1 << 17)
-    for name, *arguments in (
-        ("plan", 1, keccak(full + b"x"), 0, full + b"x"),
-        ("chunk", 1, Slot.GRADIENT, 0, bytes(contract.CHUNK_BYTES + 1)),
-        ("flag", 1, other, Slot.ITERATE, bytes(32), bytes(32), bytes(1025)),
-        ("flag_equivocation", 1, other, full + bytes(1025), bytes(65), b"", bytes(65)),
-        ("flag_equivocation", 1, other, b"", bytes(66), b"", bytes(65)),
-    ):
+    for evidence in ((bytes(513), bytes(65), b"", bytes(65)), (b"", bytes(66), b"", bytes(65))):
         with pytest.raises(RevertedError, match="no reason"):
-            bare.send(leader, name, *arguments)
-    bare.send(leader, "plan", 1, keccak(full), 0, full)
-    bare.send(leader, "chunk", 1, Slot.GRADIENT, 0, bytes(contract.CHUNK_BYTES))
-    bare.send(leader, "flag", 1, other, Slot.ITERATE, bytes(32), bytes(32), bytes(1024))
+            bare.send(leader, "flag_equivocation", 1, other, *evidence)
+    with reverts("signed by nobody"):
+        bare.send(leader, "flag_equivocation", 1, other, bytes(512), bytes(65), b"", bytes(65))
 
 
 def test_a_refused_post_leaves_no_trace(bench: Bench) -> None:
     nonce = bench.node.state().nonce(address_of(bench.leader))
     with reverts("wrong round"):
-        bench.post(bench.leader, "plan", 2, keccak(b"x"), 0, b"x")
+        bench.post(bench.leader, "plan", 2, 0, *named(b"x"), beside=(b"x",))
     assert len(bench.node.pool) == 0
     assert bench.node.state().nonce(address_of(bench.leader)) == nonce

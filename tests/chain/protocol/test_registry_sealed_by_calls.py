@@ -5,18 +5,21 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
 from chain.errors import (
     NotRegistryCallError,
 )
 from chain.protocol.contract import Call, RegistryTerms, registry_settings
+from chain.protocol.slots import Slot
 from chain.wire.seal import contract_puzzle, find_nonce, seal_hash, target
+from chain.wire.sidecar import payload_digest
 from tests.chain.network import (
     CHAIN_ID,
+    SIZES,
     START,
     TERMS,
+    named,
 )
 from tests.chain.protocol.registry_bench import NOBODY, STRANGER, Bare, Bench, reverts
 
@@ -35,12 +38,18 @@ class SealedByCalls(Bare):
     def round(self) -> int:
         return int(self.registry.ask("round"))
 
-    def publish(self, leader: LocalAccount | None = None) -> None:
-        """Plan, close and model, and the block after it."""
-        leader = leader or self.leader
-        for name in ("plan", "close", "model"):
-            self.send(leader, name, self.round, keccak(b"x"), 0, b"x")
+    def publish(self, endorsed_by: int = 2) -> None:
+        """Plan, close and model, so many endorsements, and the block after it."""
+        leader, plan, close = self.leader, payload_digest(b"plan"), payload_digest(b"close")
+        self.send(leader, "plan", self.round, 0, plan, 4)
+        self.send(leader, "close", self.round, 0, plan, close, 5)
+        self.send(leader, "model", self.round, 0, close, payload_digest(b"model"), SIZES.model)
+        for server in self.servers[:endorsed_by]:
+            self.endorse(server)
         self.registry.number += 1
+
+    def endorse(self, server: LocalAccount) -> list[Call]:
+        return self.send(server, "endorse", self.round, self.registry.ask("result"))
 
     def puzzle(self, device: LocalAccount, anchor: int | None = None) -> bytes:
         registry = self.registry
@@ -86,7 +95,8 @@ def test_a_seal_ends_the_round_and_names_the_next_leader() -> None:
     with reverts("wrong round"):
         bare.send(device, "seal", 1, nonce)
     bare.publish()
-    assert bare.registry.ask("published") == 2
+    assert ask("has_posted", address_of(bare.servers[1]), Slot.MODEL)
+    assert ask("published_by") == address_of(bare.servers[1])
 
 
 def test_a_seal_needs_a_model_a_block_a_device_and_work() -> None:
@@ -113,6 +123,19 @@ def test_a_seal_needs_a_model_a_block_a_device_and_work() -> None:
     bare.send(device, "seal", 1, nonce)
 
 
+def test_endorsements_count_among_the_servers_that_are_not_excluded() -> None:
+    bare = SealedByCalls()
+    liar, one, two = bare.servers
+    bare.publish(endorsed_by=1)
+    for server in (one, two):
+        bare.send(server, "flag", 1, address_of(liar), Slot.PLAN, bytes(32), bytes(32))
+    bare.endorse(one)
+    with reverts("no majority has endorsed this round's result"):
+        bare.seal(bare.devices[0])
+    bare.endorse(two)
+    bare.seal(bare.devices[0])
+
+
 def test_the_contract_and_the_miner_agree_on_the_hardest_puzzle_a_nonce_solves() -> None:
     probe = SealedByCalls()
     device = probe.devices[0]
@@ -133,7 +156,7 @@ def test_the_contract_and_the_miner_agree_on_the_hardest_puzzle_a_nonce_solves()
                     bare.send(device, "seal", 1, nonce)
 
 
-@pytest.mark.parametrize("later", [1, 199, 200, 201, 256, 257, 400, 401, 5000])
+@pytest.mark.parametrize("later", [1, 200, 201, 257, 401, 5000])
 def test_a_round_can_be_sealed_however_late(later: int) -> None:
     """The EVM forgets block hashes after 256 blocks; the anchor moves on before."""
     bare = SealedByCalls()
@@ -171,9 +194,9 @@ def test_the_term_cap_and_the_turns_hold_without_blocks_of_our_own() -> None:
     successor = next(s for s in bare.servers if bare.registry.ask("rank", address_of(s)) == 1)
     bare.registry.time_s += 59
     with reverts("a successor before its turn"):
-        bare.send(successor, "plan", bare.round, keccak(b"x"), 0, b"x")
+        bare.send(successor, "plan", bare.round, 0, *named(b"x"))
     bare.registry.time_s += 1
-    bare.send(successor, "plan", bare.round, keccak(b"x"), 0, b"x")
+    bare.send(successor, "plan", bare.round, 0, *named(b"x"))
 
 
 def test_where_blocks_are_sealed_nobody_seals_rounds(bench: Bench) -> None:

@@ -172,7 +172,7 @@ def flag_all(registry: BareRegistry, servers: Sequence[bytes], offender: bytes) 
     """Have the others flag one, as far as they get."""
     for server in servers:
         if server != offender and not registry.ask("is_excluded", offender):
-            registry.send(server, "flag", registry.number - 1, offender, Slot.ITERATE, bytes(32), bytes(32), b"")
+            registry.send(server, "flag", registry.number - 1, offender, Slot.ITERATE, bytes(32), bytes(32))
 
 
 @pytest.mark.parametrize("rank", range(4))

@@ -18,7 +18,7 @@ from chain.errors import error_named
 from chain.rpc import dispatcher as rpc
 from chain.rpc.dispatcher import Dispatcher
 from chain.rpc.methods import Methods
-from tests.chain.network import account
+from tests.chain.network import account, named
 from tests.chain.rpc.json_values import JSON
 from tests.chain.scene import Scene, gradient_of, hexed, respond, scene
 
@@ -145,7 +145,7 @@ CALLS = st.dictionaries(
 )
 
 
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_no_parameters_are_an_internal_error(shared: Scene, dispatcher: Dispatcher, data: st.DataObject) -> None:
     method = data.draw(st.sampled_from(sorted(Methods(shared.node).table())))
@@ -155,7 +155,7 @@ def test_no_parameters_are_an_internal_error(shared: Scene, dispatcher: Dispatch
     assert code in (None, rpc.INVALID_PARAMS, rpc.REFUSED, rpc.EXECUTION_REVERTED), answer
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=300) | JSON.map(lambda value: json.dumps(value).encode()))
 def test_any_bytes_are_answered_in_json(body: bytes) -> None:
     dispatcher = Dispatcher.__new__(Dispatcher)  # nothing that gets this far asks a node
@@ -188,7 +188,7 @@ def test_deeply_nested_json_does_not_end_the_process() -> None:
 
 def test_a_refused_transaction_keeps_its_class(own: Scene) -> None:
     network, node = own.network, own.node
-    sender, plan = network.devices[2], ("plan", 2, keccak(b""), 0, b"")
+    sender, plan = network.devices[2], ("plan", 2, 0, *named(b"p"))
     refused = {
         "MalformedTransactionError": b"\x02\xc0",
         "ChainIdError": network.signed(node, sender, *plan, chain_id=1),

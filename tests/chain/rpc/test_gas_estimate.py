@@ -5,18 +5,16 @@ from typing import Any
 
 import pytest
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
 from chain.node.node import Node
-from chain.protocol.contract import build, deployment, encode_call
+from chain.protocol.contract import deployment, encode_call
 from chain.protocol.genesis import block_gas
 from chain.protocol.slots import Slot
+from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
-from tests.chain.network import TERMS, Clock, Network, account, genesis, seal
+from tests.chain.network import MODEL_0, PARAMETERS, SIZES, TERMS, Clock, Network, account, genesis, named, seal
 from tests.chain.scene import Scene, hexed
-
-SIZES = sorted(map(int, build()["bytecode"]))
 
 
 @dataclass
@@ -39,74 +37,70 @@ class Frugal:
         self.scene.node.submit(raw)
         return raw
 
-    def found(self, model: bytes) -> None:
-        node, founder = self.scene.node, self.network.founder
-        node.submit(self.signed(founder, deployment(self.network.payload_bytes, TERMS), b""))
+    def found(self) -> None:
+        node, founder, sizes = self.scene.node, self.network.founder, self.network.sizes
+        node.submit(self.signed(founder, deployment(TERMS), b""))
         homes = self.network.homes
         for start in range(0, len(homes), 64):
             batch = list(homes)[start : start + 64]
             self.post(founder, "register", batch, [homes[each] for each in batch])
-        self.post(founder, "found", b"{" + b"x" * 16_382 + b"}", keccak(model), 0, model)
+        self.post(founder, "found", *named(PARAMETERS), payload_digest(MODEL_0), sizes)
+        for payload in (PARAMETERS, MODEL_0):
+            node.deliver(payload_digest(payload), payload)
         node.propose(address_of(founder))
         seal(node, b"")
 
 
-def frugal(payload_bytes: int, servers: int, calls: int) -> Frugal:
-    network = Network([account(f"server {i}") for i in range(servers)], payload_bytes=payload_bytes)
-    clock = Clock()
-    node = Node.in_memory(genesis(gas_limit=block_gas(calls, payload_bytes, payload_bytes)), now=clock)
+def frugal(servers: int, calls: int) -> Frugal:
+    network, clock = Network([account(f"server {i}") for i in range(servers)]), Clock()
+    node = Node.in_memory(genesis(gas_limit=block_gas(calls)), now=clock)
     return Frugal(network, Scene(network, node, ()), clock)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("is_small", [True, False], ids=["small payload", "largest payload"])
-def test_every_post_of_a_round_fits_its_estimate_in_every_size_class(size: int, is_small: bool) -> None:
-    payload = b"\xff" * (100 if is_small else size)
-    digest = keccak(payload)
-    here = frugal(size, servers=3, calls=20)
+def test_every_post_of_a_round_fits_its_estimate() -> None:
+    here = frugal(servers=3, calls=20)
     network, node = here.network, here.scene.node
-    here.found(payload)
-    leader = network.leader(node)
-    here.post(leader, "plan", 1, digest, 0, payload)
-    plan = node.ask("plan_digest")
-    raw = here.post(network.devices[0], "gradient", 1, digest, plan, 1, 1, digest, 0, payload)
-    here.post(leader, "close", 1, digest, 0, payload)
-    here.post(network.servers[0], "iterate", 1, 0, digest, 0, payload)
+    here.found()
+    leader, dear = network.leader(node), b"\xff" * 32  # digests without zeros, whose bytes cost most
+    here.post(leader, "plan", 1, 0, dear, SIZES.plan)
+    gradient = (1, 0, node.ask("model_digest"), dear, 2**256 - 1, 2**256 - 1)
+    raw = here.post(network.devices[0], "gradient", *gradient, dear, SIZES.gradient)
+    here.post(leader, "close", 1, 0, dear, dear, SIZES.close)
+    here.post(network.servers[0], "iterate", 1, 0, 0, dear, dear, SIZES.iterate)
     first = decode_transaction(raw)
-    other = payload[:-1] + b"\xfe"
-    changed = encode_call("gradient", 1, digest, plan, 1, 1, keccak(other), 0, other)
+    changed = encode_call("gradient", *gradient, b"\xfe" * 32, SIZES.gradient)
     envelope = Envelope(first.chain_id, first.nonce, first.gas, first.to)
     second = decode_transaction(sign_transaction(network.devices[0], envelope, changed))
     evidence = (first.unsigned, first.signature, second.unsigned, second.signature)
     here.post(network.servers[0], "flag_equivocation", 1, first.sender, *evidence)
-    here.post(leader, "model", 1, digest, 0, payload)
-    node.propose(address_of(leader))
-    seal(node, address_of(network.devices[1]))
-    assert node.head.block_number == 2
+    here.post(leader, "model", 1, 0, dear, dear, SIZES.model)
+    called = [entry.post.call.name for entry in node.pending() if entry.post.call is not None]
+    assert called == ["plan", "gradient", "close", "iterate", "flag_equivocation", "model"]
 
 
 @pytest.mark.slow
 def test_the_dearest_posts_among_64_servers_fit_their_estimate() -> None:
     """The last server by rank leads; votes, endorsements and flags go over all servers, and the last flag excludes."""
-    here = frugal(SIZES[0], servers=64, calls=200)
+    here = frugal(servers=64, calls=200)
     network, node = here.network, here.scene.node
-    here.found(b"model")
+    here.found()
     here.clock.pass_s(64 * TERMS.turn_s)
     majority, offender = network.servers[:33], address_of(network.devices[0])
     newcomer, home = address_of(account("newcomer")), address_of(network.servers[0])
     here.post(majority[0], "endorse", 1, node.head.hash)
     for server in majority:
         here.post(server, "vote", newcomer, home)
-    here.post(max(network.servers, key=lambda each: node.ask("rank", address_of(each))), "plan", 1, keccak(b""), 0, b"")
+    last = max(network.servers, key=lambda each: node.ask("rank", address_of(each)))
+    here.post(last, "plan", 1, 0, *named(b"plan"))
     for server in majority:
-        here.post(server, "flag", 1, offender, Slot.GRADIENT, bytes(32), b"\1" * 32, b"\xff" * 1024)
+        here.post(server, "flag", 1, offender, Slot.GRADIENT, b"\xff" * 32, b"\xff" * 32)
     assert node.ask("is_excluded", offender)
     assert node.ask("is_device", newcomer)
 
 
 def test_an_estimate_is_never_more_than_a_block_has() -> None:
-    here = frugal(SIZES[0], servers=1, calls=1)
-    here.found(b"model")
+    here = frugal(servers=1, calls=1)
+    here.found()
     call = {"to": hexed(here.scene.node.genesis.registry), "data": "0x" + "ff" * (8 << 20)}
     assert int(here.scene.ask("eth_estimateGas", call), 16) == here.scene.node.genesis.gas_limit
 

@@ -23,7 +23,7 @@ from tests.chain.rpc.http_client import ANSWER, CHAIN_ID, HALF, ask, stalled
 from tests.chain.scene import Scene, scene
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105
-LIMIT = 1000
+LIMIT = 100_000
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_a_request_of_the_limit_is_read_and_a_longer_one_is_not(url: str) -> Non
 def test_a_request_in_chunks_has_the_same_limit(url: str) -> None:
     for size, status in ((LIMIT, 200), (LIMIT + 1, 413), (1 << 20, 413)):
         body = padded(size)
-        parts = (body[i : i + 100] for i in range(0, size, 100))
+        parts = (body[i : i + 10_000] for i in range(0, size, 10_000))
         assert requests.post(url, data=parts, timeout=20).status_code == status
 
 

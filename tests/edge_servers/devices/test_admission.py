@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from clients.data import Samples
-from clients.orders import DataReply, GradientReply, Order, data_message, gradient_message
+from clients.orders import DataReply, GradientReply, Order, data_message, gradient_message, signed_message
 from edge_servers.devices.admission import Expected, admit_reply, check_data, check_origin
 from edge_servers.errors import GradientRefusedError
 from edge_servers.founding.network import LearningTask
@@ -150,6 +150,16 @@ def test_an_answer_of_another_round_or_device_is_stale(round_: int, device: int)
     with pytest.raises(GradientRefusedError) as refused:
         admit_reply(handed_over(), expected_of(0, round_, device), board())
     assert refused.value.reason == "stale"
+
+
+def test_a_signed_gradient_is_read_by_the_board_with_its_payload_as_that_of_this_device() -> None:
+    asked: list[tuple[object, ...]] = []
+    reader = cast(Board, SimpleNamespace(is_signed=True, read_signed=lambda *given: asked.append(given)))
+    expected = expected_of(LOCAL)
+    device = SimpleNamespace(index=ORDER.device, address="0xab")
+    reply = signed_message(ORDER, (b"post", b"values"), sent(ORDER))
+    admit_reply(reply, replace(expected, device=cast(Any, device)), reader)
+    assert asked == [(b"post", b"values", "0xab", expected.plan)]
 
 
 def test_a_chain_takes_no_gradient_without_a_signature() -> None:

@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from bfl.config import AttackParams, RunSettings
+from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
 from chain.wire.documents import canonical_json
 from clients.consent import Consent
 from clients.parameters import DataParams, TrainingParams
@@ -50,11 +53,34 @@ def test_a_network_is_read_back_as_it_was_founded() -> None:
 
 
 def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
-    free = {"rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "attack"}
+    free = {"rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads", "attack"}
     assert set(SETTINGS.flat()) - set(founding_settings(SETTINGS)) == free
     found = read_founding_parameters(ARTICLES.encode()).settings
     assert founding_settings(found) == founding_settings(SETTINGS)
     assert (found.rounds.rounds, found.rounds.nodes, found.data.data_dir) == (100, 1, "")  # the defaults
+
+
+@pytest.mark.parametrize(("codec", "gradient"), [("fp32", 48), ("fp16", 24), ("int8", 12 + 2 * 4)])
+def test_payloads_have_the_sizes_that_tensors_codec_and_participants_give(codec: str, gradient: int) -> None:
+    """Ten weights and two biases behind a header; of int8 every tensor has a scale. Documents grow with the nodes."""
+    settings = Settings.read({**SETTINGS.flat(), "codec": codec})
+    sizes = FoundingParameters(settings, NETWORK, ARTICLES.tensors, 784).payload_sizes
+    values = np.zeros(12, np.float32)
+    assert sizes.gradient == len(encode_floats(values, (10, 2), codec))
+    assert sizes.iterate == len(encode_iterate(values.astype(np.int32), (10, 2)))
+    assert sizes.model == len(encode_floats(values, (10, 2), "fp32", PayloadKind.MODEL))
+    header = sizes.iterate - 48
+    assert (sizes.gradient, sizes.model) == (header + gradient, header + 48)
+    more = replace(NETWORK, devices=(*NETWORK.devices, *NETWORK.devices))
+    larger = FoundingParameters(settings, more, ARTICLES.tensors, 784).payload_sizes
+    assert larger[:3] == sizes[:3]
+    assert larger.plan > sizes.plan
+    assert larger.close > sizes.close
+
+
+def test_a_document_of_another_kind_is_refused() -> None:
+    with pytest.raises(FederationError, match="not those of a network of ours"):
+        read_founding_parameters(canonical_json({**content(), "kind": "plan"}))
 
 
 @pytest.mark.parametrize("change", [{"seed": 6}, {"learning-rate": 0.06}, {"phi": "4"}, {"codec": "fp32"}])
@@ -63,7 +89,7 @@ def test_another_setting_makes_another_network(change: dict[str, Any]) -> None:
     assert FoundingParameters(other, NETWORK, ARTICLES.tensors, 784).encode() != ARTICLES.encode()
 
 
-@pytest.mark.parametrize("key", ["settings", "servers", "devices", "graph", "weight", "tensors"])
+@pytest.mark.parametrize("key", ["kind", "settings", "servers", "devices", "graph", "weight", "tensors"])
 def test_parameters_without_one_of_their_parts_are_refused(key: str) -> None:
     with pytest.raises(FederationError, match="not those of a network of ours"):
         read_founding_parameters(canonical_json({name: value for name, value in content().items() if name != key}))

@@ -1,20 +1,22 @@
 """Servers that lie on the chain: named with the evidence, repaired, excluded; and nobody else ever is."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
-from eth_hash.auto import keccak
 
 from bfl.attacks.conduct import WITHHELD, Conduct, Twice
 from chain.client.posts import Flag
+from chain.errors import SidecarSizeError
 from chain.node.local_ledger import LocalLedger
 from chain.protocol import slots
+from chain.wire.sidecar import payload_digest
 from edge_servers.learning.gradients import Gradient
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.replay.replay import iterate_payload
+from edge_servers.report import RoundReport
 from edge_servers.round import ALGORITHM_1
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only
 
@@ -42,55 +44,65 @@ def flagged(network: ChainNetwork, round_: int) -> dict[str, set[str]]:
 
 # --- wrong and missing iterates ---------------------------------------------------------------------------------------
 
+
+@dataclass(frozen=True)
+class Lie:
+    """A run of one round in which server 2 does something wrong with an iterate, and its report."""
+
+    kind: str
+    step: int
+    network: ChainNetwork
+    report: RoundReport
+
+
 LIES = [
-    ("iterate-noise@:server=2,step=1", "iterate", 1),
-    ("iterate-noise@:server=2,step=0,strength=1e-6", "iterate", 0),
-    ("iterate-noise@:server=2,step=2", "iterate", 2),
-    ("lying-aggregate@:server=2", "iterate", 0),
-    ("withheld-iterate@:server=2,step=0", "missing", 0),
-    ("withheld-iterate@:server=2,step=1", "missing", 1),
+    ("iterate-noise@1:server=2,step=1", "iterate", 1),
+    ("iterate-noise@1:server=2,step=0,strength=1e-6", "iterate", 0),
+    ("iterate-noise@1:server=2,step=2", "iterate", 2),
+    ("lying-aggregate@1:server=2", "iterate", 0),
+    ("withheld-iterate@1:server=2,step=1", "missing", 1),
 ]
 
 
-@pytest.mark.parametrize(("attack", "kind", "step"), LIES)
+@pytest.fixture(scope="module", params=LIES, ids=lambda lie: lie[0])
+def lie(request: pytest.FixtureRequest) -> Iterator[Lie]:
+    attack, kind, step = request.param
+    with chain_network(attack=attack) as network:
+        (report,) = network.run()
+        yield Lie(kind, step, network, report)
+
+
 def test_a_server_that_lies_about_an_iterate_is_named_with_round_and_step_and_excluded_and_the_model_does_not_notice(
-    calm: ChainNetwork, attack: str, kind: str, step: int
+    calm: ChainNetwork, lie: Lie
 ) -> None:
-    """In round 1 server 1 leads, in the honest run as well: the model must be the same, bit for bit."""
-    with attacked(attack, 1) as network:
-        (report,) = network.run()
-        assert report.leader == calm.leader_of(1) != 2
-        first = report.offences[0]
-        assert (first.name, first.kind, first.step) == ("server 2", kind, step)
-        assert {offence.name for offence in report.offences} == {"server 2"}
-        assert [offence.step for offence in report.offences] == list(range(step, 3))  # it goes on from its own lie
-        assert (report.excluded, report.failed_leaders) == ((2,), ())
-        assert network.model(1).tobytes() == calm.model(1).tobytes()
+    """In round 1 the same server leads as in the honest run: the model must be the same, bit for bit."""
+    report = lie.report
+    assert report.leader == calm.leader_of(1) != 2
+    first = report.offences[0]
+    assert (first.name, first.kind, first.step) == ("server 2", lie.kind, lie.step)
+    assert {offence.name for offence in report.offences} == {"server 2"}
+    assert [offence.step for offence in report.offences] == list(range(lie.step, 3))  # it goes on from its own lie
+    assert (report.excluded, report.failed_leaders) == ((2,), ())
+    assert lie.network.model(1).tobytes() == calm.model(1).tobytes()
 
 
-@pytest.mark.parametrize(("attack", "kind", "step"), LIES)
 def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_expected(
-    calm: ChainNetwork, attack: str, kind: str, step: int
+    calm: ChainNetwork, lie: Lie
 ) -> None:
-    with attacked(attack, 1) as network:
-        network.run()
-        right = calm.replayed(1).iterates[step][2]
-        expected = bytes(keccak(iterate_payload(right, calm.founding)))
-        posted = network.record(1).iterate(network.founding.network.servers[2], step)
-        found = bytes(32) if kind == "missing" else posted.transaction_hash if posted else b""
-        liar = network.founding.network.servers[2]
-        assert network.record(1).flags == tuple(
-            Flag(1, liar, server, slots.iterate_slot(step), found, expected)
-            for server in sorted(network.founding.network.servers)
-            if server != liar
-        )
+    servers = lie.network.founding.network.servers
+    right = calm.replayed(1).iterates.values(lie.step)[2]
+    expected = payload_digest(iterate_payload(right, calm.founding))
+    posted = lie.network.record(1).iterate(servers[2], lie.step)
+    found = bytes(32) if lie.kind == "missing" else posted.transaction_hash if posted else b""
+    assert lie.network.record(1).flags == tuple(
+        Flag(1, servers[2], server, slots.iterate_slot(lie.step), found, expected)
+        for server in sorted(servers)
+        if server != servers[2]
+    )
 
 
-@pytest.mark.parametrize(("attack", "kind", "step"), LIES)
-def test_an_auditor_finds_the_same_offences_from_the_chain_alone(attack: str, kind: str, step: int) -> None:
-    with attacked(attack, 1) as network:
-        (report,) = network.run()
-        assert network.replayed(1).offences == report.offences
+def test_an_auditor_finds_the_same_offences_from_the_chain_alone(lie: Lie) -> None:
+    assert lie.network.replayed(1).offences == lie.report.offences
 
 
 def posting(network: ChainNetwork, server: int, post: Callable[[LocalLedger, int], None]) -> Conduct:
@@ -108,20 +120,30 @@ def posting(network: ChainNetwork, server: int, post: Callable[[LocalLedger, int
 
 
 def garbage(ledger: LocalLedger, step: int) -> None:
-    ledger.post(slots.iterate_slot(step), 1, b"garbage")
+    ledger.post(slots.iterate_slot(step), 1, bytes(ledger.access.sizes.iterate))
 
 
 def beyond_the_last_step(ledger: LocalLedger, step: int) -> None:
-    ledger.post(slots.iterate_slot(step + 50), 1, b"garbage")
+    ledger.post(slots.iterate_slot(step + 50), 1, bytes(ledger.access.sizes.iterate))
 
 
-def chunks_that_do_not_fit(ledger: LocalLedger, step: int) -> None:
-    ledger._send("chunk", 1, slots.iterate_slot(step), 0, b"abc")
-    ledger._send("iterate", 1, step, bytes(32), 1, b"")
+def a_digest_of_nothing(ledger: LocalLedger, step: int) -> None:
+    ledger._send("iterate", 1, 0, step, ledger.close_digest(), b"\x07" * 32, ledger.access.sizes.iterate)
+
+
+def of_another_size(ledger: LocalLedger, step: int) -> None:
+    with pytest.raises(SidecarSizeError, match=r"found a iterate of 7 bytes, this network was founded with \d+"):
+        ledger.post(slots.iterate_slot(step), 1, b"garbage")
 
 
 @pytest.mark.parametrize(
-    ("post", "kind"), [(garbage, "iterate"), (beyond_the_last_step, "missing"), (chunks_that_do_not_fit, "missing")]
+    ("post", "kind"),
+    [
+        (garbage, "iterate"),
+        (a_digest_of_nothing, "iterate"),
+        (beyond_the_last_step, "missing"),
+        (of_another_size, "missing"),
+    ],
 )
 def test_bytes_that_are_no_iterate_are_a_wrong_one_or_none(
     calm: ChainNetwork, post: Callable[[LocalLedger, int], None], kind: str
@@ -159,9 +181,10 @@ def test_a_lie_of_one_unit_in_one_value_is_enough(calm: ChainNetwork) -> None:
         return other
 
     with chain_network() as network:
-        misbehave(network.servers[0], only("iterate", nudged))
+        liar = next(m for m in range(3) if m != network.leader)
+        misbehave(network.servers[liar], only("iterate", nudged))
         (report,) = network.run()
-        assert {(o.name, o.step) for o in report.offences} == {("server 0", step) for step in range(3)}
+        assert {(o.name, o.step) for o in report.offences} == {(f"server {liar}", step) for step in range(3)}
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
 
@@ -284,8 +307,8 @@ def test_an_excluded_server_stays_a_virtual_node_that_everyone_computes() -> Non
     with attacked("iterate-noise@:server=2,step=1", 1) as network:
         network.run(2)
         iterates = network.replayed(2).iterates
-        assert len(iterates[0]) == 3
-        assert np.abs(iterates[0][2]).max() > 0
+        assert len(iterates.first) == 3
+        assert np.abs(iterates.first[2]).max() > 0
         assert network.replayed(2).model.tobytes() == network.model(2).tobytes()
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from chain.protocol.posts import NoPayloads
 from chain.protocol.slots import Slot
 from chain.wire import codec
 from edge_servers.errors import GradientRefusedError, ReplayError
@@ -15,7 +16,7 @@ from edge_servers.learning import bounds
 from edge_servers.replay.record import GradientReader, RoundRecord
 from edge_servers.replay.replay import closed_round
 from tests.edge_servers.chain_network import ChainNetwork, chain_network
-from tests.edge_servers.round_records import posts_of
+from tests.edge_servers.round_records import OnePayload, posts_of
 
 
 def listen(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, heard: Callable[..., None]) -> None:
@@ -38,14 +39,14 @@ def test_every_gradient_of_a_round_is_decoded_and_checked_once_on_a_node(
     """Its server reads it, the leader closes the list, all servers replay, the node checks the block that is mined."""
     decoded: Counter[bytes] = Counter()
     checked: Counter[bytes] = Counter()
-    listen(monkeypatch, codec, "decode_floats", lambda payload, *_: decoded.update([payload]))
+    listen(monkeypatch, codec, "view_floats", lambda payload, *_: decoded.update([payload]))
     listen(monkeypatch, bounds, "check_gradient", lambda gradient, *_: checked.update([gradient.transaction_hash]))
     with chain_network(**changes) as network:
         reports = network.run(2)
         posts = [post for k in (1, 2) for post in network.record(k).gradient_posts().values()]
         assert len(posts) == sum(each.training_nodes + len(each.refused) for each in reports) == 12
         nodes = len(network.hosted.nodes)
-        assert {decoded[post.payload] for post in posts} == {nodes}
+        assert {decoded[post.payload or b""] for post in posts} == {nodes}
         assert {checked[post.transaction_hash] for post in posts} == {nodes}
         unposted = checked.total() - 12 * nodes  # a server looks at what it has trained before it posts it
         assert unposted == sum(post.sender in network.founding.network.servers for post in posts)
@@ -89,8 +90,9 @@ def test_a_refusal_is_remembered_as_well(
     network: ChainNetwork, record: RoundRecord, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decoded: list[bytes] = []
-    listen(monkeypatch, codec, "decode_floats", lambda payload, *_: decoded.append(payload))
-    post = replace(next(iter(record.gradient_posts().values())), payload=b"gibberish")
+    listen(monkeypatch, codec, "view_floats", lambda payload, *_: decoded.append(payload))
+    beside = OnePayload(b"gibberish")
+    post = replace(next(iter(record.gradient_posts().values())), digest=beside.digest, source=beside)
     reader = GradientReader(network.founding)
     for _ in range(3):
         with pytest.raises(GradientRefusedError) as refused:
@@ -99,29 +101,28 @@ def test_a_refusal_is_remembered_as_well(
     assert decoded == [b"gibberish"]
 
 
-def test_a_post_whose_chunks_came_otherwise_is_not_taken_for_one_that_was_read(
-    network: ChainNetwork, record: RoundRecord
-) -> None:
-    """A post in chunks has one hash, whatever the chunks say: one that was refused for them may be whole in a block."""
+def test_that_a_payload_is_not_here_is_not_remembered(network: ChainNetwork, record: RoundRecord) -> None:
+    """It may come: what was unavailable counts as soon as its payload is here."""
     post = next(iter(record.gradient_posts().values()))
-    broken = replace(post, is_intact=False)
     reader = GradientReader(network.founding)
     for _ in range(2):
-        with pytest.raises(GradientRefusedError, match="its chunks do not have the digest it names"):
-            reader.read(broken, record.plan)
-        assert reader.read(post, record.plan).sender == post.sender
+        with pytest.raises(GradientRefusedError, match="its payload is not here") as refused:
+            reader.read(post.beside(NoPayloads()), record.plan)
+        assert refused.value.reason == "unavailable"
+    assert reader.read(post, record.plan).sender == post.sender
 
 
-def test_a_list_whose_chunks_came_otherwise_is_not_taken_for_one_that_was_worked_out(
+def test_a_round_whose_payloads_are_not_here_is_not_taken_for_one_that_was_worked_out(
     network: ChainNetwork, record: RoundRecord
 ) -> None:
-    def without_chunks(slot: int) -> RoundRecord:
-        return RoundRecord.of(2, [replace(p, is_intact=False) if p.slot == slot else p for p in posts_of(record)])
+    def bare(slot: int) -> RoundRecord:
+        posts = posts_of(record)
+        return RoundRecord.of(2, [post.beside(NoPayloads()) if post.slot == slot else post for post in posts])
 
     reader = GradientReader(network.founding)
+    with pytest.raises(ReplayError, match="which is no gradient that may count"):
+        closed_round(bare(Slot.GRADIENT), reader)
     assert len(closed_round(record, reader).counted) == 6
     with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
-        closed_round(without_chunks(Slot.CLOSE), reader)
-    with pytest.raises(ReplayError, match="which is no gradient that may count"):
-        closed_round(without_chunks(Slot.GRADIENT), reader)
+        closed_round(bare(Slot.CLOSE), reader)
     assert len(closed_round(record, reader).counted) == 6

@@ -1,0 +1,65 @@
+"""What a run on the chain will cost: disk and memory, told before round 1; a disk that is too small is refused."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import nn
+
+from bfl.config import RunSettings
+from bfl.errors import BflError
+from bfl.show.chain_tables import size_text
+from chain.wire.codec import encoded_size
+
+_CHAIN_BYTES_PER_POST = 1200
+"""Header, transaction, receipt and state, on average (benchmarks/long_run.py)"""
+_DOCUMENT_BYTES_PER_DEVICE = 250
+"""Of plan and closed list"""
+_PROCESS_BYTES = 450 << 20
+"""torch, py-evm, numpy and a small dataset"""
+_UNSETTLED_ROUNDS = 14
+"""That a node which prunes keeps besides: it prunes every tenth block, and not what a flag may still be about"""
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """Upper bounds, in bytes."""
+
+    per_round: int
+    total: int
+    memory: int
+
+    def __str__(self) -> str:
+        return (
+            f"about {size_text(self.per_round)} per round, {size_text(self.total)} in all; "
+            f"memory about {size_text(self.memory)}"
+        )
+
+
+def run_cost(settings: RunSettings, architecture: nn.Module, rounds: int) -> RunCost:
+    """What `rounds` rounds take: a node keeps every gradient, and the model; iterates are not stored (B3)."""
+    sizes = [parameter.numel() for parameter in architecture.parameters()]
+    devices, servers = settings.data.devices, settings.rounds.edges
+    gradient, model = encoded_size(sizes, settings.rounds.codec), encoded_size(sizes, "fp32")
+    steps = 1 + (settings.rounds.max_phi if settings.rounds.is_auto_phi else settings.rounds.first_phi)
+    posts = devices + servers * (steps + 1) + 3
+    small = posts * _CHAIN_BYTES_PER_POST + devices * _DOCUMENT_BYTES_PER_DEVICE
+    nodes, whole = settings.rounds.nodes, devices * gradient + model
+    kept = settings.rounds.kept_rounds
+    full = rounds if kept is None else min(rounds, kept + _UNSETTLED_ROUNDS)
+    total = nodes * (rounds * small + full * whole + (rounds - full) * model // 10)
+    # Beside the payloads of a round: its iterates (two steps of each server, and the last ones posted), what sums them
+    # up in float64, models before and after, and what the trainer holds for each device.
+    memory = _PROCESS_BYTES + devices * (gradient + 4 * model) + servers * 8 * model + 8 * model
+    return RunCost(nodes * (small + whole), total, memory)
+
+
+def check_disk(cost: RunCost, folder: Path) -> None:
+    """Refuse a run that does not fit on the disk of its folder."""
+    where = next(parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists())
+    free = shutil.disk_usage(where).free
+    if cost.total > free:
+        raise BflError(
+            f"this run writes {size_text(cost.total)}, and the disk of {where} has {size_text(free)} free; choose "
+            "fewer --rounds, --codec int8, --keep-payloads 10, or an --out on another disk"
+        )

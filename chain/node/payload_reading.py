@@ -1,0 +1,119 @@
+"""The payloads that a node has (B1): of pending posts, of blocks that wait, of its blocks; and who else has some."""
+
+from chain.node.body import Body
+from chain.node.pool import Pool
+from chain.node.reading import NodeReader, under_lock
+from chain.node.waiting import WaitingBlocks
+from chain.protocol.availability import kept_payloads
+from chain.protocol.contract import registry_settings
+from chain.protocol.posts import Commitment, PayloadSource
+from chain.protocol.turns import FOUNDING_BLOCK
+from chain.store.payloads import EVIDENCE, KeptPayload
+from chain.store.store import Store
+from chain.wire.headers import Header
+from chain.wire.sidecar import Sidecar
+
+
+class PayloadReader(NodeReader):
+    """A node to read, payloads included; itself a `PayloadSource`."""
+
+    def __init__(self, store: Store, pool: Pool) -> None:
+        super().__init__(store, pool)
+        self._waiting = WaitingBlocks()
+        self.sources: list[PayloadSource] = []
+        """Who is asked for payloads that are missing here; over a network that is `chain.rpc.peers`' work."""
+
+    @under_lock
+    def payload(self, digest: bytes) -> bytes | None:
+        """The payload with this digest: of a pending post, or kept with a block; None where it is not here."""
+        sidecar = self._held(digest)
+        return self._store.payloads.read(digest) if sidecar is None else sidecar.payload
+
+    def _held(self, digest: bytes) -> Sidecar | None:
+        """A payload that is not in the store: of a pending post, or of a block that waits."""
+        return self._pool.payloads.find(digest) or self._waiting.sidecar(digest)
+
+    @under_lock
+    def has_payload(self, digest: bytes) -> bool:
+        """Whether a payload is here."""
+        return self._held(digest) is not None or self._store.payloads.has(digest)
+
+    @under_lock
+    def payload_range(self, digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
+        """Size of a payload and some bytes of it; None where it is not here."""
+        sidecar = self._held(digest)
+        if sidecar is not None:
+            return len(sidecar.payload), sidecar.payload[start : start + length]
+        size = self._store.payloads.size(digest)
+        if size is None:
+            return None
+        return size, self._store.payloads.read_range(digest, start, length) if start < size else b""
+
+    @property
+    @under_lock
+    def largest_payload(self) -> int:
+        """Bytes of the largest payload that this network was founded with; 0 before that."""
+        return max(self._pool.sizes)
+
+    @under_lock
+    def pruned(self) -> list[int]:
+        """Numbers of the blocks whose payloads are not all here (B6)."""
+        return self._store.pruned()
+
+    @under_lock
+    def wanted(self) -> list[Commitment]:
+        """The payloads that are missing here: of pending posts, and of blocks that wait for them."""
+        pending = self._pool.payloads.missing(entry.post for entry in self._pool)
+        found = {each.digest: each for each in pending if not self.has_payload(each.digest)}
+        for block in self._waiting:
+            found |= {each.digest: each for each in block.missing(self)}
+        return list(found.values())
+
+    @under_lock
+    def hold_evidence(self, digest: bytes) -> bool:
+        """Keep the payload of a pending iterate that is wrong, for the block with its flag (B3); whether it is here."""
+        if not self._is_pending(digest):
+            return False
+        sidecar = self._pool.payloads.find(digest) or self._ask_sources(digest)
+        if sidecar is not None:
+            self._pool.payloads.evidence[digest] = sidecar
+        return sidecar is not None
+
+    def _ask_sources(self, digest: bytes) -> Sidecar | None:
+        for source in self.sources:
+            payload = source.payload(digest)
+            if payload is not None and (sidecar := Sidecar(payload)).digest == digest:
+                return sidecar
+        return None
+
+    @under_lock
+    def prune(self, keep: int, shrinks: bool = False) -> int:
+        """Delete payloads of all rounds but the last `keep`, as far as they are settled (B6); returns how many bytes.
+
+        Settled is what is final, or, where there is one node and nobody endorses, what no flag can be about any more.
+        """
+        head = self._pool.head.block_number
+        if head <= FOUNDING_BLOCK:
+            return 0
+        final = int(self.ask("final_block"))
+        settled = final or head - registry_settings(self.ask("settings")).flag_window
+        return self._store.prune(min(head - keep + 1, settled), shrinks)
+
+    def _payloads_of(self, header: Header, body: Body) -> tuple[list[KeptPayload], dict[bytes, bytes]]:
+        """What a block keeps (B3), and the bytes of what is not in the store yet; evidence is kept where it is."""
+        named = {each.digest: post for post in body.posts for each in post.commitments}
+        kept = [
+            KeptPayload(each.digest, named[each.digest].call.name, each.size)  # type: ignore[union-attr]
+            for each in kept_payloads(body.posts, header.coinbase, self)
+        ]
+        kept += [
+            KeptPayload(digest, EVIDENCE, len(sidecar.payload))
+            for digest, sidecar in self._pool.payloads.evidence.items()
+            if digest in named
+        ]
+        held = {each.digest: self._held(each.digest) for each in kept}
+        return kept, {digest: sidecar.payload for digest, sidecar in held.items() if sidecar is not None}
+
+    def _is_pending(self, digest: bytes) -> bool:
+        """Whether a pending post names this payload, an iterate's included."""
+        return any(each.digest == digest for entry in self._pool for each in entry.post.commitments)

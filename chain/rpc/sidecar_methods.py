@@ -1,0 +1,50 @@
+"""The JSON-RPC methods for payloads beside the chain (B1): sent with a post or later, fetched by digest in ranges."""
+
+from typing import Any
+
+from chain.client.payloads import RANGE_BYTES
+from chain.node.node import Node
+from chain.rpc import arguments as parsing
+from chain.rpc.arguments import ArgumentError
+from chain.rpc.encoding import Json, hex_bytes
+from chain.wire.sidecar import Sidecar
+
+_MOST_SIDECARS = 2  # the founding has parameters and a model
+
+
+class SidecarMethods:
+    """Part of a node's methods."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    def bfl_sendPost(self, raw: Any, sidecars: Any = ()) -> str:  # noqa: N802
+        """A signed post with the payloads beside it (B1); returns its hash."""
+        if not isinstance(sidecars, list | tuple) or len(sidecars) > _MOST_SIDECARS:
+            raise ArgumentError(f"sidecars: expected a list of at most {_MOST_SIDECARS} payloads")
+        beside = [Sidecar(parsing.data(each, "sidecar")) for each in sidecars]
+        return hex_bytes(self._node.submit(parsing.data(raw, "transaction"), beside))
+
+    def bfl_sendSidecar(self, digest: Any, payload: Any) -> bool:  # noqa: N802
+        """A payload that a pending post or a waiting block names."""
+        self._node.deliver(parsing.hash32(digest, "digest"), parsing.data(payload, "payload"))
+        return True
+
+    def bfl_getSidecar(self, digest: Any, start: Any = 0, length: Any = RANGE_BYTES) -> Json | None:  # noqa: N802
+        """Some bytes of a payload, and the size of the whole; none where it is not here, or pruned."""
+        wanted = parsing.hash32(digest, "digest")
+        first, most = parsing.number(start, "start"), min(RANGE_BYTES, parsing.number(length, "length"))
+        found = self._node.payload_range(wanted, first, most)
+        return None if found is None else {"size": found[0], "data": hex_bytes(found[1])}
+
+    def bfl_wantedSidecars(self) -> list[list[Any]]:  # noqa: N802
+        """[digest, size] of the payloads that are missing here."""
+        return [[hex_bytes(each.digest), each.size] for each in self._node.wanted()]
+
+    def bfl_holdEvidence(self, digest: Any) -> bool:  # noqa: N802
+        """Keep the payload of a wrong iterate with the block that has its flag; whether it was here."""
+        return self._node.hold_evidence(parsing.hash32(digest, "digest"))
+
+    def bfl_pruned(self) -> list[int]:
+        """Numbers of the blocks whose payloads are not all here any more (B6)."""
+        return self._node.pruned()

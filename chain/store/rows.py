@@ -1,0 +1,49 @@
+"""What the blobs of a chain database say; one that does not decode is damage, and is told as such."""
+
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import rlp
+from rlp.exceptions import RLPException
+
+from chain.errors import ChainError, StoreError
+from chain.protocol.genesis import Genesis, read_genesis
+from chain.store.database import Database
+from chain.wire.receipts import Receipt, decode_receipt
+from chain.wire.transactions import Transaction, decode_transaction
+
+FORMAT = 2
+_OLD_FORMATS = {1: "0.4 or 0.5.0"}
+T = TypeVar("T")
+
+
+def transactions_in(blob: bytes) -> tuple[Transaction, ...]:
+    return tuple(decode_transaction(raw) for raw in rlp.decode(blob))
+
+
+def receipts_in(blob: bytes) -> tuple[Receipt, ...]:
+    return tuple(decode_receipt(each) for each in rlp.decode(zlib.decompress(blob)))
+
+
+def read_row(decode: Callable[[bytes], T], blob: bytes, what: str) -> T:
+    """What a blob of the database says; SQLite notices damaged pages, not damaged blobs."""
+    try:
+        return decode(blob)
+    except (ChainError, RLPException, RecursionError, zlib.error, TypeError) as error:
+        raise StoreError(f"{what} is damaged in the chain database: {error}") from error
+
+
+def genesis_in(database: Database, path: Path | str) -> Genesis:
+    """Which network the file is of."""
+    meta = {row[0]: row[1] for row in database.rows("SELECT name, value FROM meta")}
+    found = meta.get("format")
+    if found in _OLD_FORMATS:
+        raise StoreError(
+            f"{path} is a chain of version {_OLD_FORMATS[found]}, which had payloads in its transactions; "
+            "read it with that version (git checkout, or pip install, of its tag), or start a new run"
+        )
+    if found != FORMAT:
+        raise StoreError(f"{path} has format {found!r}, expected {FORMAT}")
+    return read_genesis(meta.get("genesis", ""))
