@@ -196,7 +196,7 @@ class EdgeServer(RankedServer):
     def read_close(self, wait_s: float) -> Close:
         """Take over the closed list, as far as it is right."""
         close: Close = self._leaders_post("close", wait_s)
-        self.current.closed = self.oversight.counted(close, self.leader)
+        self.current.closed = self.oversight.counted(close, self.leader, wait_s)
         self.current.refused = close.refused
         return close
 

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bfl.auditing.findings import audit_rounds
+from chain.audit.archive import FileArchive
+
 REPOSITORY = Path(__file__).parents[1]
 
 
@@ -25,6 +28,24 @@ def test_the_plug_in_examples_learn(flags: list[str], tmp_path: Path) -> None:
     subprocess.run(command, cwd=REPOSITORY / "docs" / "examples", env=environment, check=True, capture_output=True)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert json.loads(lines[-1])["accuracy"] > 0.8
+
+
+@pytest.mark.slow
+def test_a_model_of_eleven_million_parameters_runs_on_the_chain_and_fits(tmp_path: Path) -> None:
+    flags = {"model": "resnet18:make", "dataset": "synthetic", "rounds": 1, "devices": 2, "edges": 2, "phi": 1}
+    flags |= {"iterations": 1, "batch": 2, "evaluate-every": 0, "planner": "fixed:0", "threads": 1}
+    words = [word for key, value in flags.items() for word in (f"--{key}", str(value))]
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    folder = REPOSITORY / "docs" / "examples"
+    command = [sys.executable, "-m", "bfl", "simulate", "--out", str(tmp_path / "run"), *words]
+    done = subprocess.run(command, cwd=folder, env=environment, check=True, capture_output=True, text=True)
+    assert "chain: about 89." in done.stdout  # two gradients of 22 MB in fp16, a model of 45 MB
+    archive = FileArchive(tmp_path / "run")
+    audit = audit_rounds(archive)
+    archive.close()
+    assert sum(audit.founding.sizes if audit.founding else ()) == 11_172_810
+    assert [(each.round, len(each.trained)) for each in audit.rounds] == [(1, 2)]
+    assert audit.found.pruned == audit.findings == []
 
 
 def symbol_rows() -> list[list[str]]:

@@ -103,6 +103,8 @@ class Node(PayloadReader):
         post = self._pool.read(signed)
         with self._exclusive():
             self._pool.check(post)
+            for named in post.commitments:
+                self._check_size(named)
         beside = checked_sidecars(post, sidecars)
         with self._exclusive():
             self._pool.admit(post, beside)

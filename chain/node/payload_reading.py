@@ -1,5 +1,6 @@
 """The payloads that a node has (B1): of pending posts, of blocks that wait, of its blocks; and who else has some."""
 
+from chain.errors import SidecarSizeError
 from chain.node.body import Body
 from chain.node.pool import Pool
 from chain.node.reading import NodeReader, under_lock
@@ -101,11 +102,13 @@ class PayloadReader(NodeReader):
 
     def _payloads_of(self, header: Header, body: Body) -> tuple[list[KeptPayload], dict[bytes, bytes]]:
         """What a block keeps (B3), and the bytes of what is not in the store yet; evidence is kept where it is."""
-        named = {each.digest: post for post in body.posts for each in post.commitments}
-        kept = [
-            KeptPayload(each.digest, named[each.digest].call.name, each.size)  # type: ignore[union-attr]
-            for each in kept_payloads(body.posts, header.coinbase, self)
-        ]
+        named = {each.digest for post in body.posts for each in post.commitments}
+        stored = [post for post in reversed(body.posts) if post.is_stored]  # of two that name one payload the first
+        kinds = {each.digest: post.call.name for post in stored for each in post.commitments if post.call is not None}
+        found = kept_payloads(body.posts, header.coinbase, self)
+        for each in found:
+            self._check_size(each)
+        kept = [KeptPayload(each.digest, kinds[each.digest], each.size) for each in found]
         kept += [
             KeptPayload(digest, EVIDENCE, len(sidecar.payload))
             for digest, sidecar in self._pool.payloads.evidence.items()
@@ -113,6 +116,12 @@ class PayloadReader(NodeReader):
         ]
         held = {each.digest: self._held(each.digest) for each in kept}
         return kept, {digest: sidecar.payload for digest, sidecar in held.items() if sidecar is not None}
+
+    def _check_size(self, named: Commitment) -> None:
+        """A post may name a payload that is here under another post, and lie about its size."""
+        found = self.payload_range(named.digest, 0, 0)
+        if found is not None and found[0] != named.size:
+            raise SidecarSizeError(f"found a payload of {found[0]} bytes, its post names {named.size}")
 
     def _is_pending(self, digest: bytes) -> bool:
         """Whether a pending post names this payload, an iterate's included."""

@@ -15,13 +15,13 @@ def kept_payloads(posts: Sequence[SignedCall], builder: Address, source: Payload
     needed first.
     """
     unavailable = _unavailable(posts, builder, source)
-    found = {
-        each.digest: each
+    found = (
+        each
         for post in posts
         if post.is_stored and post.transaction.hash not in unavailable
         for each in post.commitments
-    }
-    return list(found.values())
+    )
+    return list(dict.fromkeys(found))
 
 
 def _unavailable(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> set[bytes]:

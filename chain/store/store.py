@@ -168,6 +168,7 @@ class Store:
         """Delete payloads of blocks before `first_kept`: gradients and evidence, and models but for the one that the
         first kept round starts from and every tenth. Returns how many bytes; the file gets smaller if it `shrinks`.
         """
+        first_kept = min(first_kept, self.head().block_number + 1)  # the next round starts from the head's model
         rows = self._db.rows("SELECT id, number FROM block WHERE number > 1 AND number < ?", first_kept)
         unwanted = {(id_, kind) for id_, _ in rows for kind in ("gradient", payloads.EVIDENCE)}
         unwanted |= {(id_, "model") for id_, n in rows if n != first_kept - 1 and n % _EVERY_MODEL}

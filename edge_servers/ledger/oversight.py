@@ -28,8 +28,10 @@ class Oversight(Protocol):
     def gradients(self) -> tuple[dict[Address, Gradient], list[Refusal]]:
         """The gradients that may count, by sender, and those that may not."""
 
-    def counted(self, close: Close, leader: Address) -> list[Gradient]:
-        """What the closed list makes count, filtered; `LeaderFailedError` for a list no honest leader posts."""
+    def counted(self, close: Close, leader: Address, deadline_s: float) -> list[Gradient]:
+        """What the closed list makes count, filtered; `LeaderFailedError` for a list no honest leader posts, or one
+        whose gradients are not all here by the deadline.
+        """
 
     def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
         """A server's iterate, repaired where it is wrong or missing."""
@@ -78,7 +80,7 @@ class Trusting:
         """Everything on the board; it was checked on admission."""
         return self._board.read(RoundSlot(self._round, "gradient")), []
 
-    def counted(self, close: Close, leader: Address) -> list[Gradient]:
+    def counted(self, close: Close, leader: Address, deadline_s: float) -> list[Gradient]:
         """The accepted gradients, filtered: over the list that the leader filtered, so that Krum runs once (P7)."""
         judged = {refusal.node for refusal in close.refused if refusal.reason in VERDICTS}
         gradients = self._board.read(RoundSlot(self._round, "gradient")).values()

@@ -92,7 +92,7 @@ class Referee:
     def _admitted(self) -> Admitted:
         return admitted_gradients(self.board.record(self._found.round), self.board.reader)
 
-    def counted(self, close: Close, leader: Address) -> list[Gradient]:
+    def counted(self, close: Close, leader: Address, deadline_s: float) -> list[Gradient]:
         """What the closed list makes count; one that accepts what may not count is the leader's failure."""
         found = self._found
         record = self.board.record(found.round)
@@ -100,7 +100,7 @@ class Referee:
         if found.record is not None and found.record.only(Slot.CLOSE) == post and found.closed is not None:
             return list(found.closed.counted)
         needed = {*close.accepted, *self._taken_out(close)}
-        if not self.board.wait_for_gradients(found.round, needed, self.founding.settings.rounds.turn_s):
+        if not self.board.wait_for_gradients(found.round, needed, deadline_s):
             # Its payloads did not come in time: nobody else can replay it, and that is absence, no lie (B4).
             self.note_missing(leader, "close")
             raise LeaderFailedError(

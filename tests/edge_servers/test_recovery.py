@@ -99,9 +99,9 @@ def test_a_false_flag_is_no_offence_of_whom_it_accuses() -> None:
         assert (found["offences"], found["failed-leaders"]) == ([], [])
 
 
-@pytest.mark.parametrize("round_", [0, 4])
-def test_a_round_that_was_not_sealed_cannot_be_made_up(round_: int) -> None:
+def test_a_round_that_was_not_sealed_cannot_be_made_up() -> None:
     with chain_network() as network:
         network.run()
-        with pytest.raises(ReplayError, match=f"the chain has no round {round_}"):
-            recovered(network, round_)
+        for round_ in (0, 2):
+            with pytest.raises(ReplayError, match=f"the chain has no round {round_}"):
+                recovered(network, round_)

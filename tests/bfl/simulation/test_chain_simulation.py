@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -122,12 +123,16 @@ def test_three_nodes_leave_three_equal_chains(tmp_path: Path) -> None:
     assert len(heads) == 1
 
 
-def test_a_model_that_no_registry_takes_is_refused_in_one_line(tmp_path: Path, command: Command) -> None:
+def test_a_run_that_its_disk_cannot_hold_is_refused_in_one_line(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=10**9))
     flags = flags_of({"dataset": "synthetic", "devices": 4, "hidden": "4000,2000", "threads": 1, "planner": "fixed"})
     answer = command("simulate", *flags, "--out", str(tmp_path / "run"))
     assert answer.code == 2
-    assert answer.err.startswith("error: a payload of ")
-    assert "choose a smaller model or codec" in answer.err
+    assert answer.err.startswith("error: this run writes ")
+    assert answer.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
 
 
 # --- resumed ----------------------------------------------------------------------------------------------------------

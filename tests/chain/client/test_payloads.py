@@ -22,6 +22,7 @@ class Peer:
 
     def __call__(self, digest: bytes, start: int, length: int) -> tuple[int, bytes]:
         self.asked.append((start, length))
+        assert len(self.asked) < 10, "it is asked for ever"
         return self._whole, self._payload[start : start + min(length, self._most)]
 
 
@@ -97,7 +98,7 @@ def test_another_payload_is_refused_by_its_digest() -> None:
         fetch_payload(digest, Peer(b"A payload"))
 
 
-@pytest.mark.parametrize("whole", [len(SMALL) - 1, len(SMALL) + 1, 1 << 60])
+@pytest.mark.parametrize("whole", [len(SMALL) - 1, 1 << 60])
 def test_a_size_other_than_the_posts_is_refused_before_more_is_asked_for(whole: int) -> None:
     peer = Peer(SMALL, whole)
     with pytest.raises(SidecarSizeError, match=f"found a payload of {whole} bytes, its post names {len(SMALL)}"):
@@ -116,8 +117,9 @@ def _changing(sizes: list[int]) -> FetchRange:
     [
         (Peer(SMALL, whole=4), "found 9 bytes from 0 on of a payload of 4"),
         (Peer(SMALL, whole=10), "found 0 bytes from 9 on of a payload of 10"),
-        (lambda *_: (5, b""), "found 0 bytes from 0 on of a payload of 5"),
-        (lambda *_: (1 << 40, bytes(RANGE_BYTES + 1)), f"found {RANGE_BYTES + 1} bytes from 0 on"),
+        (Peer(b"", whole=5), "found 0 bytes from 0 on of a payload of 5"),
+        (Peer(b"", whole=-1), "found 0 bytes from 0 on of a payload of -1"),
+        (lambda *_: (RANGE_BYTES + 1, bytes(RANGE_BYTES + 1)), f"found {RANGE_BYTES + 1} bytes from 0 on"),
         (_changing([9, 3]), "found 2 bytes from 2 on of a payload of 3"),
     ],
 )
@@ -126,18 +128,13 @@ def test_answers_that_cannot_be_ranges_of_it_are_refused(fetch: FetchRange, mess
         fetch_payload(payload_digest(SMALL), fetch)
 
 
-@pytest.mark.parametrize("whole", [-1, -(1 << 60)])
-def test_a_negative_size_is_refused(whole: int) -> None:
-    with pytest.raises(SidecarSizeError):
-        fetch_payload(payload_digest(SMALL), Peer(b"", whole))
-
-
 def test_an_endless_answer_ends_at_the_size_that_the_post_names() -> None:
     """Somebody who has always more to say, and says the whole is as large as what was founded."""
     asked: list[int] = []
 
     def endless(_: bytes, start: int, length: int) -> tuple[int, bytes]:
         asked.append(start)
+        assert len(asked) < 10, "it is asked for ever"
         return len(LARGE), bytes(length)
 
     with pytest.raises(SidecarSizeError, match=f"found {RANGE_BYTES} bytes from {2 * RANGE_BYTES} on"):

@@ -4,7 +4,7 @@ import functools
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from eth.abc import ComputationAPI
@@ -48,7 +48,7 @@ TOP = 2**256 - 1
 class PyEvmLoop(LondonComputation):  # type: ignore[misc]
     """py-evm's own loop, with the watch on time, coinbase and difficulty that our chain's has."""
 
-    opcodes = ChainState.computation_class.opcodes
+    opcodes: ClassVar[dict[int, Any]] = ChainState.computation_class.opcodes
 
 
 class SlowState(ChainState):
@@ -246,7 +246,8 @@ def states(is_sealed_by_calls: bool) -> Iterator[BothLoops]:
 @pytest.mark.slow
 @pytest.mark.parametrize("is_sealed_by_calls", [False, True], ids=["blocks", "calls"])
 def test_every_call_of_the_registry_does_the_same_in_every_state_of_a_round(is_sealed_by_calls: bool) -> None:
-    accepted, refused = set(), set()
+    accepted: set[str] = set()
+    refused: set[str] = set()
     for place, world in enumerate(states(is_sealed_by_calls)):
         calls = [*CALLS, ("endorse", 1, world.ask("result")), *(VIEWS if place % 5 == 0 else ())]
         for name, *arguments in calls:
@@ -272,7 +273,7 @@ def thresholds(world: BothLoops, message: Message) -> list[int]:
     seen: set[int] = set()
 
     class Traced(PyEvmLoop):
-        opcodes = {
+        opcodes: ClassVar[dict[int, Any]] = {
             code: functools.partial(_traced, opcode, seen, message.gas) for code, opcode in PyEvmLoop.opcodes.items()
         }
 
@@ -308,7 +309,7 @@ def founded() -> BothLoops:
     ids=["a view", "a rank", "a gradient", "a refused gradient", "evidence"],
 )
 def test_a_call_comes_to_the_same_with_any_allowance(sender: bytes, call: Any, most: int) -> None:
-    """Every opcode, or every few of them: a unit less than it needs, just enough, and one more; and the smallest amounts."""
+    """A unit less than it needs for every opcode (or every few of them), just enough, and one more."""
     world = founded()
     name, *arguments = call
     data = encode_call(name, *arguments)
@@ -450,7 +451,9 @@ def test_memory_grows_and_costs_alike(start: int) -> None:
         assert int.from_bytes(grown.output, "big") == (start + 32 + 31) // 32 * 32
         assert run(assembled(*said, name), gas=8).error is (OutOfGas if grown.gas > 8 else None)
     assert result(TOP, start, "MSTORE", start, "MLOAD") == TOP
-    assert result(TOP, start, "MSTORE", start + 16, "MLOAD") == TOP - (2**128 - 1)
+    for over in (1, 16, 31, 32):  # reading and writing across the end of what is there
+        assert result(TOP, start, "MSTORE", start + over, "MLOAD") == (TOP << 8 * over) & TOP
+        assert result(TOP, start, "MSTORE", TOP, start + over, "MSTORE", start + over, "MLOAD") == TOP
     assert result(TOP, start, "MSTORE", 0, start, "MSTORE", start, "MLOAD") == 0
 
 
@@ -469,6 +472,34 @@ def test_hashes_of_nothing_of_fresh_and_of_written_memory() -> None:
         assert result(size, 5, "SHA3") == fresh
         assert result(1, 2000, "MSTORE", size, 5, "SHA3") == fresh, "memory that is there already"
     assert result(TOP, 0, "MSTORE", 7, 3, "SHA3") == int.from_bytes(keccak(b"\xff" * 7), "big")
+
+
+@pytest.mark.parametrize(
+    ("parts", "spent"),
+    [
+        ((1,), 3),
+        ((1, "DUP1"), 6),
+        ((1, 2, "ADD"), 9),
+        ((1, 2, "MUL"), 11),
+        ((1, "POP"), 5),
+        (("JUMPDEST",), 1),
+        ((3, "JUMP", "JUMPDEST"), 12),
+        ((1, 5, "JUMPI", "JUMPDEST"), 17),
+        ((0, 5, "JUMPI"), 16),
+        ((0, "CALLDATALOAD"), 6),
+        ((1, 0, "MSTORE"), 12),
+        ((1, 0, "MSTORE", 0, "MLOAD"), 18),
+        ((1, 0, "MSTORE", 1, 0, "MSTORE"), 21),
+        (("ADDRESS",), 2),
+    ],
+)
+def test_what_code_costs_is_enough_and_a_unit_less_is_not(parts: tuple[str | int, ...], spent: int) -> None:
+    code = assembled(*parts)
+    assert (run(code).error, run(code).gas) == (None, spent)
+    assert run(code, gas=spent).error is None
+    for less in range(spent):
+        found = run(code, gas=less)
+        assert (found.error, found.gas) == (OutOfGas, less)
 
 
 @pytest.mark.parametrize("size", [0, 1, 32, 33])

@@ -156,6 +156,20 @@ def test_the_founding_has_two_payloads_in_any_order() -> None:
         assert seal(other, b"") == node.head
 
 
+def test_a_post_that_names_somebody_elses_payload_and_lies_about_its_size_is_refused() -> None:
+    """It would never be missed, and an audit would find a payload of another size in every copy of the chain."""
+    node = planned_node()
+    arguments = (*NETWORK.gradient(node, b"plan")[:-1], SIZES.gradient)
+    with pytest.raises(SidecarSizeError, match="found a payload of 4 bytes, its post names 32"):
+        NETWORK.post(node, NETWORK.devices[0], "gradient", *arguments)
+    sealed_by(node)
+    arguments = (*NETWORK.gradient(node, b"plan")[:-1], SIZES.gradient)
+    NETWORK.post_plan(node, payload=b"another plan")
+    with pytest.raises(SidecarSizeError, match="found a payload of 4 bytes, its post names 32"):
+        NETWORK.post(node, NETWORK.devices[0], "gradient", *arguments)
+    NETWORK.post_gradient(node, NETWORK.devices[0])
+
+
 # --- after a post
 
 
@@ -352,6 +366,18 @@ def test_a_payload_of_another_size_than_its_post_names_never_completes_a_block()
             other.import_block(raw, sidecars(beside))
     with pytest.raises(SidecarSizeError, match="found a payload of 33 bytes, its post names 32"):
         other.deliver(payload_digest(large), large)
+    NETWORK.run_round(other)
+
+
+def test_a_block_with_a_post_that_lies_about_the_size_of_another_ones_payload_is_refused() -> None:
+    """A leader may put it there, whatever its own node says."""
+    node, other = planned_node(), founded_node(NETWORK)
+    arguments = (*NETWORK.gradient(node, b"plan")[:-1], SIZES.gradient)
+    lie = decode_transaction(NETWORK.signed(node, NETWORK.devices[0], "gradient", *arguments))
+    raw = block_of(node, [node.pending()[0].post.transaction, lie])
+    with pytest.raises(SidecarSizeError, match="found a payload of 4 bytes, its post names 32"):
+        other.import_block(raw, sidecars([b"plan"]))
+    assert (other.head.block_number, other.has_payload(payload_digest(b"plan"))) == (1, False)
     NETWORK.run_round(other)
 
 

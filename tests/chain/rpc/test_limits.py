@@ -15,10 +15,12 @@ import pytest
 import requests
 
 from chain.errors import LedgerError
+from chain.node.node import Node
 from chain.rpc import limits as door
 from chain.rpc.limits import RateLimit, ServerParams
 from chain.rpc.server import RpcServer
-from tests.chain.network import Clock
+from chain.wire.sidecar import payload_digest
+from tests.chain.network import SIZES, Clock, Network, genesis, named, sized
 from tests.chain.rpc.http_client import ANSWER, CHAIN_ID, HALF, ask, stalled
 from tests.chain.scene import Scene, scene
 
@@ -65,6 +67,28 @@ def test_a_request_in_chunks_has_the_same_limit(url: str) -> None:
         body = padded(size)
         parts = (body[i : i + 10_000] for i in range(0, size, 10_000))
         assert requests.post(url, data=parts, timeout=20).status_code == status
+
+
+def test_a_request_with_the_largest_founded_payload_is_let_in_whatever_the_limit() -> None:
+    """And not much more: twice the payload, which is in hex, and 64 KB."""
+    size = 200_000
+    network, node = Network(sizes=SIZES._replace(model=size)), Node.in_memory(genesis(), now=Clock())
+    with RpcServer(node, ServerParams(port=0, max_request_bytes=1000)) as url:
+        assert requests.post(url, data=padded((64 << 10) + 1), timeout=20).status_code == 413
+        network.found(node)
+        network.post_plan(node)
+        network.post_close(node)
+        payload = sized(b"a model", size)
+        arguments = 1, 0, node.ask("close_digest"), *named(payload)
+        raw = network.signed(node, network.leader(node), "model", *arguments)
+        post = CHAIN_ID | {"method": "bfl_sendPost", "params": ["0x" + raw.hex(), ["0x" + payload.hex()]]}
+        assert "result" in ask(url, post).json()
+        assert node.payload(payload_digest(payload)) == payload
+        most = 2 * size + (64 << 10)
+        assert requests.post(url, data=padded(most), timeout=20).json() == ANSWER
+        response = requests.post(url, data=padded(most + 1), timeout=20)
+        assert response.json()["error"]["message"] == f"the request is larger than {most} bytes"
+    node.close()
 
 
 def test_a_body_beyond_the_limit_does_not_fill_the_memory() -> None:

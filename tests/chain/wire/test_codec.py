@@ -116,7 +116,11 @@ def is_refused_or_canonical(data: bytes) -> bool:
 
 def int8_payload(scale: float | bytes, values: list[int]) -> bytes:
     scale_bytes = scale if isinstance(scale, bytes) else struct.pack("<f", scale)
-    return struct.pack("<4sBBHI", b"BFLG", VERSION, 3, 1, len(values)) + scale_bytes + struct.pack(f"{len(values)}b", *values)
+    return (
+        struct.pack("<4sBBHI", b"BFLG", VERSION, 3, 1, len(values))
+        + scale_bytes
+        + struct.pack(f"{len(values)}b", *values)
+    )
 
 
 # --- golden vectors
@@ -281,9 +285,7 @@ def test_random_bytes_are_refused_as_codec_errors(data: bytes) -> None:
     assert is_refused_or_canonical(data)
 
 
-@given(
-    st.sampled_from(PayloadKind), st.integers(0, 5), st.lists(st.integers(0, 4), max_size=3), st.binary(max_size=40)
-)
+@given(st.sampled_from(PayloadKind), st.integers(0, 5), st.lists(st.integers(0, 4), max_size=3), st.binary(max_size=40))
 def test_random_bodies_behind_a_good_prefix_are_refused_or_canonical(
     kind: PayloadKind, code: int, sizes: list[int], body: bytes
 ) -> None:

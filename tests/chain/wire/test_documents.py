@@ -140,7 +140,7 @@ def test_an_empty_closed_list_is_one() -> None:
         (EMPTY | {"unavailable": ["ab" * 32]}, "expected unavailable to be a list of transaction hashes"),
         (EMPTY | {"accepted": ["0x" + "ab" * 32] * 2}, "a gradient that is named twice"),
         (EMPTY | {"unavailable": ["0x" + "ab" * 32] * 2}, "a gradient that is named twice"),
-        (EMPTY | dict.fromkeys(("accepted", "unavailable"), ["0x" + "ab" * 32]), "a gradient that is named twice"),
+        (EMPTY | {key: ["0x" + "ab" * 32] for key in ("accepted", "unavailable")}, "a gradient that is named twice"),
         (EMPTY | {"refused": {}}, r"expected refused to be a list of \[who, reason\]"),
         (EMPTY | {"refused": [["who"]]}, r"expected refused to be a list of \[who, reason\]"),
         (EMPTY | {"refused": [["who", 5]]}, r"expected refused to be a list of \[who, reason\]"),

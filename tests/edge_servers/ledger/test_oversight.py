@@ -43,7 +43,7 @@ def closed(oversight: Trusting, *refused: Refusal) -> list[str]:
     out = {refusal.node for refusal in refused}
     good, _ = oversight.gradients()
     accepted = tuple(sender for sender in sorted(good) if good[sender].node not in out)
-    return [g.node for g in oversight.counted(Close(accepted, refused), NETWORK.servers[0])]
+    return [g.node for g in oversight.counted(Close(accepted, refused), NETWORK.servers[0], 0.0)]
 
 
 def test_everything_on_the_board_may_count_and_nothing_is_refused() -> None:
@@ -80,7 +80,8 @@ def test_whom_the_leader_judged_by_loss_is_not_in_the_list_that_the_other_filter
     good, _ = oversight.gradients()
     judged = Refusal("device 2", "loss", "")
     accepted = tuple(sender for sender in sorted(good) if good[sender].node != "device 2")
-    counted = {g.node: float(g.values[0]) for g in oversight.counted(Close(accepted, (judged,)), NETWORK.servers[0])}
+    found = oversight.counted(Close(accepted, (judged,)), NETWORK.servers[0], 0.0)
+    counted = {g.node: float(g.values[0]) for g in found}
     assert counted == {"device 0": 1.0, "device 1": pytest.approx(1.5), "device 3": 1.5}
 
 
