@@ -211,7 +211,7 @@ def _open(
     """Header, scales (none but for int8) and values as they are stored, yet unchecked."""
     header = _read_header(raw := _checked_bytes(data))
     if header.kind != kind:
-        raise CodecError(f"found a payload that is a {header.kind}, expected a {kind}")
+        raise CodecError(f"found a payload of kind {header.kind}, expected {kind}")
     if header.dtype not in names:
         raise CodecError(f"found a payload of {header.dtype}, expected {' or '.join(names)}")
     if sizes is not None and (wanted := _checked_sizes(sizes)) != header.sizes:

@@ -247,6 +247,16 @@ def test_settings_that_a_registry_or_a_turn_cannot_hold_are_refused_on_the_chain
     assert RoundParams(scheme="consensus-no-chain", **changes).scheme == "consensus-no-chain"
 
 
+def test_payloads_are_kept_of_all_rounds_or_of_some() -> None:
+    assert RoundParams().kept_rounds is None
+    assert RoundParams(keep_payloads="3").kept_rounds == 3
+    for found in ("0", "-1", "1.5", "ten", ""):
+        with pytest.raises(
+            ParameterError, match=f"keep-payloads: found '{found}', expected all, or a number from 1 on"
+        ):
+            RoundParams(keep_payloads=found)
+
+
 def test_the_largest_that_a_registry_holds_is_taken() -> None:
     assert RoundParams(scheme="bfl", phi="100", edges=64, turn_s=601).edges == 64
 

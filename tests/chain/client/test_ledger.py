@@ -34,7 +34,7 @@ from chain.wire.transactions import Envelope, decode_transaction, sign_transacti
 from tests.chain.network import MODEL_0, PARAMETERS, SIZES, Clock, Network, genesis, named, sized
 
 KINDS = ("in-process", "http", "anvil")
-GRADIENT = sized(b"gradient", SIZES.gradient)
+GRADIENT, ITERATE = sized(b"gradient", SIZES.gradient), sized(b"iterate", SIZES.iterate)
 MODEL_1 = sized(b"model 1", SIZES.model)
 
 
@@ -205,7 +205,7 @@ def _refusals(harness: Harness) -> dict[str, Callable[[], object]]:
         "already posted": lambda: by(device).submit_gradient(1, base, plan, 1, 1, GRADIENT),
         "a close for another plan": lambda: by(leader).post(Slot.CLOSE, 1, b"x", plan_digest=wrong),
         "this round is planned": lambda: by(leader).post(Slot.PLAN, 1, b"another"),
-        "this round is not closed": lambda: by(leader).post(iterate_slot(0), 1, b"x"),
+        "this round is not closed": lambda: by(leader).post(iterate_slot(0), 1, ITERATE),
         "wrong round": lambda: by(leader).post(Slot.CLOSE, 2, b"x"),
     }
 

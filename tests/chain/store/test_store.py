@@ -329,7 +329,7 @@ seal(node, address_of(network.devices[0]))
 """
 
 
-@pytest.mark.parametrize(("at", "how"), [(2, "exit"), (15, "kill"), (40, "exit")])
+@pytest.mark.parametrize(("at", "how"), [(15, "kill"), (40, "exit")])
 def test_a_whole_program_that_ends_amid_a_block_loses_that_block_only(
     chain: Chain, tmp_path: Path, at: int, how: str
 ) -> None:

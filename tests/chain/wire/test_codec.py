@@ -416,16 +416,16 @@ def test_gradient_iterate_and_model_cannot_be_taken_for_each_other() -> None:
     assert model == b"BFLM" + gradient[4:]
     assert decode_floats(model, kind=PayloadKind.MODEL).tolist() == decode_floats(gradient).tolist()
     for data, wrong, kinds in (
-        (gradient, PayloadKind.MODEL, "is a gradient, expected a model"),
-        (model, PayloadKind.GRADIENT, "is a model, expected a gradient"),
-        (iterate, PayloadKind.GRADIENT, "is a iterate, expected a gradient"),
-        (iterate, PayloadKind.MODEL, "is a iterate, expected a model"),
+        (gradient, PayloadKind.MODEL, "of kind gradient, expected model"),
+        (model, PayloadKind.GRADIENT, "of kind model, expected gradient"),
+        (iterate, PayloadKind.GRADIENT, "of kind iterate, expected gradient"),
+        (iterate, PayloadKind.MODEL, "of kind iterate, expected model"),
     ):
         for read in (decode_floats, view_floats):
-            with pytest.raises(CodecError, match=f"found a payload that {kinds}"):
+            with pytest.raises(CodecError, match=f"found a payload {kinds}"):
                 read(data, kind=wrong)
     for data in (gradient, model):
-        with pytest.raises(CodecError, match="expected a iterate"):
+        with pytest.raises(CodecError, match="expected iterate"):
             decode_iterate(data)
 
 
