@@ -63,9 +63,15 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
     """Prove model k of a chain that was audited; returns the sha256 of every file."""
     if round_ < 1:
         raise BflError("model 0 is in the founding block and follows from nothing; choose --round 1 or later")
+    whole = {1, round_, round_ + 1}
+    pruned = sorted(whole & set(found.pruned))
+    if pruned:
+        raise BflError(
+            f"payloads of block {pruned[0]} were pruned here, so nothing can be proven with them; `bfl chain fetch` "
+            "brings them back from a node that has them"
+        )
     _make_empty(folder)
     headers, receipts = [archive.genesis.header], [()]  # type: list[Header], list[tuple[Receipt, ...]]
-    whole = {1, round_, round_ + 1}
     for number in range(1, round_ + 2):
         block = checked_block(archive, number, found)
         headers.append(block.header)
@@ -91,10 +97,7 @@ def _kept(block: Block, archive: Archive) -> bytes:
     posts = [read_signed_call(transaction, archive.genesis) for transaction in block.transactions]
     found = [source.payload(each.digest) for each in kept_payloads(posts, block.header.coinbase, source)]
     if None in found:
-        raise BflError(
-            f"payloads of block {block.header.block_number} were pruned here, so nothing can be proven with them; "
-            "`bfl chain fetch` brings them back from a node that has them"
-        )
+        raise BflError(f"payloads of block {block.header.block_number} are not there any more; try again")
     return bytes(rlp.encode(found, infer_serializer=False))
 
 

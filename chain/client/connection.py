@@ -26,6 +26,9 @@ from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
 
+_PARAMETERS_BYTES = 64 << 20
+"""Of founding parameters, at most: their size is not among the founded ones"""
+
 
 def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0) -> Web3:
     """A web3 of a node or network at `url`."""
@@ -99,7 +102,8 @@ class Connection:
         """The payload with this digest: of our own node in ranges, else from where the edge servers keep them."""
         if not self.is_embedded:
             return self._beside.payload(digest)
-        return self._cache.find(digest, lambda: fetch_payload(digest, ranges_of(self.web3)))
+        most = max(*self.sizes, _PARAMETERS_BYTES)
+        return self._cache.find(digest, lambda: fetch_payload(digest, ranges_of(self.web3), most=most))
 
     def has_payload(self, digest: bytes) -> bool:
         """Whether a payload is there."""

@@ -12,6 +12,8 @@ from chain.wire.sidecar import Sidecar, payload_digest
 
 RANGE_BYTES = 4 << 20
 """Of a payload, in one answer"""
+MOST_BYTES = 4 << 30
+"""Of a payload whose size nobody has told"""
 _KEPT_BYTES = 64 << 20
 
 
@@ -46,11 +48,12 @@ FetchRange = Callable[[bytes, int, int], tuple[int, bytes] | None]
 
 
 def fetch_payload(
-    digest: bytes, fetch: FetchRange, size: int | None = None, begun: bytearray | None = None
+    digest: bytes, fetch: FetchRange, size: int | None = None, begun: bytearray | None = None, most: int = MOST_BYTES
 ) -> bytes | None:
     """A payload in ranges from whoever has it, checked against its digest; None where it is not.
 
-    `size`, where it is known, bounds what is taken. `begun` is what an earlier try got, and what a broken one leaves.
+    `size`, where it is known, or else `most` bounds what is taken. `begun` is what an earlier try got, and what a
+    broken one leaves.
     """
     found = bytearray() if begun is None else begun
     while True:
@@ -60,6 +63,8 @@ def fetch_payload(
         whole, part = answer
         if size is not None and whole != size:
             raise SidecarSizeError(f"found a payload of {whole} bytes, its post names {size}")
+        if size is None and whole > most:
+            raise SidecarSizeError(f"found a payload of {whole} bytes, expected at most {most}")
         if len(part) != min(RANGE_BYTES, whole - len(found)):  # nobody drips a payload byte by byte
             raise SidecarSizeError(f"found {len(part)} bytes from {len(found)} on of a payload of {whole}")
         found += part

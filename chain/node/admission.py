@@ -74,25 +74,35 @@ def _check_sender(post: SignedCall, execution: Execution, genesis: Genesis) -> N
         raise UnregisteredSenderError(f"{post.sender} is not registered in this network")
 
 
-def check_senders(store: Store, parent: Header, posts: Sequence[SignedCall], sizes: PayloadSizes) -> None:
-    """Raise unless the posts of a block that waits for payloads are such as the registry could take: of participants,
-    one per slot, of founded sizes. That bounds what a stranger's block can make a node wait for (B4).
+def check_payloads(parent: Header, posts: Sequence[SignedCall], genesis: Genesis, sizes: PayloadSizes) -> None:
+    """Raise unless what the posts of a block say of payloads is such as the registry could take: one per sender and
+    slot, of founded sizes. Reverted posts bring payloads too: nodes must not differ in what they take of them (B4).
     """
-    state, seen = StateView(store, parent), set[object]()
+    seen = set[object]()
     for post in posts:
         if not post.commitments:
             continue
         if post.post is None or parent.block_number == 0:
-            if post.sender != store.genesis.founder_address:
+            if post.sender != genesis.founder_address:
                 raise UnregisteredSenderError(f"{post.sender} is not the founder, and founds nothing")
             continue
-        if not any(call_registry(state, store.genesis, "home", post.sender)):
-            raise UnregisteredSenderError(f"{post.sender} is not registered in this network")
-        if post.call is not None and post.post.size > sizes.of(post.call.name):
-            raise SidecarSizeError(f"found a {post.call.name} of {post.post.size} bytes, more than was founded")
-        if (place := (post.sender, post.post.slot)) in seen:
+        if post.call is not None and not sizes.fits(post.call.name, post.post.size):
+            raise SidecarSizeError(f"found a {post.call.name} of {post.post.size} bytes, which was not founded")
+        if (place := (post.sender, post.post.round, post.post.slot)) in seen:
             raise TransactionOrderError(f"found two posts of {post.sender} for one slot")
         seen.add(place)
+
+
+def check_senders(store: Store, parent: Header, posts: Sequence[SignedCall]) -> None:
+    """Raise unless the posts of a block that waits are of participants: with `check_payloads` that bounds what a
+    stranger's block can make a node wait for (B4).
+    """
+    if parent.block_number == 0:
+        return
+    state = StateView(store, parent)
+    for sender in {post.sender for post in posts if post.post is not None}:
+        if not any(call_registry(state, store.genesis, "home", sender)):
+            raise UnregisteredSenderError(f"{sender} is not registered in this network")
 
 
 def _check_receipts(header: Header, body: Body) -> None:

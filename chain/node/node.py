@@ -22,6 +22,7 @@ from chain.node.admission import (
     check_finality,
     check_founding,
     check_leader,
+    check_payloads,
     check_senders,
     executed_body,
     read_posts,
@@ -227,16 +228,19 @@ class Node(PayloadReader):
     def _import(self, block: WaitingBlock) -> None:
         """Execute and take a block whose payloads are here; let it wait if they are not."""
         header, posts = block.header, block.posts
-        parent = self._check_place(header)
         missing = block.missing(self)
         if missing:
-            check_senders(self._store, parent, posts, self._pool.sizes)
+            parent = self._check_place(header)
+            check_payloads(parent, posts, self.genesis, self._pool.sizes)
+            check_senders(self._store, parent, posts)
             self._waiting.add(block)
             raise WaitingBlockError(
                 f"block {header.block_number} waits for {len(missing)} payloads, the first is "
                 f"0x{missing[0].digest.hex()}: nobody who was asked has them"
             )
         try:
+            parent = self._check_place(header)
+            check_payloads(parent, posts, self.genesis, self._pool.sizes)
             body = self._take_over(header, parent, posts) or executed_body(self._store, header, parent, posts)
             check_body(header, body, self.genesis)
             self._check_body(header, parent, body)
@@ -251,7 +255,7 @@ class Node(PayloadReader):
         return self._pool.take_over(posts, header.coinbase, header.timestamp)
 
     def _retry(self) -> None:
-        """Take the blocks whose payloads have come; one may be the parent of the next."""
+        """Take the blocks whose payloads have come."""
         for block in self._waiting:
             if not block.missing(self):
                 try:

@@ -522,7 +522,7 @@ def stranger_blocks() -> dict[str, tuple[Callable[[Node], list[bytes]], type[Cha
     return {
         "a payload larger than founded": (
             lambda _: [signed(device, 0, "gradient", *gradient, DIGEST, huge)],
-            SidecarSizeError, f"found a gradient of {huge} bytes, more than was founded",
+            SidecarSizeError, f"found a gradient of {huge} bytes, which was not founded",
         ),
         "a post of a stranger": (
             lambda _: [signed(stranger, 0, "gradient", *gradient, DIGEST, SIZES.gradient)],
