@@ -40,7 +40,8 @@ from benchmarks.chain_network import (
 )
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
-from chain.client.connection import EmptyNetwork, await_receipt, request, web3_over_http
+from chain.client.connection import await_receipt, request, web3_over_http
+from chain.client.empty_network import EmptyNetwork
 from chain.client.ledger import Ledger
 from chain.client.payloads import MemoryShelf
 from chain.node.access import EmptyNode

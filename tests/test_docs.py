@@ -45,7 +45,8 @@ def test_a_model_of_eleven_million_parameters_runs_on_the_chain_and_fits(tmp_pat
     archive.close()
     assert sum(audit.founding.sizes if audit.founding else ()) == 11_172_810
     assert [(each.round, len(each.trained)) for each in audit.rounds] == [(1, 2)]
-    assert audit.found.pruned == audit.findings == []
+    assert not audit.found.pruned
+    assert not audit.findings
 
 
 def symbol_rows() -> list[list[str]]:

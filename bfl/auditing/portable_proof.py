@@ -18,6 +18,7 @@ import rlp
 from rlp.exceptions import RLPException
 
 from bfl.auditing.findings import AuditedRound, audited_round
+from bfl.auditing.folder_payloads import FolderPayloads, read_payloads
 from bfl.auditing.model_export import export_model
 from bfl.errors import BflError
 from chain.audit.archive import Archive
@@ -32,7 +33,6 @@ from chain.wire.blocks import Block, decode_block, encode_block
 from chain.wire.documents import canonical_json, read_canonical_json
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, decode_receipt
-from chain.wire.sidecar import payload_digest
 from clients.models import Vector
 from edge_servers.founding.network import Network
 from edge_servers.replay.audit import Auditor, DerivedRound
@@ -238,7 +238,7 @@ def _derived(
     folder: Path, genesis: Genesis, headers: list[Header], receipts: list[tuple[Receipt, ...]]
 ) -> tuple[DerivedRound, Vector]:
     """Follow the headers from the genesis block, and derive the last round from the model before it."""
-    source = _FolderPayloads()
+    source = FolderPayloads()
     inspector, auditor = LightInspector(genesis, source), Auditor(genesis)
     inspector.check(Block(headers[0], (), receipts[0], 0))
     last, derived = len(headers) - 1, None
@@ -249,7 +249,7 @@ def _derived(
         header, transactions = _parsed(folder, _block(number), decode_block)
         if header != headers[number]:
             raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
-        source.add(_parsed(folder, _payloads(number), _read_payloads))
+        source.add(_parsed(folder, _payloads(number), read_payloads))
         block = Block(header, transactions, receipts[number], 0)
         checked = inspector.check(block)
         if checked.is_pruned:
@@ -261,32 +261,6 @@ def _derived(
     if derived is None or auditor.model is None:
         raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
     return derived, auditor.model
-
-
-class _FolderPayloads:
-    """The payloads of a proof folder by their digests; whoever reads one checks it."""
-
-    def __init__(self) -> None:
-        self._found: dict[bytes, bytes] = {}
-
-    def add(self, payloads: list[bytes]) -> None:
-        """Those of one block."""
-        self._found |= {payload_digest(payload): payload for payload in payloads}
-
-    def payload(self, digest: bytes) -> bytes | None:
-        """The payload with this digest."""
-        return self._found.get(digest)
-
-    def has_payload(self, digest: bytes) -> bool:
-        """Whether it is in the folder."""
-        return digest in self._found
-
-
-def _read_payloads(raw: bytes) -> list[bytes]:
-    found = rlp.decode(raw)
-    if not isinstance(found, list) or not all(isinstance(each, bytes) for each in found):
-        raise ProofError("found no list of payloads")
-    return found
 
 
 def _check_model_file(path: Path, model: Vector, digest: bytes) -> None:

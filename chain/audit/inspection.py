@@ -201,7 +201,7 @@ class Inspector:
     def _check_size(self, call: Call) -> None:
         """Payloads have the founded sizes (B2), and there is one attempt at a round so far."""
         if not self._sizes.fits(call.name, int(call["size"])) or call["attempt"]:
-            told = f"a {call.name} of {call['size']} bytes at attempt {call['attempt']}"
+            told = f"{call['size']} bytes of {call.name} at attempt {call['attempt']}"
             raise InspectionError(f"{told}, founded with {self._sizes.of(call.name)}")
 
     def _check_links(self, call: Call) -> None:
@@ -210,7 +210,7 @@ class Inspector:
         named["close_digest"] = ("close", self._close)
         for argument, (what, expected) in named.items():
             if argument in call and bytes(call[argument]) != expected:
-                raise InspectionError(f"a {call.name} for another {what}")
+                raise InspectionError(f"{call.name} for another {what}")
 
     def _read_events(self, receipt: Receipt, header: Header) -> None:
         for log in receipt.logs:

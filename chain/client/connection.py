@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-import rlp
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 from eth_typing import ChecksumAddress
 from web3 import HTTPProvider, Web3
 from web3.exceptions import TransactionNotFound
@@ -19,7 +17,6 @@ from chain.client.waiting import wait_until
 from chain.client.web3_errors import translate_errors
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError
 from chain.protocol.contract import PayloadSizes, decode_result, encode_call, registry_settings
-from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
 from chain.wire.headers import Header
@@ -244,7 +241,7 @@ class Connection:
     def _envelope(self, account: LocalAccount, gas: int) -> Envelope:
         nonce = self.nonce(address_of(account))
         with translate_errors():
-            fees = (0, 0) if self.is_embedded else _fees(self.web3)
+            fees = (0, 0) if self.is_embedded else network_fees(self.web3)
         return Envelope(self.chain_id, nonce, gas, self.registry, *fees)
 
     def _await_receipt(self, sent: bytes, account: LocalAccount, data: bytes, deadline_s: float) -> None:
@@ -265,7 +262,7 @@ class Connection:
         return "the call fails where it was mined; was its gas enough?"
 
 
-def _fees(web3: Web3) -> tuple[int, int]:
+def network_fees(web3: Web3) -> tuple[int, int]:
     """(fee, priority fee) that a network with money takes for the next blocks."""
     priority = web3.eth.max_priority_fee
     base = web3.eth.get_block("latest").get("baseFeePerGas", 0)
@@ -288,31 +285,6 @@ def _find_receipt(web3: Web3, transaction_hash: bytes) -> Any:
         if not isinstance(error.__cause__, TransactionNotFound):
             raise
         return None
-
-
-class EmptyNetwork:
-    """A node or an Ethereum network at web3, without our registry yet: `chain.client.access.EmptyChain`."""
-
-    def __init__(self, web3: Web3, beside: PayloadShelf | None = None) -> None:
-        self._web3, self._beside = web3, beside
-
-    def create_registry(
-        self, founder: LocalAccount, creation: bytes, is_embedded: bool, deadline_s: float
-    ) -> Connection:
-        """Deploy the registry; on our own node it is pending until the founding block is sealed."""
-        with translate_errors():
-            nonce = self._web3.eth.get_transaction_count(founder.address, "pending")
-            fees = (0, 0) if is_embedded else _fees(self._web3)
-            envelope = Envelope(self._web3.eth.chain_id, nonce, self._creation_gas(is_embedded), b"", *fees)
-            sent = bytes(self._web3.eth.send_raw_transaction(sign_transaction(founder, envelope, creation)))
-        if not is_embedded and await_receipt(self._web3, sent, deadline_s)["status"] != 1:
-            raise RevertedError("the registry was not created; is the network's gas limit high enough?")
-        number = nonce.to_bytes((nonce.bit_length() + 7) // 8, "big")
-        return Connection(self._web3, keccak(rlp.encode([address_of(founder), number]))[12:], self._beside)
-
-    def _creation_gas(self, is_embedded: bool) -> int:
-        most = FOUNDING_GAS // 2
-        return most if is_embedded else min(most, int(self._web3.eth.get_block("latest")["gasLimit"]))
 
 
 def _read_log(log: Any) -> FoundLog:

@@ -87,7 +87,7 @@ def check_payloads(parent: Header, posts: Sequence[SignedCall], genesis: Genesis
                 raise UnregisteredSenderError(f"{post.sender} is not the founder, and founds nothing")
             continue
         if post.call is not None and not sizes.fits(post.call.name, post.post.size):
-            raise SidecarSizeError(f"found a {post.call.name} of {post.post.size} bytes, which was not founded")
+            raise SidecarSizeError(f"found {post.post.size} bytes of {post.call.name}, which was not founded")
         if (place := (post.sender, post.post.round, post.post.slot)) in seen:
             raise TransactionOrderError(f"found two posts of {post.sender} for one slot")
         seen.add(place)

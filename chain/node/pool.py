@@ -175,7 +175,7 @@ class Pool:
         found, founded = int(post.call["size"]), self.sizes.of(kind)
         if not self.sizes.fits(kind, found):
             most = "at most " if kind in ("plan", "close") else ""
-            raise SidecarSizeError(f"found a {kind} of {found} bytes, this network was founded with {most}{founded}")
+            raise SidecarSizeError(f"found {found} bytes of {kind}, this network was founded with {most}{founded}")
 
     def _check_unknown(self, transaction_hash: bytes) -> None:
         if transaction_hash in self._entries:

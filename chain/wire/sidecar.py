@@ -4,8 +4,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-DIGEST_BYTES = 32
-
 
 def payload_digest(payload: bytes) -> bytes:
     """What a post calls its payload: sha256, which CPUs have in hardware and the EVM as a precompile."""

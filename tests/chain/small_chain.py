@@ -15,7 +15,7 @@ import numpy as np
 from eth_account.signers.local import LocalAccount
 
 from chain.audit.archive import FileArchive
-from chain.client.connection import EmptyNetwork
+from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import StoreError

@@ -13,6 +13,7 @@ from bfl.attacks.devices import poison_device
 from bfl.attacks.dishonest import AttackedHosting, DishonestBoard, disguise, post_nowhere
 from bfl.attacks.text import read_attacks
 from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
+from bfl.simulation.run_folder import metrics_of
 from chain.errors import ChainError
 from chain.node.node import Node
 from chain.protocol.posts import SignedCall, read_signed_call
@@ -30,6 +31,7 @@ from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.parameters import RoundParams, Settings
+from edge_servers.recovery import recovered_report
 from edge_servers.replay.record import GradientReader, RoundRecord, model_in
 from edge_servers.replay.replay import Before, Replayed, replay_round
 from edge_servers.report import RoundReport
@@ -226,3 +228,15 @@ def only(kind: str, change: Callable[[Any], Any], *rounds: int) -> Conduct:
 def with_fields(**changes: Any) -> Callable[[Any], Any]:
     """A post with other values in some of its fields."""
     return lambda body: replace(body, **changes)
+
+
+def metrics_line(report: RoundReport) -> dict[str, Any]:
+    """A report as metrics have it, without what no chain keeps: seconds, and details of refusals."""
+    told = metrics_of(report)
+    del told["seconds"]
+    told["refused"] = [(refusal["node"], refusal["reason"]) for refusal in told["refused"]]
+    return told
+
+
+def recovered(network: ChainNetwork, round_: int) -> dict[str, Any]:
+    return metrics_line(recovered_report(network.federation, network.hosted, round_))

@@ -5,24 +5,9 @@ from typing import Any
 import pytest
 
 from bfl.attacks.conduct import WITHHELD
-from bfl.simulation.run_folder import metrics_of
 from chain.protocol.slots import Slot
 from edge_servers.errors import ReplayError
-from edge_servers.recovery import recovered_report
-from edge_servers.report import RoundReport
-from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only, with_fields
-
-
-def line(report: RoundReport) -> dict[str, Any]:
-    """A report as metrics have it, without what no chain keeps: seconds, and details of refusals."""
-    told = metrics_of(report)
-    del told["seconds"]
-    told["refused"] = [(refusal["node"], refusal["reason"]) for refusal in told["refused"]]
-    return told
-
-
-def recovered(network: ChainNetwork, round_: int) -> dict[str, Any]:
-    return line(recovered_report(network.federation, network.hosted, round_))
+from tests.edge_servers.chain_network import chain_network, metrics_line, misbehave, only, recovered, with_fields
 
 
 @pytest.mark.parametrize(
@@ -48,7 +33,7 @@ def recovered(network: ChainNetwork, round_: int) -> dict[str, Any]:
 )
 def test_every_line_of_metrics_can_be_made_up_from_the_chain(changes: dict[str, Any]) -> None:
     with chain_network(**changes) as network:
-        lines = [line(report) for report in network.run(3)]
+        lines = [metrics_line(report) for report in network.run(3)]
         assert [recovered(network, round_) for round_ in (1, 2, 3)] == lines
 
 
@@ -59,7 +44,7 @@ def test_of_a_wrong_plan_and_a_wrong_list_everything_but_the_detail_can_be_made_
         misbehave(network.servers[first], only("plan", with_fields(phi=1)))
         misbehave(network.servers[second], only("close", lambda close: WITHHELD))
         (report,) = network.run()
-        told, again = line(report), recovered(network, 1)
+        told, again = metrics_line(report), recovered(network, 1)
         kinds = [[(o["offender"], o["kind"], o["step"]) for o in each.pop("offences")] for each in (told, again)]
         assert kinds == [[(f"server {first}", "plan", None), (f"server {second}", "missing", None)]] * 2
         assert told == again
@@ -70,7 +55,7 @@ def test_of_two_servers_the_lie_is_told_and_not_that_its_model_followed_from_it(
     """One flag per offender and round: the model that was dropped has none."""
     with chain_network(attack="iterate-noise@1-3:server=1,step=0", edges=2) as network:
         for report in network.run(3):
-            told, again = line(report), recovered(network, report.round)
+            told, again = metrics_line(report), recovered(network, report.round)
             assert again["offences"] == [offence for offence in told["offences"] if offence["kind"] != "model"]
             assert again | {"offences": told["offences"]} == told
         assert again["failed-leaders"] or network.leader_of(3) == 0
@@ -79,7 +64,7 @@ def test_of_two_servers_the_lie_is_told_and_not_that_its_model_followed_from_it(
 def test_a_leader_without_a_block_is_told_as_one_without_a_model() -> None:
     with chain_network(attack="silent-leader@1:phase=seal") as network:
         (report,) = network.run()
-        told, again = line(report), recovered(network, 1)
+        told, again = metrics_line(report), recovered(network, 1)
         assert [(o["offender"], o["kind"]) for o in again["offences"]] == [
             (f"server {report.failed_leaders[0]}", "missing")
         ]

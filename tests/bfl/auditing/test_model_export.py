@@ -15,7 +15,7 @@ from rich.console import Console
 from bfl.auditing.model_export import export_model
 from bfl.errors import BflError
 from chain.audit.inspection import inspect_chain
-from chain.client.connection import EmptyNetwork
+from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.errors import InspectionError

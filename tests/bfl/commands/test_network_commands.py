@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from chain.client.connection import EmptyNetwork, web3_over_http
+from chain.client.connection import web3_over_http
+from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, load_key, save_key
 from chain.client.ledger import Ledger

@@ -9,8 +9,6 @@ import pytest
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
-from chain.node.node import Node
-from chain.rpc.server import RpcServer, ServerParams
 from tests.bfl.conftest import Command
 from tests.bfl.runs import ignore, small
 
@@ -87,34 +85,6 @@ def test_a_pruned_round_is_neither_shown_proven_nor_executed(command: Command, r
         answer = command("audit", *arguments)
         assert answer.code == 2, arguments
         assert told in answer.err
-
-
-def test_what_was_pruned_is_fetched_from_a_node_that_has_it(command: Command, run: Path, whole: Path) -> None:
-    command("chain", "prune", str(run), "--keep", "2")
-    node = Node.open(whole / "chain.db")
-    try:
-        with RpcServer(node, ServerParams(port=0)) as url:
-            answer = command("chain", "fetch", str(run), "--rpc", url)
-    finally:
-        node.close()
-    assert answer.code == 0, answer.err
-    archive = FileArchive(run)
-    assert inspect_chain(archive).pruned == []
-    archive.close()
-    assert command("audit", "check", str(run)).code == 0
-
-
-def test_a_node_that_has_not_everything_is_told(command: Command, run: Path, tmp_path: Path) -> None:
-    command("chain", "prune", str(run), "--keep", "4")
-    other = Path(shutil.copytree(run, tmp_path / "other"))
-    node = Node.open(other / "chain.db")
-    try:
-        with RpcServer(node, ServerParams(port=0)) as url:
-            answer = command("chain", "fetch", str(run), "--rpc", url)
-    finally:
-        node.close()
-    assert answer.code == 2
-    assert "payloads are missing still" in answer.err
 
 
 def test_a_node_that_keeps_few_rounds_has_the_same_head(whole: Path, tmp_path: Path) -> None:

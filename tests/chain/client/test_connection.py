@@ -15,13 +15,13 @@ from web3.exceptions import TimeExhausted
 
 from chain.client.connection import (
     Connection,
-    EmptyNetwork,
     await_receipt,
     ranges_of,
     read_bytes,
     request,
     web3_over_http,
 )
+from chain.client.empty_network import EmptyNetwork
 from chain.client.keys import address_of
 from chain.client.payloads import MemoryShelf
 from chain.client.web3_errors import translate_errors

@@ -2,7 +2,8 @@
 
 import pytest
 
-from chain.client.connection import Connection, EmptyNetwork
+from chain.client.connection import Connection
+from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger

@@ -627,7 +627,7 @@ TRANSACTIONS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a nonce that leaves a gap": (
         lambda of: of.gradient(idle(of), nonce=3), NonceError, "found nonce 3 of 0x.*, expected 1",
     ),
-    "an oversized payload": (oversized, SidecarSizeError, "found a gradient of 33 bytes, this network was .* with 32"),
+    "an oversized payload": (oversized, SidecarSizeError, "found 33 bytes of gradient, this network was .* with 32"),
     "an oversized transaction": (
         lambda of: of.gradient(idle(of)) + bytes(1 << 20),
         OversizedTransactionError, r"of \d+ bytes, expected at most \d+",

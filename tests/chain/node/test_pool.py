@@ -166,12 +166,12 @@ def test_a_post_of_another_size_than_was_founded_is_refused_before_it_is_execute
     node = founded_node(network)
     leader, device = network.leader(node), network.devices[0]
     largest = b"p" * SIZES.plan
-    found = f"found a plan of {SIZES.plan + 1} bytes, this network was founded with at most {SIZES.plan}"
+    found = f"found {SIZES.plan + 1} bytes of plan, this network was founded with at most {SIZES.plan}"
     with pytest.raises(SidecarSizeError, match=found):
         network.post_plan(node, payload=largest + b"p")
     network.post_plan(node, leader, largest)
     for size in (SIZES.gradient - 1, SIZES.gradient + 1):
-        found = f"found a gradient of {size} bytes, this network was founded with {SIZES.gradient}$"
+        found = f"found {size} bytes of gradient, this network was founded with {SIZES.gradient}$"
         with pytest.raises(SidecarSizeError, match=found):
             network.post(node, device, "gradient", *network.gradient(node, bytes(size)))
     assert names(node) == ["plan"]

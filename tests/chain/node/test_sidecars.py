@@ -121,7 +121,7 @@ def test_nothing_of_a_payload_is_hashed_before_signature_role_and_size_are_check
     stranger = NETWORK.signed(node, account("stranger"), "gradient", *NETWORK.gradient(node, GRADIENT))
     with pytest.raises(UnregisteredSenderError):
         node.submit(stranger, [Sidecar(GRADIENT)])
-    with pytest.raises(SidecarSizeError, match="found a gradient of 64 bytes, this network was founded with 32"):
+    with pytest.raises(SidecarSizeError, match="found 64 bytes of gradient, this network was founded with 32"):
         node.submit(signed_gradient(node, bytes(64)), [Sidecar(bytes(64))])
     with pytest.raises(SidecarSizeError, match="its post names 32"):
         node.submit(signed_gradient(node), [Sidecar(bytes(1 << 20))])
@@ -522,7 +522,7 @@ def stranger_blocks() -> dict[str, tuple[Callable[[Node], list[bytes]], type[Cha
     return {
         "a payload larger than founded": (
             lambda _: [signed(device, 0, "gradient", *gradient, DIGEST, huge)],
-            SidecarSizeError, f"found a gradient of {huge} bytes, which was not founded",
+            SidecarSizeError, f"found {huge} bytes of gradient, which was not founded",
         ),
         "a post of a stranger": (
             lambda _: [signed(stranger, 0, "gradient", *gradient, DIGEST, SIZES.gradient)],

@@ -5,7 +5,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -17,27 +17,15 @@ from chain.node.node import Node
 from chain.rpc.peers import Peers
 from chain.rpc.server import RpcServer, ServerParams
 from tests.chain.network import Clock, Network, genesis, seal
+from tests.chain.rpc.served import served_node, wait_until
 
 DEAD = "http://127.0.0.1:9"
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 10.0) -> None:
-    end = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < end, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
     with ExitStack() as stack:
         yield stack
-
-
-def served_node(stack: ExitStack, clock: Clock | None = None, **changes: int) -> tuple[Node, str]:
-    node = Node.in_memory(genesis(**changes), now=clock or Clock())
-    stack.callback(node.close)
-    return node, stack.enter_context(RpcServer(node, ServerParams(port=0)))
 
 
 def test_a_node_that_starts_late_fetches_the_whole_chain(stack: ExitStack) -> None:

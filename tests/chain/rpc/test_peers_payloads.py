@@ -22,7 +22,7 @@ from chain.rpc.peers import Peers
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.sidecar import Sidecar, payload_digest
 from tests.chain.network import SIZES, Clock, Network, genesis, seal
-from tests.chain.rpc.test_peers import served_node, wait_until
+from tests.chain.rpc.served import served_node, wait_until
 
 NETWORK = Network()
 GRADIENT = bytes(range(SIZES.gradient))

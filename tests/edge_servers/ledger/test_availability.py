@@ -24,8 +24,7 @@ from chain.wire.transactions import decode_transaction
 from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.replay.offences import WORD
 from edge_servers.replay.record import GradientReader
-from tests.edge_servers.chain_network import ChainNetwork, chain_network
-from tests.edge_servers.test_recovery import line, recovered
+from tests.edge_servers.chain_network import ChainNetwork, chain_network, metrics_line, recovered
 
 TURN_S = 900
 Chosen = Callable[[SignedCall], bool]
@@ -129,7 +128,7 @@ def test_a_gradient_whose_payload_its_home_keeps_to_itself_is_closed_as_unavaila
         for node in network.hosted.nodes:  # not even where it was
             assert post.digest not in kept(node, 1)
             assert not node.has_payload(post.digest)
-        assert recovered(network, 1) == line(report)
+        assert recovered(network, 1) == metrics_line(report)
         (after,) = network.run()
         assert (after.training_nodes, after.refused, after.offences) == (6, (), ())
         assert len(heads(network)) == 1
@@ -160,7 +159,7 @@ def test_a_list_with_a_gradient_that_only_its_leader_holds_is_the_leaders_absenc
         assert close.sender == network.key(following)
         assert [(refusal.node, refusal.reason) for refusal in report.refused] == [(f"device {leader}", "unavailable")]
         assert len(heads(network)) == 1
-        assert recovered(network, 1) == line(report)
+        assert recovered(network, 1) == metrics_line(report)
         (after,) = network.run()
         assert (after.training_nodes, after.refused, after.offences) == (6, (), ())
         assert len(heads(network)) == 1

@@ -132,7 +132,7 @@ def a_digest_of_nothing(ledger: LocalLedger, step: int) -> None:
 
 
 def of_another_size(ledger: LocalLedger, step: int) -> None:
-    with pytest.raises(SidecarSizeError, match=r"found a iterate of 7 bytes, this network was founded with \d+"):
+    with pytest.raises(SidecarSizeError, match=r"found 7 bytes of iterate, this network was founded with \d+"):
         ledger.post(slots.iterate_slot(step), 1, b"garbage")
 
 

@@ -9,23 +9,26 @@ import numpy as np
 import pytest
 
 from chain.wire.codec import encode_iterate
-from edge_servers.founding.network import Network
+from clients.parameters import DataParams, TrainingParams
+from edge_servers.founding.network import DeviceRecord, Network, simulated_address
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.gossip import next_iterate
 from edge_servers.learning.graph import make_graph
+from edge_servers.parameters import RoundParams, Settings
 from edge_servers.replay import iterates as module
 from edge_servers.replay.iterates import Iterates
-from tests.edge_servers.founding.test_parameters import ARTICLES, NETWORK
 
 SERVERS, PHI = 4, 5
 
 
 def founding() -> FoundingParameters:
     """Four servers in a ring: nobody hears everybody at once."""
-    servers = tuple(sorted((*NETWORK.servers, NETWORK.devices[0].address)))
-    network = Network(servers, NETWORK.devices[1:], make_graph("ring", SERVERS), 1365)
-    return FoundingParameters(ARTICLES.settings, network, ARTICLES.tensors, ARTICLES.sample_bytes)
+    servers = tuple(sorted(simulated_address(5, "server", m) for m in range(SERVERS)))
+    devices = tuple(DeviceRecord(n, simulated_address(5, "device", n), n % SERVERS, 40) for n in range(SERVERS))
+    network = Network(servers, devices, make_graph("ring", SERVERS), 1365)
+    settings = Settings(RoundParams(edges=SERVERS, graph="ring"), DataParams(), TrainingParams())
+    return FoundingParameters(settings, network, (("weight", (2, 5)), ("bias", (2,))), 784)
 
 
 def first_step(seed: int = 0) -> list[FixedPoint]:
