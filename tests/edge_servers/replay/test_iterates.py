@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from chain.wire.codec import encode_iterate
+from clients.consent import Consent
 from clients.parameters import DataParams, TrainingParams
 from edge_servers.founding.network import DeviceRecord, Network, simulated_address
 from edge_servers.founding.parameters import FoundingParameters
@@ -25,7 +26,9 @@ SERVERS, PHI = 4, 5
 def founding() -> FoundingParameters:
     """Four servers in a ring: nobody hears everybody at once."""
     servers = tuple(sorted(simulated_address(5, "server", m) for m in range(SERVERS)))
-    devices = tuple(DeviceRecord(n, simulated_address(5, "device", n), n % SERVERS, 40) for n in range(SERVERS))
+    devices = tuple(
+        DeviceRecord(n, simulated_address(5, "device", n), n % SERVERS, 40, Consent()) for n in range(SERVERS)
+    )
     network = Network(servers, devices, make_graph("ring", SERVERS), 1365)
     settings = Settings(RoundParams(edges=SERVERS, graph="ring"), DataParams(), TrainingParams())
     return FoundingParameters(settings, network, (("weight", (2, 5)), ("bias", (2,))), 784)
