@@ -229,21 +229,8 @@ def _teller(other: Node) -> Listener:
     def tell(kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
         with suppress(ChainError):
             other.submit(raw, sidecars) if kind == "transaction" else other.import_block(raw)
-            return
-        came = [sidecar for sidecar in sidecars if _takes(other, sidecar)]
-        for pass_on in other.listeners if came else ():
-            pass_on(kind, raw, came)
 
     return tell
-
-
-def _takes(node: Node, sidecar: Sidecar) -> bool:
-    """Whether a node misses a payload, whose post has come before it from somebody else; now it has it."""
-    try:
-        node.deliver(sidecar.digest, sidecar.payload)
-    except ChainError:
-        return False
-    return True
 
 
 def _is_begun(path: Path) -> bool:

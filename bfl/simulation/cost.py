@@ -17,8 +17,8 @@ _DOCUMENT_BYTES_PER_DEVICE = 250
 """Of plan and closed list"""
 _PROCESS_BYTES = 450 << 20
 """torch, py-evm, numpy and a small dataset"""
-_UNSETTLED_ROUNDS = 14
-"""That a node which prunes keeps besides: it prunes every tenth block, and not what a flag may still be about"""
+_PRUNED_EVERY = 10
+"""Blocks; what a flag may still be about is not pruned either"""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,8 @@ def run_cost(settings: RunSettings, architecture: nn.Module, rounds: int) -> Run
     small = posts * _CHAIN_BYTES_PER_POST + devices * _DOCUMENT_BYTES_PER_DEVICE
     nodes, whole = settings.rounds.nodes, devices * gradient + model
     kept = settings.rounds.kept_rounds
-    full = rounds if kept is None else min(rounds, kept + _UNSETTLED_ROUNDS)
+    late = settings.rounds.flag_window + _PRUNED_EVERY + 1
+    full = rounds if kept is None else min(rounds, max(kept, settings.rounds.flag_window) + late)
     total = nodes * (rounds * small + full * whole + (rounds - full) * model // 10)
     # Beside the payloads of a round: its iterates (two steps of each server, and the last ones posted), what sums them
     # up in float64, models before and after, and what the trainer holds for each device.

@@ -3,6 +3,7 @@
 import contextlib
 import zlib
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from web3 import Web3
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
 from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
+from chain.protocol.contract import decode_call
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import PayloadSource
 from chain.store.store import Store
@@ -143,7 +145,14 @@ class RemoteArchive:
 
     def payload(self, digest: bytes) -> bytes | None:
         """A payload by its digest; None where the node has it not."""
-        return fetch_payload(digest, ranges_of(self._web3))
+        return fetch_payload(digest, ranges_of(self._web3), most=self._most_bytes)
+
+    @cached_property
+    def _most_bytes(self) -> int:
+        """Of a payload, as the network was founded: a node does not choose how much memory an auditor takes."""
+        calls = [decode_call(each.data) for each in self.block(1).transactions if each.to]
+        founded = [max(call["parameters_size"], *call["sizes"]) for call in calls if call.name == "found"]
+        return max(founded, default=0)
 
     def has_payload(self, digest: bytes) -> bool:
         """Whether the node has a payload."""

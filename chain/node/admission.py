@@ -20,6 +20,7 @@ from chain.protocol.consensus import check_order
 from chain.protocol.contract import PayloadSizes, registry_settings
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
+from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.store import Store
 from chain.wire.address import ADDRESS_BYTES
 from chain.wire.headers import Header
@@ -74,34 +75,43 @@ def _check_sender(post: SignedCall, execution: Execution, genesis: Genesis) -> N
         raise UnregisteredSenderError(f"{post.sender} is not registered in this network")
 
 
-def check_payloads(parent: Header, posts: Sequence[SignedCall], genesis: Genesis, sizes: PayloadSizes) -> None:
-    """Raise unless what the posts of a block say of payloads is such as the registry could take: one per sender and
-    slot, of founded sizes. Reverted posts bring payloads too: nodes must not differ in what they take of them (B4).
+def check_payloads(header: Header, posts: Sequence[SignedCall], genesis: Genesis, sizes: PayloadSizes) -> None:
+    """Raise unless what the posts of a block say of payloads is such as the registry could take: of its round, one per
+    sender and slot, of founded sizes. Reverted posts bring payloads too: this bounds them, and no two nodes differ in
+    what they take (B4).
     """
     seen = set[object]()
     for post in posts:
         if not post.commitments:
             continue
-        if post.post is None or parent.block_number == 0:
-            if post.sender != genesis.founder_address:
-                raise UnregisteredSenderError(f"{post.sender} is not the founder, and founds nothing")
+        if post.post is None or header.block_number == FOUNDING_BLOCK:
+            if post.sender != genesis.founder_address or header.block_number != FOUNDING_BLOCK:
+                raise UnregisteredSenderError(
+                    f"{post.sender} is not the founder, and founds nothing in block {header.block_number}"
+                )
             continue
+        if (post.post.round, post.post.attempt) != (header.block_number - FOUNDING_BLOCK, 0):
+            raise TransactionOrderError(
+                f"found a post of round {post.post.round}, attempt {post.post.attempt} in block {header.block_number}"
+            )
         if post.call is not None and not sizes.fits(post.call.name, post.post.size):
             raise SidecarSizeError(f"found {post.post.size} bytes of {post.call.name}, which was not founded")
-        if (place := (post.sender, post.post.round, post.post.slot)) in seen:
+        if (place := (post.sender, post.post.slot)) in seen:
             raise TransactionOrderError(f"found two posts of {post.sender} for one slot")
         seen.add(place)
 
 
-def check_senders(store: Store, parent: Header, posts: Sequence[SignedCall]) -> None:
-    """Raise unless the posts of a block that waits are of participants: with `check_payloads` that bounds what a
-    stranger's block can make a node wait for (B4).
+def check_before_waiting(store: Store, header: Header, parent: Header, posts: Sequence[SignedCall]) -> None:
+    """What a block must obey before a node waits for its payloads (B4): a lawful builder, a registered winner, posts of
+    participants. With `check_payloads` that bounds what anybody can make a node wait for.
     """
+    execution = Execution(store, parent, header.coinbase, header.timestamp, header.difficulty)
+    check_leader(header, execution, store.genesis)
     if parent.block_number == 0:
         return
-    state = StateView(store, parent)
+    check_winner(header.block_number, header.extra_data, execution, store.genesis)
     for sender in {post.sender for post in posts if post.post is not None}:
-        if not any(call_registry(state, store.genesis, "home", sender)):
+        if not any(call_registry(execution, store.genesis, "home", sender)):
             raise UnregisteredSenderError(f"{sender} is not registered in this network")
 
 

@@ -8,7 +8,6 @@ from typing import Any
 
 from chain.errors import (
     InvalidBlockError,
-    MissingSidecarError,
     SidecarDigestError,
     SidecarSizeError,
     TransactionRefusedError,
@@ -18,12 +17,12 @@ from chain.errors import (
     WorkError,
 )
 from chain.node.admission import (
+    check_before_waiting,
     check_body,
     check_finality,
     check_founding,
     check_leader,
     check_payloads,
-    check_senders,
     executed_body,
     read_posts,
 )
@@ -33,7 +32,7 @@ from chain.node.payload_reading import PayloadReader
 from chain.node.pool import MAX_POOL_BYTES, Pool
 from chain.node.reading import under_lock
 from chain.node.waiting import WaitingBlock
-from chain.protocol.availability import checked_sidecars, missing_payloads
+from chain.protocol.availability import checked_sidecars
 from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall
@@ -102,6 +101,11 @@ class Node(PayloadReader):
         size are checked before a payload is hashed, and hashing holds nobody up (B2).
         """
         post = self._pool.read(signed)
+        if sidecars and self._misses_payloads(post):
+            for sidecar in sidecars:
+                self.deliver(sidecar.digest, sidecar.payload)
+            self._tell("transaction", post.transaction.raw, sidecars)
+            return post.transaction.hash
         with self._exclusive():
             self._pool.check(post)
             for named in post.commitments:
@@ -109,8 +113,7 @@ class Node(PayloadReader):
         beside = checked_sidecars(post, sidecars)
         with self._exclusive():
             self._pool.admit(post, beside)
-            for tell in self.listeners:
-                tell("transaction", post.transaction.raw, tuple(beside.values()))
+            self._tell("transaction", post.transaction.raw, tuple(beside.values()))
             if beside:
                 self._retry()  # a block may have waited for it
         return post.transaction.hash
@@ -118,11 +121,12 @@ class Node(PayloadReader):
     def deliver(self, digest: bytes, payload: bytes) -> None:
         """Take a payload that a pending post or a waiting block names; then try the blocks that waited for it."""
         with self._exclusive():
-            size = next((each.size for each in self.wanted() if each.digest == digest), None)
-        if size is None:
+            sizes = [each.size for each in self.wanted() if each.digest == digest]
+        if not sizes:
             raise UnwantedSidecarError(f"nothing here waits for a payload with digest 0x{digest.hex()}")
-        if len(payload) != size:
-            raise SidecarSizeError(f"found a payload of {len(payload)} bytes, its post names {size}")
+        if len(payload) not in sizes:
+            named = " or ".join(map(str, sizes))
+            raise SidecarSizeError(f"found a payload of {len(payload)} bytes, its post names {named}")
         sidecar = Sidecar(payload)
         if sidecar.digest != digest:
             raise SidecarDigestError(
@@ -148,13 +152,7 @@ class Node(PayloadReader):
         """Make everything pending a candidate block of a leader, checked by `check_round`, to be mined."""
         parent, coinbase = self._pool.head, Address(leader)
         timestamp = max(parent.timestamp, int(self._now())) if timestamp is None else timestamp
-        body = self._pool.body(coinbase, timestamp)
-        missing = missing_payloads(body.posts, coinbase, self)
-        if missing:
-            raise MissingSidecarError(
-                f"{len(missing)} payloads of this round are not here, the first is 0x{missing[0].digest.hex()}: "
-                "a leader refuses as unavailable what it does not hold"
-            )
+        body = self._body_to_propose(coinbase, timestamp)
         header = body.header(
             coinbase, timestamp, next_difficulty(self.genesis, parent, timestamp), self.genesis.gas_limit
         )
@@ -231,8 +229,8 @@ class Node(PayloadReader):
         missing = block.missing(self)
         if missing:
             parent = self._check_place(header)
-            check_payloads(parent, posts, self.genesis, self._pool.sizes)
-            check_senders(self._store, parent, posts)
+            check_payloads(header, posts, self.genesis, self._pool.sizes)
+            check_before_waiting(self._store, header, parent, posts)
             self._waiting.add(block)
             raise WaitingBlockError(
                 f"block {header.block_number} waits for {len(missing)} payloads, the first is "
@@ -240,7 +238,7 @@ class Node(PayloadReader):
             )
         try:
             parent = self._check_place(header)
-            check_payloads(parent, posts, self.genesis, self._pool.sizes)
+            check_payloads(header, posts, self.genesis, self._pool.sizes)
             body = self._take_over(header, parent, posts) or executed_body(self._store, header, parent, posts)
             check_body(header, body, self.genesis)
             self._check_body(header, parent, body)
@@ -292,7 +290,10 @@ class Node(PayloadReader):
         self._last = block
         if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
             self.prune(self._keep)
-        raw = encode_block(header, transactions) if self.listeners else b""
-        for tell in self.listeners:
-            tell("block", raw, ())
+        if self.listeners:
+            self._tell("block", encode_block(header, transactions), ())
         return header
+
+    def _tell(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
+        for tell in self.listeners:
+            tell(kind, raw, sidecars)

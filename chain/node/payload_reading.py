@@ -1,16 +1,19 @@
 """The payloads that a node has (B1): of pending posts, of blocks that wait, of its blocks; and who else has some."""
 
-from chain.errors import SidecarSizeError
+from collections.abc import Sequence
+
+from chain.errors import MissingSidecarError, SidecarSizeError
 from chain.node.body import Body
 from chain.node.pool import Pool
 from chain.node.reading import NodeReader, under_lock
 from chain.node.waiting import WaitingBlocks
-from chain.protocol.availability import kept_payloads
+from chain.protocol.availability import kept_payloads, missing_payloads
 from chain.protocol.contract import registry_settings
-from chain.protocol.posts import Commitment, PayloadSource
+from chain.protocol.posts import Commitment, PayloadSource, SignedCall
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.payloads import EVIDENCE, KeptPayload
 from chain.store.store import Store
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 
@@ -65,10 +68,10 @@ class PayloadReader(NodeReader):
     def wanted(self) -> list[Commitment]:
         """The payloads that are missing here: of pending posts, and of blocks that wait for them."""
         pending = self._pool.payloads.missing(entry.post for entry in self._pool)
-        found = {each.digest: each for each in pending if not self.has_payload(each.digest)}
+        found = [each for each in pending if not self.has_payload(each.digest)]
         for block in self._waiting:
-            found |= {each.digest: each for each in block.missing(self)}
-        return list(found.values())
+            found += block.missing(self)
+        return list(dict.fromkeys(found))  # two posts may name one digest, and one of them lie about its size
 
     @under_lock
     def hold_evidence(self, digest: bytes) -> bool:
@@ -76,7 +79,9 @@ class PayloadReader(NodeReader):
         if not self._is_pending(digest):
             return False
         sidecar = self._pool.payloads.find(digest) or self._ask_sources(digest)
-        if sidecar is not None:
+        if sidecar is None:
+            self._pool.payloads.sought.add(digest)  # peers are asked for it
+        else:
             self._pool.payloads.evidence[digest] = sidecar
         return sidecar is not None
 
@@ -102,8 +107,12 @@ class PayloadReader(NodeReader):
 
     def _payloads_of(self, header: Header, body: Body) -> tuple[list[KeptPayload], dict[bytes, bytes]]:
         """What a block keeps (B3), and the bytes of what is not in the store yet; evidence is kept where it is."""
-        named = {each.digest for post in body.posts for each in post.commitments}
-        stored = [post for post in reversed(body.posts) if post.is_stored]  # of two that name one payload the first
+        calls = [post.call for post in body.posts if post.call is not None]
+        flagged = {call["offender"] for call in calls if call.name in ("flag", "flag_equivocation")}
+        accused = {each.digest for post in body.posts if post.sender in flagged for each in post.commitments}
+        # Of two that name one payload the first; but a model is one, whatever a device calls a gradient.
+        stored = [post for post in reversed(body.posts) if post.is_stored]
+        stored.sort(key=lambda post: post.call is not None and post.call.name == "model")
         kinds = {each.digest: post.call.name for post in stored for each in post.commitments if post.call is not None}
         found = kept_payloads(body.posts, header.coinbase, self)
         for each in found:
@@ -112,7 +121,7 @@ class PayloadReader(NodeReader):
         kept += [
             KeptPayload(digest, EVIDENCE, len(sidecar.payload))
             for digest, sidecar in self._pool.payloads.evidence.items()
-            if digest in named
+            if digest in accused
         ]
         held = {each.digest: self._held(each.digest) for each in kept}
         return kept, {digest: sidecar.payload for digest, sidecar in held.items() if sidecar is not None}
@@ -122,6 +131,39 @@ class PayloadReader(NodeReader):
         found = self.payload_range(named.digest, 0, 0)
         if found is not None and found[0] != named.size:
             raise SidecarSizeError(f"found a payload of {found[0]} bytes, its post names {named.size}")
+
+    @under_lock
+    def _misses_payloads(self, post: SignedCall) -> bool:
+        """Whether a post is pending here whose payload is not."""
+        is_known = self._pool.find(post.transaction.hash) is not None
+        return is_known and any(not self.has_payload(each.digest) for each in post.commitments if post.is_stored)
+
+    def _body_to_propose(self, coinbase: Address, timestamp: int) -> Body:
+        """Everything pending as a body whose payloads are here. Gradients posted without theirs after the list was made
+        are left out: nobody can replay them.
+        """
+        body = self._pool.body(coinbase, timestamp)
+        missing = missing_payloads(body.posts, coinbase, self)
+        late = self._gradients_naming(missing)
+        if late:
+            for transaction_hash in late:
+                self._pool.drop(transaction_hash)
+            body = self._pool.body(coinbase, timestamp)
+            missing = missing_payloads(body.posts, coinbase, self)
+        if missing:
+            raise MissingSidecarError(
+                f"{len(missing)} payloads of this round are not here, the first is 0x{missing[0].digest.hex()}: "
+                "a leader refuses as unavailable what it does not hold"
+            )
+        return body
+
+    def _gradients_naming(self, missing: Sequence[Commitment]) -> list[bytes]:
+        """Pending gradients whose payloads are among those that are missing, once the round has its model."""
+        posts = [entry.post for entry in self._pool if entry.post.call is not None]
+        if not any(post.call is not None and post.call.name == "model" for post in posts):
+            return []
+        gradients = [post for post in posts if post.call is not None and post.call.name == "gradient"]
+        return [post.transaction.hash for post in gradients if set(post.commitments) & set(missing)]
 
     def _is_pending(self, digest: bytes) -> bool:
         """Whether a pending post names this payload, an iterate's included."""

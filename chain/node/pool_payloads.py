@@ -17,6 +17,8 @@ class PoolPayloads:
         self._iterates: OrderedDict[bytes, Sidecar] = OrderedDict()
         self.evidence: dict[bytes, Sidecar] = {}
         """Of iterates that somebody has found wrong: kept with the block that has their flag (B3)."""
+        self.sought: set[bytes] = set()
+        """Digests of such iterates whose payloads are not here."""
 
     def find(self, digest: bytes) -> Sidecar | None:
         """A payload that is here with a pending post."""
@@ -33,15 +35,20 @@ class PoolPayloads:
 
     def take(self, sidecar: Sidecar) -> None:
         """A payload that came later than the post that names it."""
-        self._stored[sidecar.digest] = sidecar
+        (self.evidence if sidecar.digest in self.sought else self._stored)[sidecar.digest] = sidecar
+        self.sought.discard(sidecar.digest)
 
     def missing(self, posts: Iterable[SignedCall]) -> list[Commitment]:
-        """What pending posts name and is not here yet; an iterate's is not missed."""
-        stored = [each for post in posts if post.is_stored for each in post.commitments]
-        return [each for each in stored if each.digest not in self._stored]
+        """What pending posts name and is not here yet; an iterate's is not missed unless it is sought as evidence."""
+        named = [(each, post.is_stored) for post in posts for each in post.commitments]
+        return [
+            each
+            for each, is_stored in named
+            if (is_stored and each.digest not in self._stored) or each.digest in self.sought
+        ]
 
     def follow(self, posts: Iterable[SignedCall]) -> None:
         """A new head: what the posts that are left do not name goes."""
         named = {each.digest for post in posts for each in post.commitments}
         self._stored = {digest: sidecar for digest, sidecar in self._stored.items() if digest in named}
-        self._iterates, self.evidence = OrderedDict(), {}
+        self._iterates, self.evidence, self.sought = OrderedDict(), {}, set()

@@ -42,10 +42,12 @@ class WaitingBlocks:
         return len(self._blocks)
 
     def add(self, block: WaitingBlock) -> None:
-        """Wait for a block's payloads; the oldest one is given up for it."""
+        """Wait for a block's payloads; the oldest one is given up for it, of the same builder if there is one."""
         self._blocks[block.header.hash] = block
-        while len(self._blocks) > _MOST:
-            self._blocks.popitem(last=False)
+        if len(self._blocks) > _MOST:
+            *others, _ = self._blocks.values()
+            own = [each for each in others if each.header.coinbase == block.header.coinbase]
+            del self._blocks[(own or others)[0].header.hash]
 
     def remove(self, block_hash: bytes) -> None:
         """It came, or it is invalid."""

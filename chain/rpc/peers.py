@@ -5,6 +5,7 @@ JSON-RPC.
 import logging
 import queue
 import threading
+import time
 from collections.abc import Sequence
 
 import requests
@@ -12,7 +13,7 @@ from web3 import Web3
 
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
-from chain.errors import ChainError, SidecarError, UnknownParentError, WaitingBlockError
+from chain.errors import ChainError, SidecarError, UnknownParentError, UnwantedSidecarError, WaitingBlockError
 from chain.node.node import Node
 from chain.protocol.posts import Commitment
 from chain.wire.headers import Header
@@ -35,8 +36,8 @@ class Peers:
         self._node, self._pull_s = node, pull_s
         self._peers = [(url, web3_over_http(url, token, _TIMEOUT_S)) for url in urls]
         self._queues: dict[str, queue.Queue[_News]] = {url: queue.Queue(_QUEUE) for url in urls}
-        self._begun: dict[bytes, bytearray] = {}
-        self._fetching = threading.Lock()
+        self._begun: dict[bytes, bytes] = {}
+        self._claims = _Claims()
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=target, args=(url, web3), name=f"peer {url}", daemon=True)
@@ -119,33 +120,78 @@ class Peers:
     def fetch_payloads(self, web3: Web3) -> int:
         """Ask a peer for the payloads that are missing here (B4); returns how many it had.
 
-        What a peer begins another goes on with; one that sends something else has begun nothing.
+        One peer at a time is asked for each, as long as it answers: whoever drips holds nobody up.
         """
         count = 0
         for wanted in self._node.wanted():
-            if self._stop.is_set() or not self._fetching.acquire(timeout=_TIMEOUT_S):
-                break
-            try:
-                count += self._fetch_payload(web3, wanted)
-            finally:
-                self._fetching.release()
+            if not self._stop.is_set() and self._claims.take(wanted.digest):
+                try:
+                    count += self._fetch_payload(web3, wanted)
+                finally:
+                    self._claims.give_back(wanted.digest)
         return count
 
     def _fetch_payload(self, web3: Web3, wanted: Commitment) -> bool:
-        names = {each.digest for each in self._node.wanted()}
-        self._begun = {digest: begun for digest, begun in self._begun.items() if digest in names}
-        begun = self._begun.setdefault(wanted.digest, bytearray())
+        """What one peer begins another goes on with; where that comes to nothing, it begins anew itself."""
+        begun = bytearray(self._begun.pop(wanted.digest, b""))
+        for start in (begun, bytearray()) if begun else (begun,):
+            try:
+                payload = self._fetch(web3, wanted, start)
+                if payload is None:
+                    return False
+                self._node.deliver(wanted.digest, payload)
+                return True
+            except UnwantedSidecarError:
+                return False  # another peer was quicker
+            except SidecarError as error:
+                _log.warning("a peer sends another payload than 0x%s: %s", wanted.digest.hex(), error)
+        return False
+
+    def _fetch(self, web3: Web3, wanted: Commitment, begun: bytearray) -> bytes | None:
+        ranges = ranges_of(web3)
+
+        def fetch(digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
+            self._claims.renew(digest)
+            return ranges(digest, start, length)
+
+        payload = None
         try:
-            payload = fetch_payload(wanted.digest, ranges_of(web3), wanted.size, begun)
-            if payload is None:
+            payload = fetch_payload(wanted.digest, fetch, wanted.size, begun)
+        except SidecarError:
+            begun.clear()
+            raise
+        finally:
+            if payload is None and begun:
+                self._begun = {wanted.digest: bytes(begun)}  # of the last one that broke off
+        return payload
+
+
+class _Claims:
+    """Who fetches which payload: one thread each, until it has not heard from its peer for a while."""
+
+    def __init__(self) -> None:
+        self._until: dict[bytes, float] = {}
+        self._lock = threading.Lock()
+
+    def take(self, digest: bytes) -> bool:
+        """Whether nobody else is at it."""
+        with self._lock:
+            now = time.monotonic()
+            self._until = {each: until for each, until in self._until.items() if until > now}
+            if digest in self._until:
                 return False
-            self._node.deliver(wanted.digest, payload)
-        except SidecarError as error:
-            _log.warning("a peer sends another payload than 0x%s: %s", wanted.digest.hex(), error)
-            self._begun.pop(wanted.digest, None)
-            return False
-        self._begun.pop(wanted.digest, None)
-        return True
+            self._until[digest] = now + _TIMEOUT_S
+            return True
+
+    def renew(self, digest: bytes) -> None:
+        """A range has come."""
+        with self._lock:
+            self._until[digest] = time.monotonic() + _TIMEOUT_S
+
+    def give_back(self, digest: bytes) -> None:
+        """It has come, or the peer has it not."""
+        with self._lock:
+            self._until.pop(digest, None)
 
 
 def _small(sidecars: Sequence[Sidecar]) -> Sequence[Sidecar]:

@@ -174,6 +174,7 @@ class Store:
         unwanted |= {(id_, "model") for id_, n in rows if n != first_kept - 1 and n % _EVERY_MODEL}
         with self.transaction():
             dropped = self.payloads.drop(unwanted)
+            self.payloads.sweep()
         if shrinks:
             self._db.write("VACUUM")
         return dropped

@@ -1,5 +1,6 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from edge_servers.parameters import RoundParams
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL
 from edge_servers.replay.record import UNAVAILABLE
+
+_REASON = re.compile(r"[a-z][a-z-]{0,31}")
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,15 @@ def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
 
 
 def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
-    """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's."""
+    """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's.
+
+    One short code each: the closed list has a size (B2), and no server's word makes an honest leader's too large.
+    """
     cluster = {f"server {server}", *(f"device {device.index}" for device in network.cluster(server))}
     reserved = {*VERDICTS, UNAVAILABLE, deterministic_filter(filter_text).reason}
-    return [refusal for refusal in refusals if refusal.node in cluster and refusal.reason not in reserved]
+    believed: dict[str, Refusal] = {}
+    for refusal in refusals:
+        is_code = _REASON.fullmatch(refusal.reason) is not None and refusal.reason not in reserved
+        if refusal.node in cluster and is_code:
+            believed.setdefault(refusal.node, refusal)
+    return list(believed.values())

@@ -108,12 +108,13 @@ class ChainBoard:
         return iterate_payload(body, self.founding) if kind == "iterate" else model_payload(body, self.founding)
 
     def _closed_list(self, round_: int, close: Close) -> ClosedList:
-        posts = self.ledger.posts(round_, Slot.GRADIENT)
-        refused = tuple((refusal.node, refusal.reason) for refusal in close.refused)
+        """What the leader holds now, not what it held when the filters began: the rest is unavailable (B4)."""
+        posts, name = self.ledger.posts(round_, Slot.GRADIENT), self.founding.network.name
         accepted = tuple(posts[sender].transaction_hash for sender in close.accepted)
-        name, out = self.founding.network.name, {who for who, reason in refused if reason == UNAVAILABLE}
-        missing = tuple(post.transaction_hash for sender, post in posts.items() if name(sender) in out)
-        return ClosedList(round_, accepted, refused, missing)
+        missing = {name(who): post for who, post in posts.items() if who not in close.accepted and not post.is_here}
+        told = [(refusal.node, refusal.reason) for refusal in close.refused if refusal.node not in missing]
+        refused = (*((who, why) for who, why in told if why != UNAVAILABLE), *((who, UNAVAILABLE) for who in missing))
+        return ClosedList(round_, accepted, refused, tuple(post.transaction_hash for post in missing.values()))
 
     def digests(self, round_: int) -> tuple[bytes, bytes]:
         """Digests of the base model and the plan of a running round, as gradients name them."""

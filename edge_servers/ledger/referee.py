@@ -22,13 +22,12 @@ from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.planning.plan import Plan
+from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, equivocation, missing_post, refused_post, wrong_model
 from edge_servers.replay.record import RoundRecord, check_divergence, check_phi, check_plan
 from edge_servers.replay.replay import (
-    Admitted,
     AggregatedRound,
-    admitted_gradients,
     close_offence,
     closed_round,
     iterate_offence,

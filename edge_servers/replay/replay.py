@@ -5,7 +5,7 @@ call them while the round runs, nodes before they take a block, auditors years l
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from chain.errors import CodecError
 from chain.protocol.posts import Post
@@ -15,29 +15,16 @@ from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList
 from chain.wire.sidecar import payload_digest
 from clients.models import Vector
-from edge_servers.errors import GradientRefusedError, ReplayError
+from edge_servers.errors import ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Gradient, Weight
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
-from edge_servers.planning.plan import Plan
+from edge_servers.replay.admitted import Admitted, available_gradients, counted_twice
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, missing_iterate, omitted_gradients, wrong_iterate
 from edge_servers.replay.record import GradientReader, RoundRecord, check_divergence, check_phi, check_plan
-
-
-@dataclass(frozen=True)
-class Admitted:
-    """The gradients of a round, sorted out by rule."""
-
-    good: Mapping[Address, Gradient]
-    """By sender: what an honest leader accepts."""
-    refused: Mapping[Address, GradientRefusedError]
-    """By sender: what it must not accept."""
-    twice: Mapping[Address, Gradient] = field(default_factory=dict)
-    """By sender, refused as well: good but for data that a server counts. A list without that server's may have them,
-    or a server whose gradient comes late could make an honest list a wrong one."""
 
 
 @dataclass(frozen=True)
@@ -72,44 +59,11 @@ def closed_round(record: RoundRecord, reader: GradientReader) -> "AggregatedRoun
     """
     key = record.closing
     if key not in reader.rounds:
-        closed = closed_gradients(record, reader.founding, admitted_gradients(record, reader))
+        closed = closed_gradients(record, reader.founding, available_gradients(record, reader))
         iterates = Iterates(replayed_aggregates(closed.counted, reader.founding), record.plan.phi, reader.founding)
         reader.make_room()
         reader.rounds[key] = AggregatedRound(closed.counted, closed.omitted, closed.touched, iterates)
     found: AggregatedRound = reader.rounds[key]
-    return found
-
-
-def admitted_gradients(record: RoundRecord, reader: GradientReader) -> Admitted:
-    """Every posted gradient through P6 (bounds, weight, form)."""
-    good: dict[Address, Gradient] = {}
-    refused: dict[Address, GradientRefusedError] = {}
-    for sender, post in record.gradient_posts().items():
-        try:
-            good[sender] = reader.read(post, record.plan)
-        except GradientRefusedError as error:
-            refused[sender] = error
-    twice = {sender: good.pop(sender) for sender in _counted_twice(good, record.plan, reader.founding)}
-    for sender in twice:
-        detail = "found data that count at the server they were planned for already"
-        refused[sender] = GradientRefusedError("wrong-weight", detail)
-    return Admitted(good, refused, twice)
-
-
-def _counted_twice(good: Mapping[Address, Gradient], plan: Plan, founding: FoundingParameters) -> list[Address]:
-    """Devices that were to offload and posted a gradient, though their server counts all that the plan gives it."""
-    network, found = founding.network, []
-    for m, server in enumerate(network.servers):
-        if server not in good:
-            continue
-        planned = [n for n, target in enumerate(plan.assignment) if target == m]
-        free = sum(plan.samples[n] for n in planned) - good[server].samples
-        for sender in sorted(network.devices[n].address for n in planned):
-            if sender in good:
-                free -= good[sender].samples
-                if free < 0:
-                    found.append(sender)
-                    free += good[sender].samples
     return found
 
 
@@ -130,7 +84,7 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
             "expected less than half of them"
         )
     input_ = sorted([*accepted, *taken_out], key=lambda gradient: gradient.sender)
-    if _counted_twice({gradient.sender: gradient for gradient in input_}, record.plan, founding):
+    if counted_twice({gradient.sender: gradient for gradient in input_}, record.plan, founding):
         raise ReplayError(
             f"round {record.round}: the closed list counts data of a device and at the server that has them"
         )
@@ -141,7 +95,6 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
             f"the leader named {len(taken_out)}, or others"
         )
     explained = {gradient.sender for gradient in [*input_, *judged]}
-    explained |= {g.sender for g in listed.values() if g.transaction_hash in closed.unavailable}
     omitted = tuple(g for g in admitted.good.values() if g.sender not in explained)
     return ClosedGradients(result.kept, omitted, result.touched)
 
@@ -240,7 +193,7 @@ def aggregates(record: RoundRecord, reader: GradientReader) -> list[FixedPoint]:
     No consensus step is computed: the plan of a block that is only believed may ask for any number of them.
     """
     founding = reader.founding
-    closed = closed_gradients(record, founding, admitted_gradients(record, reader))
+    closed = closed_gradients(record, founding, available_gradients(record, reader))
     return replayed_aggregates(closed.counted, founding)
 
 

@@ -26,8 +26,9 @@ from edge_servers.learning.gradients import Close, Refusal
 from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
+from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.record import GradientReader, check_plan
-from edge_servers.replay.replay import Admitted, admitted_gradients, closed_gradients
+from edge_servers.replay.replay import closed_gradients
 from edge_servers.round import ALGORITHM_1
 from tests.clients.messages import sent
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, follower, misbehave, only, with_fields
@@ -146,8 +147,13 @@ def test_a_servers_word_counts_for_its_own_cluster_and_not_with_the_leaders_reas
     network = sealed.founding.network
     assert believed_refusals(0, words, network, "krum") == words[:2]
     assert believed_refusals(0, words, network, "krum+loss") == words[:2]
-    assert believed_refusals(0, words, network, "none") == [*words[:2], words[5]]  # no filter, so nobody's reason
+    assert believed_refusals(0, words[1:], network, "none") == [words[1], words[5]]  # no filter: nobody's reason
     assert believed_refusals(1, words, network, "none") == words[2:4]
+
+
+def test_no_word_of_a_server_makes_a_closed_list_too_large(sealed: ChainNetwork) -> None:
+    words = [Refusal("device 3", "x" * 20_000, ""), *(Refusal("device 3", f"late-{c}", "") for c in "abc")]
+    assert believed_refusals(0, words, sealed.founding.network, "krum") == words[1:2]
 
 
 @pytest.mark.parametrize("reason", ["krum", "late", "unavailable"])

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from eth_account.signers.local import LocalAccount
-from eth_hash.auto import keccak
 from rich.console import Console
 
 from bfl.auditing.model_export import export_model
@@ -22,13 +21,12 @@ from chain.errors import InspectionError
 from chain.node.node import Node
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
-from chain.wire.blocks import encode_block
 from chain.wire.documents import ClosedList
-from chain.wire.sidecar import Sidecar, payload_digest
+from chain.wire.sidecar import payload_digest
 from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl
-from tests.chain.network import Clock, genesis, named, seal, sized
-from tests.chain.small_chain import NETWORK, TENSORS, StoredChain, executed, forged, model_of, signed, story, values_of
+from tests.chain.network import Clock, genesis, seal
+from tests.chain.small_chain import NETWORK, TENSORS, StoredChain, forged, model_of, story, values_of
 
 
 @pytest.fixture
@@ -195,22 +193,6 @@ def test_a_closed_list_that_nobody_can_read_is_said_so(tmp_path: Path) -> None:
     NETWORK.post_close(node, leader, b"no list")
     shown = exported(finished(node, leader, model_of(1)), tmp_path, 1)["gradients of"]
     assert shown[1:] == ["the closed list cannot be read: nobody can say who of them counts"]
-
-
-def test_a_reverted_closed_list_counts_for_nothing(tmp_path: Path) -> None:
-    node = node_with()
-    leader, device = NETWORK.leader(node), NETWORK.devices[0]
-    base, planned, gradient = node.ask("model_digest"), payload_digest(b"plan"), sized(b"g", NETWORK.sizes.gradient)
-    trained = signed(device, 0, "gradient", 1, 0, base, planned, 100, 10, *named(gradient))
-    lists = [ClosedList(1, (keccak(trained),)).encode(), ClosedList(1, ()).encode()]
-    raw = [signed(leader, 0, "plan", 1, 0, *named(b"plan")), trained]
-    raw += [signed(leader, 1 + i, "close", 1, 0, planned, *named(each)) for i, each in enumerate(lists)]
-    raw += [signed(leader, 3, "model", 1, 0, payload_digest(lists[0]), *named(model_of(1)))]
-    block = executed(node, raw, leader, device)
-    assert [receipt.status for receipt in block.receipts] == [1, 1, 1, 0, 1]
-    beside = [Sidecar(each) for each in (b"plan", gradient, *lists, model_of(1))]
-    node.import_block(encode_block(block.header, block.transactions), beside)
-    assert exported(node, tmp_path, 1)["gradients of"] == [f"{full(address_of(device))} (100 samples)"]
 
 
 @pytest.mark.parametrize(

@@ -392,7 +392,7 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "no winner": (lambda of: of.with_header(extra_data=b""), WinnerError, "winner 0x, expected a registered device"),
     "a winner of 32 bytes": (lambda of: of.with_header(extra_data=b"w" * 32), WinnerError, "0x77.*, expected"),
     "a transaction of an earlier block": (
-        lambda of: of.with_transactions(replayed(of)), NonceError, "found nonce 0 of 0x.*, expected 1",
+        lambda of: of.with_transactions(replayed(of)), TransactionOrderError, "found a post of round 1, .* in block 3",
     ),
     "a nonce that leaves a gap": (
         lambda of: of.with_transactions(

@@ -621,9 +621,22 @@ def test_the_last_iterates_are_held_for_whoever_asks_and_evicted_ones_are_no_evi
         NETWORK.post_iterate(node, server, 4, sized(b"4 " + address_of(server)[:4], SIZES.iterate))
     assert node.payload(payload_digest(payloads[2][0])) == payloads[2][0]
     assert not node.has_payload(payload_digest(payloads[2][1]))
+    accused = NETWORK.servers[0]
+    said = (1, address_of(accused), iterate_slot(2), bytes(32), bytes(32))
+    NETWORK.post(node, next(s for s in NETWORK.servers if s != accused), "flag", *said)
     header = sealed_by(node)
     kinds = [each.kind for each in node._store.kept_by(header.hash)]
     assert sorted(kinds) == ["close", EVIDENCE, "plan"]
+    assert node.payload(payload_digest(payloads[2][0])) == payloads[2][0]
+
+
+def test_what_is_held_of_somebody_whom_nobody_flags_is_not_kept() -> None:
+    node = planned_node()
+    NETWORK.post_close(node)
+    NETWORK.post_iterate(node, NETWORK.servers[0], 0, b"honest")
+    assert node.hold_evidence(payload_digest(sized(b"honest", SIZES.iterate)))
+    header = sealed_by(node)
+    assert EVIDENCE not in {each.kind for each in node._store.kept_by(header.hash)}
 
 
 # --- no work twice (B9)

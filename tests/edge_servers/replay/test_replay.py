@@ -1,7 +1,7 @@
 """Eqs. 8-12 from a round's posts alone: the same bits for everybody, and a refusal where the posts do not fit."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,15 +16,15 @@ from chain.wire.sidecar import payload_digest
 from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.planning.plan import Plan
+from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence
-from edge_servers.replay.record import GradientReader, RoundRecord, check_phi, check_plan, read_gradient
+from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, check_phi, check_plan, read_gradient
 from edge_servers.replay.replay import (
-    Admitted,
     Before,
     Replayed,
-    admitted_gradients,
     closed_gradients,
+    closed_round,
     iterate_offence,
     iterate_payload,
     model_payload,
@@ -197,11 +197,30 @@ def test_what_a_list_calls_unavailable_is_neither_counted_nor_left_out_and_needs
 ) -> None:
     """Whoever replays it may hold the payload: the leader did not, and nobody can prove that it did (B4)."""
     gone, *rest = record.closed_list.accepted
-    admitted = admitted_gradients(record, GradientReader(network.founding))
-    listed = ClosedList(2, tuple(rest), (), (gone,)).encode()
-    closed = closed_gradients(with_payload(record, Slot.CLOSE, listed), network.founding, admitted)
+    closed = closed_round(*without_one(record, network, (UNAVAILABLE,)))
     assert closed.omitted == ()
     assert [gradient.transaction_hash for gradient in closed.counted] == rest
+    assert gone not in {gradient.transaction_hash for gradient in closed.counted}
+
+
+def without_one(
+    record: RoundRecord, network: ChainNetwork, reasons: Sequence[str], **settings: Any
+) -> tuple[RoundRecord, GradientReader]:
+    """The round with its first gradient named unavailable, and refused for these reasons."""
+    founding = under(network, **settings) if settings else network.founding
+    gone, *rest = record.closed_list.accepted
+    sender = next(who for who, post in record.gradient_posts().items() if post.transaction_hash == gone)
+    refused = tuple((founding.network.name(sender), reason) for reason in reasons)
+    listed = ClosedList(2, tuple(rest), refused, (gone,)).encode()
+    return with_payload(record, Slot.CLOSE, listed), GradientReader(founding)
+
+
+@pytest.mark.parametrize("reasons", [(), ("krum",), ("krum", UNAVAILABLE), (UNAVAILABLE, "loss")])
+def test_a_gradient_is_unavailable_and_nothing_else_or_nodes_that_hold_it_would_judge_otherwise(
+    record: RoundRecord, network: ChainNetwork, reasons: tuple[str, ...]
+) -> None:
+    with pytest.raises(ReplayError, match="unavailable, which is no gradient of this round, or refused for"):
+        closed_round(*without_one(record, network, reasons))
 
 
 @pytest.mark.parametrize(
