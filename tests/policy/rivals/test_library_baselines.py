@@ -22,6 +22,8 @@ from policy.rivals.device_env import ACTIONS, DeviceVecEnv, device_observation, 
 
 SMALL = LatencyParams(devices=3, servers=2, channels=2, steps=5)
 
+pytestmark = pytest.mark.slow
+
 
 def new_env(actions: str = "discrete", params: LatencyParams = SMALL, batch: int = 2) -> DeviceVecEnv:
     env = DeviceVecEnv(params, batch, actions)

@@ -32,6 +32,8 @@ VARIANTS = {
     "paper without advantage": replace(SHARED, architecture="paper", devices=(4,), has_advantage=False),
 }
 
+pytestmark = pytest.mark.slow
+
 
 def moved(learner: Learner, updates: int = 2) -> torch.Tensor:
     for number in range(updates):
