@@ -104,7 +104,7 @@ test)
     "$venv/bin/vulture"
     # The floor of coverage (pyproject.toml) is for the whole suite. sys.monitoring (Python 3.12) measures it for nothing;
     # before that it takes half as long again, and `./run.sh test --cov` is there for who wants it.
-    if [ -n "$is_whole" ] && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 12))'; then
+    if [ -n "$is_whole" ] && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' >/dev/null; then
         export COVERAGE_CORE=sysmon
         selection=(--cov)
     fi

@@ -3,3 +3,23 @@
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+_LONG = {
+    "tests/bfl": {"auditing", "commands", "experiments", "simulation", "test_cli.py", "test_packaging.py"},
+    "tests/chain": {"test_ledger.py", "test_light.py", "test_miner.py", "test_store.py"},
+    "tests/clients": {"test_client_app.py", "test_sources.py", "test_training.py"},
+    "tests/edge_servers": {
+        "test_availability.py", "test_chain_hosting.py", "test_chain_round.py", "test_leaders.py", "test_liars.py",
+        "test_recovery.py", "test_referee.py", "test_round.py", "test_audit.py",
+    },
+    "tests/test_architecture.py": {"test_architecture.py"},
+    "tests/test_docs.py": {"test_docs.py"},
+}  # fmt: skip
+"""Folders and files with whole runs, whole rounds or processes of their own: `./run.sh test --quick` leaves them out"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        name = item.path.as_posix()
+        if any(f"/{where}" in name and names & set(item.path.parts) for where, names in _LONG.items()):
+            item.add_marker(pytest.mark.slow)

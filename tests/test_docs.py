@@ -23,11 +23,11 @@ REPOSITORY = Path(__file__).parents[1]
     ids=["model", "dataset"],
 )
 def test_the_plug_in_examples_learn(flags: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bfl", "simulate", "--rounds", "15", "--out", str(tmp_path / "run"), *flags]
+    command = [sys.executable, "-m", "bfl", "simulate", "--rounds", "8", "--out", str(tmp_path / "run"), *flags]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     subprocess.run(command, cwd=REPOSITORY / "docs" / "examples", env=environment, check=True, capture_output=True)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(lines[-1])["accuracy"] > 0.8
+    assert json.loads(lines[-1])["accuracy"] > 0.6
 
 
 @pytest.mark.slow

@@ -13,8 +13,6 @@ import torch
 from bfl.cli import main
 from bfl.simulation import run as simulation
 
-_WHOLE_RUNS = {"auditing", "commands", "experiments", "simulation"}
-
 
 @dataclass(frozen=True)
 class Answer:
@@ -64,10 +62,3 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     yield run
     for number, handler in handlers.items():
         signal.signal(number, handler)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What runs the whole system from the front door takes long: `./run.sh test --quick` leaves it out."""
-    for item in items:
-        if _WHOLE_RUNS & set(item.path.parts):
-            item.add_marker(pytest.mark.slow)

@@ -186,6 +186,13 @@ def test_the_whole_check_is_style_imports_types_dead_code_then_pytest(
     assert done.stdout.splitlines() == [*BEFORE_PYTEST, told]
 
 
+def test_coverage_is_measured_where_it_costs_nothing(project: Path) -> None:
+    set_up(project, "simulation,ray,dev")
+    script(project / ".venv" / "bin" / "python", '[ "$1" != -c ] || exit 1; echo python "$@"')  # before 3.12
+    assert run(project, "test").stdout.splitlines() == [*BEFORE_PYTEST, PYTEST]
+    assert run(project, "test", "--cov").stdout.splitlines()[-1] == f"{PYTEST} --cov"
+
+
 def test_an_argument_with_spaces_reaches_pytest_as_one(project: Path) -> None:
     set_up(project, "simulation,ray,dev")
     script(project / ".venv" / "bin" / "python", 'printf "<%s>" "$@"')

@@ -164,7 +164,7 @@ def check_that_it_resumes_to_the_same_end(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGTERM])
 def test_a_real_interruption_says_how_to_go_on_and_that_works(tmp_path: Path, number: signal.Signals) -> None:
     code, shown = start_and_signal(tmp_path, number)
     assert code == 130
