@@ -25,3 +25,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         name = item.path.as_posix()
         if any(f"/{where}" in name and names & set(item.path.parts) for where, names in _LONG.items()):
             item.add_marker(pytest.mark.slow)
+    # The long ones first: at the end no core waits for another.
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
