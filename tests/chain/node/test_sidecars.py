@@ -259,6 +259,19 @@ def test_a_payload_that_is_withheld_is_refused_as_unavailable_and_the_round_goes
     assert other.import_block(raw_block(node, 2)) == header
 
 
+def test_a_gradient_without_payload_that_no_list_names_does_not_stop_a_leader() -> None:
+    node = planned_node()
+    accepted = NETWORK.post_gradient(node, NETWORK.devices[1])
+    late = node.submit(signed_gradient(node))  # after the leader has looked at what it holds
+    NETWORK.post_close(node, payload=ClosedList(1, (accepted,)).encode())
+    NETWORK.post_model(node)
+    block = node.block(sealed_by(node).hash)
+    assert block is not None
+    sealed = {transaction.hash for transaction in block.transactions}
+    assert accepted in sealed
+    assert late not in sealed
+
+
 # --- with a block
 
 
