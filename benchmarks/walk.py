@@ -12,7 +12,7 @@ comprehensions, class bodies, nothing that runs while a module is imported, no t
   is HANDED the gradient of the first device: its values, bytes (or hex) that contain them as fp16, or a container,
   iterator, dataclass or Flower message that holds one of these, alone or among others'. `self` hands nothing over, nor
   do closures and objects of plain classes, which live across rounds (style, 3). Decoded and checked: the calls of
-  `decode_floats` and `check_gradient` among them.
+  `view_floats` (before 0.6: `decode_floats`) and `check_gradient` among them.
 - decision: in `post_plan` of round 2's leader, once it knows that it leads (`leads`), until it hands on a `Plan`.
 - replay: `bfl audit check` of 2 rounds, from the first call into `chain` to the end of the last `replay_round`.
 - start: from `main` to the first call into edge_servers/round.py.
@@ -211,8 +211,7 @@ def hops_of(walk: str, tree: Path) -> list[Hop]:
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     hops = [(caller, callee) for caller, callee in json.loads(done.stdout.splitlines()[-1])]
-    wanted = {"decode_floats", "check_gradient"} if walk == "gradient" else set()
-    if not hops or not wanted <= {bare(callee) for _, callee in hops}:
+    if not hops or (walk == "gradient" and "0" in handled(hops)):
         raise SystemExit(f"{tree}: found no {walk}, or only a part; was a function renamed that its definition names?")
     return hops
 
@@ -221,9 +220,14 @@ def counts(walk: str, hops: Sequence[Hop]) -> list[str]:
     """The numbers of a walk, in the order of `COLUMNS`."""
     functions = {callee for _, callee in hops}
     modules = {callee.split(":")[0] for callee in functions}
+    last = handled(hops) if walk == "gradient" else ["", ""]
+    return [*map(str, (len(set(hops)), len(functions), len(modules))), *last]
+
+
+def handled(hops: Sequence[Hop]) -> list[str]:
+    """How often a gradient is decoded and checked."""
     calls = Counter(bare(callee) for _, callee in hops)
-    handled = (calls["decode_floats"], calls["check_gradient"]) if walk == "gradient" else ("", "")
-    return [str(number) for number in (len(set(hops)), len(functions), len(modules), *handled)]
+    return [str(calls["view_floats"] or calls["decode_floats"]), str(calls["check_gradient"])]
 
 
 def show(walk: str, hops: Sequence[Hop]) -> None:
