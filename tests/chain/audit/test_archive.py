@@ -304,6 +304,11 @@ def test_a_node_without_a_genesis_is_none_of_ours(found: Any) -> None:
         ({"size": 3, "data": "0x010203"}, SidecarDigestError, "found another payload than the one with digest 0x"),
         ({"size": 9, "data": "0x"}, SidecarSizeError, "found 0 bytes from 0 on of a payload of 9"),
         ({"size": 1, "data": "0x0102"}, SidecarSizeError, "found 2 bytes from 0 on of a payload of 1"),
+        (
+            {"size": 10**12, "data": "0x"},
+            SidecarSizeError,
+            "found a payload of 1000000000000 bytes, expected at most 4096$",
+        ),
         ("0x0102", NodeUnreachableError, "where the node should answer with a payload"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from chain.client.keys import address_of
 from chain.errors import (
     ChainError,
+    LeaderError,
     MissingSidecarError,
     NonceError,
     SidecarDigestError,
@@ -21,6 +22,7 @@ from chain.errors import (
     UnregisteredSenderError,
     UnwantedSidecarError,
     WaitingBlockError,
+    WinnerError,
 )
 from chain.node.node import Node
 from chain.node.vm import Execution
@@ -460,10 +462,10 @@ def signed_again(sent: Transaction, nonce: int) -> bytes:
     return sign_transaction(sender, Envelope(sent.chain_id, nonce, sent.gas, sent.to), sent.data)
 
 
-def with_transactions(node: Node, transactions: Sequence[Transaction]) -> bytes:
+def with_transactions(node: Node, transactions: Sequence[Transaction], **changes: Any) -> bytes:
     """A block whose transactions nobody can execute."""
     header, _ = decode_block(block_of(node, ()))
-    block = forged(Block(header, (), (), 0), transactions, ())
+    block = forged(Block(header, (), (), 0), transactions, (), **changes)
     return encode_block(block.header, block.transactions)
 
 
@@ -563,6 +565,28 @@ def test_a_strangers_block_cannot_make_a_node_wait_for_what_was_not_founded(name
     NETWORK.run_round(node)
 
 
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"coinbase": address_of(NETWORK.devices[0])}, LeaderError),
+        ({"coinbase": b"\xaa" * 20}, LeaderError),
+        ({"extra_data": b"\xaa" * 20}, WinnerError),
+        ({"extra_data": address_of(NETWORK.servers[0])}, WinnerError),
+    ],
+    ids=["led by a device", "led by a stranger", "sealed by a stranger", "sealed by a server"],
+)
+def test_a_node_waits_only_for_blocks_of_a_lawful_builder_and_winner(
+    changes: dict[str, Any], error: type[ChainError]
+) -> None:
+    node = founded_node(NETWORK)
+    gradient = signed(NETWORK.devices[0], 0, "gradient", 1, 0, bytes(32), bytes(32), 1, 1, DIGEST, SIZES.gradient)
+    raw = with_transactions(node, [decode_transaction(gradient)], **changes)
+    with pytest.raises(error):
+        node.import_block(raw)
+    assert (node.wanted(), len(node._waiting)) == ([], 0)
+    NETWORK.run_round(node)
+
+
 def test_nobody_but_the_founder_makes_a_new_node_wait_for_a_founding() -> None:
     node = Node.in_memory(genesis(), now=Clock())
     transaction = decode_transaction(signed(account("stranger"), 0, "found", DIGEST, 1 << 40, DIGEST, SIZES))
@@ -572,6 +596,26 @@ def test_nobody_but_the_founder_makes_a_new_node_wait_for_a_founding() -> None:
         node.import_block(encode_block(block.header, block.transactions))
     assert node.wanted() == []
     NETWORK.found(node)
+
+
+# --- what a payload is kept as
+
+
+def test_a_model_stays_a_model_where_a_device_calls_it_a_gradient() -> None:
+    """Gradients are pruned before models: a device must not choose which the next round starts from."""
+    network = Network(sizes=SIZES._replace(gradient=SIZES.model))
+    node = founded_node(network)
+    network.post_plan(node)
+    model = sized(b"model 1", SIZES.model)
+    network.post_gradient(node, network.devices[0], model)
+    network.post_close(node)
+    network.post_model(node, payload=model)
+    node.propose(address_of(network.leader(node)))
+    header = seal(node, address_of(network.devices[0]))
+    kinds = {each.digest: each.kind for each in node._store.kept_by(header.hash)}
+    assert kinds[payload_digest(model)] == "model"
+    node._store.prune(3)
+    assert node.payload(payload_digest(model)) == model
 
 
 # --- evidence (B3)

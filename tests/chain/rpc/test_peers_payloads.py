@@ -208,6 +208,47 @@ def test_an_answer_that_is_none_is_an_error_of_ours(answer: Any, monkeypatch: py
     assert node.wanted() == WANTED
 
 
+# --- one peer at a time
+
+
+def test_a_payload_is_asked_of_one_peer_at_a_time() -> None:
+    """While the first one answers, the second is asked for nothing; afterwards it is there already."""
+    second = Peer()
+    found: list[int] = []
+
+    def answer(_: bytes, start: int, length: int) -> tuple[int, bytes] | None:
+        found.append(peers.fetch_payloads(second.web3))
+        return len(GRADIENT), GRADIENT[start : start + length]
+
+    first = Peer(answer)
+    peers = Peers(waiting_node(first), [])
+    assert peers.fetch_payloads(first.web3) == 1
+    assert (found, second.asked) == ([0], [])
+
+
+def test_a_peer_that_keeps_silent_loses_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(peers_module.time, "monotonic", lambda: now)
+    claims = peers_module._Claims()
+    assert claims.take(DIGEST)
+    now += peers_module._TIMEOUT_S - 1
+    assert not claims.take(DIGEST)
+    claims.renew(DIGEST)
+    now += peers_module._TIMEOUT_S - 1
+    assert not claims.take(DIGEST)
+    now += 1
+    assert claims.take(DIGEST)
+    claims.give_back(DIGEST)
+    assert claims.take(DIGEST)
+
+
+def test_a_peer_that_has_it_not_gives_its_claim_back() -> None:
+    first, second = Peer(lambda _digest, _start, _length: None), Peer()
+    peers = Peers(waiting_node(first), [])
+    assert peers.fetch_payloads(first.web3) == 0
+    assert peers.fetch_payloads(second.web3) == 1
+
+
 # --- over HTTP
 
 
