@@ -97,7 +97,15 @@ class WaitingBlockError(ChainError):
 
 
 class FinalityError(InvalidBlockError):
-    """A block that would undo a final one (P17)."""
+    """A block that would undo a final one (Q1)."""
+
+
+class EndorsementError(ChainError):
+    """A signature under a block that is nobody's here, or too few of them (Q1)."""
+
+
+class ConflictError(ChainError):
+    """Two final blocks on different branches (Q1): some servers signed both, and this node stops."""
 
 
 # --- transactions

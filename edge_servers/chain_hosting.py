@@ -14,19 +14,20 @@ from torch import nn
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, simulated_account
 from chain.errors import ChainError
-from chain.node.access import EmptyNode
-from chain.node.local_ledger import LocalLedger
-from chain.node.node import Listener, Node
+from chain.node.access import EmptyNode, LocalLedger
+from chain.node.following import Listener
+from chain.node.node import Node
+from chain.protocol.endorsements import Domain, decode_endorsement
 from chain.protocol.genesis import Genesis, block_gas
 from chain.protocol.slots import MAX_STEP
-from chain.protocol.turns import FOUNDING_BLOCK, Membership
+from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.database import IN_MEMORY, WRITE, Database
 from chain.wire.address import Address
 from chain.wire.documents import canonical_json
 from chain.wire.sidecar import Sidecar
 from clients.models import to_vector
 from clients.orders import vector_digest
-from clients.wallet import KnownChain, Wallet
+from clients.wallet import FinalBlock, KnownChain, Wallet
 from edge_servers.errors import FederationError
 from edge_servers.founding.network import LearningTask, Network
 from edge_servers.founding.parameters import FoundingParameters, founding_settings, registry_terms, tensors_of
@@ -83,15 +84,14 @@ class HostedChain:
         first = node.block(FOUNDING_BLOCK)
         if first is None:
             raise FederationError("the network is not founded yet")
-        rounds = founding.settings.rounds
-        membership = Membership(_homes(founding.network), rounds.term_cap, rounds.turn_s)
         digest = vector_digest(model_in(first, founding, node))
-        return KnownChain(node.genesis, membership, first.header.hash, digest, founding.sizes)
+        servers = frozenset[bytes](founding.network.servers)
+        return KnownChain(node.genesis, servers, first.header.hash, digest, founding.sizes)
 
     def wallets(self, accounts: Iterable[LocalAccount]) -> list[Wallet]:
-        """Devices join: they know the network's founding block, or its head if it has run before."""
-        chain, head = self.known_chain(), self.nodes[0].head.hash
-        return [Wallet(account, chain, head) for account in accounts]
+        """Devices join: they know the network's founding block, or the last final one if it has run before."""
+        chain, final = self.known_chain(), self.nodes[0].final
+        return [Wallet(account, chain, FinalBlock(final.block_number, final.hash)) for account in accounts]
 
 
 class ChainHosting:
@@ -184,11 +184,8 @@ class ChainHosting:
         """Each server's way to the ledger: over its own node, or over the one that all share."""
         beside, servers = InProcessBoard(self._clock), founding.network.servers
         if len(hosted) == 1:
-            return [self._access(hosted[0], servers, founding, beside, endorses=False)] * len(servers)
-        return [
-            self._access(own, [server], founding, beside, endorses=True)
-            for own, server in zip(hosted, servers, strict=True)
-        ]
+            return [self._access(hosted[0], servers, founding, beside)] * len(servers)
+        return [self._access(own, [server], founding, beside) for own, server in zip(hosted, servers, strict=True)]
 
     def _access(
         self,
@@ -196,10 +193,9 @@ class ChainHosting:
         servers: Sequence[Address],
         founding: FoundingParameters,
         beside: InProcessBoard,
-        endorses: bool,
     ) -> LedgerAccess:
         accounts = {each: self.account("server", founding.network.server_index(each)) for each in servers}
-        board = ChainBoard(LocalLedger(own.node), own.checker.reader, accounts, self._clock, beside, endorses)
+        board = ChainBoard(LocalLedger(own.node), own.checker.reader, accounts, self._clock, beside)
         return LedgerAccess(board, Referee(board), ChainSealer(own.node, founding, self._clock))
 
 
@@ -228,7 +224,12 @@ def _teller(other: Node) -> Listener:
 
     def tell(kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
         with suppress(ChainError):
-            other.submit(raw, sidecars) if kind == "transaction" else other.import_block(raw)
+            if kind == "transaction":
+                other.submit(raw, sidecars)
+            elif kind == "block":
+                other.import_block(raw)
+            else:
+                other.take_endorsement(decode_endorsement(raw, Domain.of(other.genesis)))
 
     return tell
 

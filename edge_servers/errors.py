@@ -45,3 +45,7 @@ class LeaderFailedError(EdgeError):
     def __init__(self, leader: Address, detail: str) -> None:
         super().__init__(detail)
         self.leader = leader
+
+
+class EndorsementWithheldError(EdgeError):
+    """A block that a server does not sign, and why (Q1)."""

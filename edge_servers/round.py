@@ -21,6 +21,7 @@ Check = Callable[[EdgeServer, float], object]
 
 def plan(servers: Servers) -> None:
     """The leader decides who offloads where (Algorithm 1, line 5); everyone reads it."""
+    endorse(servers)  # whoever was killed before it could
     for server in in_order(servers):
         server.begin_round()
     lead(servers, "plan", EdgeServer.post_plan, EdgeServer.read_plan)
@@ -106,6 +107,13 @@ def seal(servers: Servers) -> None:
         return
     for server in servers:
         server.finish_round()
+    endorse(servers)
+
+
+def endorse(servers: Servers) -> None:
+    """Everyone signs the sealed block, its leader first; a strict majority makes it final (Q1)."""
+    for server in sorted(servers, key=lambda server: server.address != server.standing.tenure.leader):
+        server.endorse()
 
 
 def lead(servers: Servers, what: str, post: Step, read: Check) -> None:

@@ -67,13 +67,13 @@ class EdgeServer(RankedServer):
         """Nobody has failed yet; the others are watched from the model everyone has."""
         self.failed, self.draft = [], None
         self.oversight.begin(self.standing)
-        if self.round > 1 and self.address not in self.standing.excluded:
-            self.board.endorse(self.round, self.address)
 
     def post_plan(self) -> None:
         """The leader decides who offloads, how much each device works on and how long servers gossip."""
         if not self.leads:
             return
+        if self.standing.round > 0:
+            self.board.post_endorsements(self.standing.round, self.address)
         self.draft, plan = draft_plan(
             self.standing, self.network, self.settings, self.planner, self.task.like.sample_bytes
         )
@@ -288,6 +288,10 @@ class EdgeServer(RankedServer):
             divergence=divergence(self.oversight.iterates(0)),
             excluded=seal.excluded_next,
         )
+
+    def endorse(self) -> None:
+        """Sign the block of the round that has ended, an excluded server too (Q1)."""
+        self.board.endorse(self.standing.round, self.address)
 
     # --- what the steps share -----------------------------------------------------------------------------------
 

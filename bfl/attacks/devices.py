@@ -96,7 +96,7 @@ class PoisonedDevice(Device):
         from clients.wallet import Wallet
 
         key = simulated_account(b"forger", str(self.index))
-        return replace(self, wallet=Wallet(key, self.wallet.chain, self.wallet.known_hash))
+        return replace(self, wallet=Wallet(key, self.wallet.chain, self.wallet.known))
 
 
 def poison_device(device: Device, attacks: Sequence[Attack], classes: int) -> Device:

@@ -68,6 +68,10 @@ class DishonestBoard:
         """As on the honest board."""
         self.board.endorse(round_, sender)
 
+    def post_endorsements(self, round_: int, sender: Address) -> None:
+        """As on the honest board."""
+        self.board.post_endorsements(round_, sender)
+
     def wait_turn(self, rank: int) -> None:
         """As on the honest board."""
         self.board.wait_turn(rank)
@@ -117,7 +121,7 @@ def post_nowhere(slot: RoundSlot, body: Any) -> None:
 def post_on_every_node(board: "ChainBoard", account: "LocalAccount", nodes: "Sequence[Node]") -> PostAgain:
     """Sign another body for the slot and hand it to every node: each takes one, and keeps both as evidence (P15)."""
     from chain.errors import ChainError
-    from chain.node.local_ledger import LocalLedger
+    from chain.node.access import LocalLedger
 
     def post_again(slot: RoundSlot, body: Any) -> None:
         for node in nodes:

@@ -9,6 +9,7 @@ import rlp
 from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
 
+from bfl.auditing.double_signing import judged_double_endorsement
 from chain.audit.archive import Archive
 from chain.audit.inspection import InspectedBlock, Inspection, inspected
 from chain.client.posts import Flag
@@ -184,6 +185,8 @@ def _judged(flag: Flag, derived: DerivedRound) -> Offence:
     slot, sent = flag.slot, flag.transaction_hash
     if slot == Slot.EQUIVOCATION:
         return _judged_equivocation(flag, derived)
+    if slot == Slot.DOUBLE_ENDORSEMENT:
+        return judged_double_endorsement(flag, derived)
     offender = Address(flag.offender)
     who, posted = derived.founding.network.name(offender), derived.record.posts.get(slot, {}).get(offender)
     kind, step, verdict = kind_of(slot), step_of(slot), FALSE_FLAG

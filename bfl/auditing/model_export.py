@@ -133,7 +133,7 @@ def _contributors_table(
         "closed by": _senders(posts, "close"),
         "gradients of": _gradients(posts, source),
         "aggregated by": _senders(posts, "iterate"),
-        "flags by": _senders(posts, "flag", "flag_equivocation"),
+        "flags by": _senders(posts, "flag", "flag_equivocation", "flag_double_endorsement"),
         "tensors": "\n".join(f"{printable(name)} {list(t.shape)}" for name, t in content["state_dict"].items()),
     }
     return pairs_table(f"model of round {content['round']}", rows)

@@ -2,7 +2,8 @@
 
 Whole blocks with their payloads, not single proofs, of the founding, of the round before and of the round: so nothing
 of the round can be missing (B8). Of all other blocks it has header and receipts: they tell who took part and who was
-excluded, so whose turn it was. Everything hangs on the genesis hash through parent hashes and seals.
+excluded. Nothing of it is believed but what a strict majority of the servers has signed (Q2); who they are is signed by
+the founder, whom the genesis hash names.
 """
 
 import hashlib
@@ -27,6 +28,8 @@ from chain.audit.light import LightInspector
 from chain.audit.payloads import CheckedPayloads
 from chain.errors import ChainError, ProofError
 from chain.protocol.availability import kept_payloads
+from chain.protocol.contract import decode_log
+from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import read_signed_call
 from chain.wire.blocks import Block, decode_block, encode_block
@@ -37,9 +40,9 @@ from clients.models import Vector
 from edge_servers.founding.network import Network
 from edge_servers.replay.audit import Auditor, DerivedRound
 
-FORMAT = "bfl model proof 2"
+FORMAT = "bfl model proof 3"
 MANIFEST, README, GENESIS = "manifest.json", "README.txt", "genesis.json"
-HEADERS, RECEIPTS = "headers.rlp", "receipts.z"
+HEADERS, RECEIPTS, ENDORSEMENTS = "headers.rlp", "receipts.z", "endorsements.json"
 _MAX_RECEIPTS_BYTES = 1 << 30
 _MALFORMED = (RLPException, RecursionError, zlib.error, ChainError, TypeError, ValueError)
 _NO_MODEL = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeError, pickle.UnpicklingError)
@@ -70,6 +73,11 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
             f"payloads of block {pruned[0]} were pruned here, so nothing can be proven with them; `bfl chain fetch` "
             "brings them back from a node that has them"
         )
+    if found.final <= round_:
+        raise BflError(
+            f"round {round_} is not final: {found.signed[0]} of {found.signed[1]} servers signed the last block, more "
+            "than half of them must; choose an earlier --round"
+        )
     _make_empty(folder)
     headers, receipts = [archive.genesis.header], [()]  # type: list[Header], list[tuple[Receipt, ...]]
     for number in range(1, round_ + 2):
@@ -82,6 +90,10 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
     encoded = [[receipt.encoded for receipt in each] for each in receipts]
     (folder / HEADERS).write_bytes(rlp.encode([header.to_bytes() for header in headers]))
     (folder / RECEIPTS).write_bytes(zlib.compress(rlp.encode(encoded, infer_serializer=False), 9))
+    signed = [
+        each for number in _endorsed_blocks(round_, receipts) for each in archive.endorsements(headers[number].hash)
+    ]
+    (folder / ENDORSEMENTS).write_bytes(canonical_json(["0x" + each.encode().hex() for each in signed]))
     (folder / GENESIS).write_text(archive.genesis.canonical_json(), encoding="utf-8")
     (folder / README).write_text(_readme(round_, archive.genesis), encoding="utf-8")
     export_model(archive, found, round_, folder / _model(round_))
@@ -89,6 +101,17 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
     content = _manifest(archive.genesis, round_, headers[-1].hash, found.models[round_]) | {"files": files}
     (folder / MANIFEST).write_bytes(canonical_json(content))
     return files
+
+
+def _endorsed_blocks(round_: int, receipts: list[tuple[Receipt, ...]]) -> list[int]:
+    """The blocks whose signatures are needed: the proven one, the one before it, and where servers joined (Q2)."""
+    joins = [number for number, each in enumerate(receipts) if number > 1 and _has_new_server(each)]
+    return sorted({*joins, round_, round_ + 1} - {1})
+
+
+def _has_new_server(receipts: tuple[Receipt, ...]) -> bool:
+    found = [decode_log(log.topics, log.data) for receipt in receipts for log in receipt.logs]
+    return any(e is not None and e.name == "Registered" and e["participant"] == e["home"] for e in found)
 
 
 def _kept(block: Block, archive: Archive) -> bytes:
@@ -196,7 +219,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     round_, files = content["round"], content["files"]
     if type(round_) is not int or round_ < 1 or not isinstance(files, dict):
         raise ProofError(f"{MANIFEST}: found round {round_!r:.40}, expected a whole number from 1 on, and files")
-    needed = {GENESIS, HEADERS, RECEIPTS, README, _model(round_)}
+    needed = {GENESIS, HEADERS, RECEIPTS, ENDORSEMENTS, README, _model(round_)}
     needed |= {name(number) for name in (_block, _payloads) for number in (1, round_, round_ + 1)}
     for name in sorted(needed | present | files.keys()):
         if name not in needed or name not in files or name not in present:
@@ -234,17 +257,26 @@ def _read_receipts(raw: bytes) -> list[tuple[Receipt, ...]]:
     return [tuple(decode_receipt(each) for each in block) for block in rlp.decode(encoded)]
 
 
+def _read_endorsements(raw: bytes, genesis: Genesis) -> list[Endorsement]:
+    found, domain = read_canonical_json(raw), Domain.of(genesis)
+    if not isinstance(found, list) or not all(isinstance(each, str) and each.startswith("0x") for each in found):
+        raise ProofError("found no list of endorsements")
+    return [decode_endorsement(bytes.fromhex(each[2:]), domain) for each in found]
+
+
 def _derived(
     folder: Path, genesis: Genesis, headers: list[Header], receipts: list[tuple[Receipt, ...]]
 ) -> tuple[DerivedRound, Vector]:
     """Follow the headers from the genesis block, and derive the last round from the model before it."""
-    source = FolderPayloads()
+    source, signed = FolderPayloads(), _parsed(folder, ENDORSEMENTS, lambda raw: _read_endorsements(raw, genesis))
     inspector, auditor = LightInspector(genesis, source), Auditor(genesis)
     inspector.check(Block(headers[0], (), receipts[0], 0))
     last, derived = len(headers) - 1, None
     for number in range(1, last + 1):
         if number not in (1, last - 1, last):
             inspector.follow(headers[number], receipts[number])
+            if inspector.has_joined():
+                inspector.check_final(headers[number], signed)
             continue
         header, transactions = _parsed(folder, _block(number), decode_block)
         if header != headers[number]:
@@ -252,10 +284,11 @@ def _derived(
         source.add(_parsed(folder, _payloads(number), read_payloads))
         block = Block(header, transactions, receipts[number], 0)
         checked = inspector.check(block)
+        inspector.check_final(header, signed)
         if checked.is_pruned:
             raise ProofError(f"{_payloads(number)}: payloads of block {number} are missing")
         if 1 < number < last:
-            auditor.stand_on(checked)  # the model before it is not here: this one is believed
+            auditor.stand_on(checked)  # the model before it is not here: a majority signed this one
         else:
             derived = auditor.take(checked)
     if derived is None or auditor.model is None:

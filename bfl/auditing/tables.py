@@ -24,9 +24,11 @@ _WHAT = {
     "gradient": "its gradient",
     "model": "the model",
     "equivocation": "two posts for one slot",
+    "double_endorsement": "two blocks of one round",
 }
 _PLACES: dict[int, str] = {
     Slot.PLAN: "plan", Slot.GRADIENT: "train", Slot.CLOSE: "close", Slot.MODEL: "model", Slot.EQUIVOCATION: "gossip",
+    Slot.DOUBLE_ENDORSEMENT: "endorse",
 }  # fmt: skip
 
 

@@ -15,8 +15,10 @@ from chain.client.connection import ranges_of, read_bytes, request, web3_over_ht
 from chain.client.payloads import fetch_payload
 from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
 from chain.protocol.contract import decode_call
+from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import PayloadSource
+from chain.protocol.turns import MOST_SERVERS
 from chain.store.store import Store
 from chain.wire.blocks import Block, decode_block
 from chain.wire.headers import Header
@@ -39,6 +41,12 @@ class Archive(PayloadSource, Protocol):
 
     def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         """A sealed transaction's block and position."""
+
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        """The signatures under a block that are kept beside the chain (Q1)."""
+
+    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
+        """Two blocks of one round, signed by one server, as far as they were seen."""
 
     def close(self) -> None:
         """Give back what is open."""
@@ -76,6 +84,16 @@ class FileArchive:
         with _damage(self._path):
             place = self._store.place(transaction_hash)
             return None if place is None else _checked_place(self.block(place[0]), place[1], transaction_hash)
+
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        """The signatures under a block that are kept beside the chain (Q1)."""
+        with _damage(self._path):
+            return self._store.endorsements.of(block_hash)
+
+    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
+        """Two blocks of one round, signed by one server, as far as they were seen."""
+        with _damage(self._path):
+            return self._store.endorsements.doubles()
 
     def payload(self, digest: bytes) -> bytes | None:
         """A payload by its digest, as the file has it; None where it was pruned."""
@@ -143,6 +161,21 @@ class RemoteArchive:
             raise NodeUnreachableError(f"found no place of a transaction in the node's receipt: {error!r}") from error
         return _checked_place(self.block(number), position, transaction_hash)
 
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        """The signatures under a block that the node holds (Q1)."""
+        found = self._ask("bfl_endorsements", "0x" + block_hash.hex())
+        return [self._endorsement(each) for each in _listed(found)[:MOST_SERVERS]]
+
+    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
+        """Two blocks of one round, signed by one server, as far as the node has seen them."""
+        pairs = [
+            [self._endorsement(each) for each in _listed(pair)] for pair in _listed(self._ask("bfl_doubleEndorsements"))
+        ]
+        return [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
+
+    def _endorsement(self, found: Any) -> Endorsement:
+        return decode_endorsement(read_bytes(found), Domain.of(self.genesis))
+
     def payload(self, digest: bytes) -> bytes | None:
         """A payload by its digest; None where the node has it not."""
         return fetch_payload(digest, ranges_of(self._web3), most=self._most_bytes)
@@ -160,6 +193,12 @@ class RemoteArchive:
 
     def close(self) -> None:
         """A node is asked request by request: nothing stays open."""
+
+
+def _listed(found: Any) -> list[Any]:
+    if not isinstance(found, list):
+        raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with a list")
+    return found
 
 
 def _read_receipts(compressed: bytes, number: int) -> tuple[Receipt, ...]:

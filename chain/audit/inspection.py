@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chain.audit.archive import Archive
+from chain.audit.endorsed import EndorsedBlocks
 from chain.audit.payloads import CheckedPayloads
-from chain.errors import ChainError, InspectionError, LedgerError
+from chain.errors import ChainError, EndorsementError, InspectionError, LedgerError
 from chain.protocol.consensus import check_header, check_order
 from chain.protocol.contract import TERMS_BYTES, Call, PayloadSizes, creation_code, decode_log
 from chain.protocol.genesis import Genesis
@@ -25,7 +26,7 @@ from chain.wire.receipts import Receipt, check_roots
 
 _FOUNDS = ("register", "found")
 _LEADS = ("plan", "close", "model")
-_SERVES = (*_LEADS, "iterate", "flag", "flag_equivocation", "endorse", "vote")
+_SERVES = (*_LEADS, "iterate", "flag", "flag_equivocation", "flag_double_endorsement", "vote")
 _NEEDS = {"gradient": "plan", "close": "plan", "iterate": "close", "model": "close"}
 
 
@@ -48,6 +49,10 @@ class Inspection:
     sealed: Counter[bytes] = field(default_factory=Counter)
     hashes: list[bytes] = field(default_factory=list)
     """Hashes of the blocks, by number."""
+    final: int = FOUNDING_BLOCK
+    """Number of the last block that a strict majority of the servers signed (Q1)."""
+    signed: tuple[int, int] = (0, 0)
+    """How many of how many servers signed the head."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +86,12 @@ class Inspector:
         self._sizes = PayloadSizes(0, 0, 0, 0, 0)
         self._posted: set[tuple[Any, ...]] = set()
         self._terms = (1, 1)  # term cap, turn in seconds
+        self._endorsed = EndorsedBlocks(genesis)
         self.found = Inspection()
 
     def check(self, block: Block) -> InspectedBlock:
         """Check the next block."""
-        number = self.found.blocks
+        number, members = self.found.blocks, dict(self.found.members)
         try:
             calls, source = self._check_next(block, number), CheckedPayloads(self._source)
             size, is_pruned = source.read_kept(calls, block.header.coinbase)
@@ -94,6 +100,7 @@ class Inspector:
         self.found.payload_bytes += size
         self.found.pruned += [number] if is_pruned else []
         self._go_on_after(block.header)
+        self._endorsed.follow(block.header.hash, members)
         return InspectedBlock(block, calls, self.found, source, is_pruned)
 
     def _go_on_after(self, header: Header) -> None:
@@ -114,6 +121,15 @@ class Inspector:
             expected = self._genesis.header.hash.hex()
             raise InspectionError(f"found genesis 0x{block.header.hash.hex()}, expected 0x{expected}")
         return ()
+
+    def take_beside(self, archive: Archive) -> None:
+        """Count the signatures beside the last blocks, which no block carries yet; what is nobody's does not count."""
+        for number in range(self.found.final + 1, self.found.blocks):
+            for each in archive.endorsements(self.found.hashes[number]):
+                with contextlib.suppress(EndorsementError):
+                    self._endorsed.take([each])
+        self.found.final = min(max(self._endorsed.final, 0), self.found.blocks - 1)
+        self.found.signed = self._endorsed.told(self.found.blocks - 1)
 
     # --- posts
 
@@ -162,6 +178,8 @@ class Inspector:
         home = self.found.members.get(sender)
         if home is None or name == "register" or name == "found":
             raise InspectionError(f"{name} by {sender}, who is not registered or may not do that")
+        if name == "endorse":
+            return  # whoever is a member may carry what servers signed
         if name in _SERVES and home != sender:
             raise InspectionError(f"{name} by the device {sender}, expected an edge server")
         if self.found.excluded_through.get(sender, 0) >= header.block_number - FOUNDING_BLOCK:
@@ -171,7 +189,10 @@ class Inspector:
 
     def _check_call(self, call: Call, sender: Address, header: Header) -> None:
         round_ = header.block_number - FOUNDING_BLOCK
-        if "round" in call and int(call["round"]) != round_:
+        if call.name == "endorse":
+            self._endorsed.take_posted(call)
+            self.found.final = self._endorsed.final
+        elif "round" in call and int(call["round"]) != round_:
             raise InspectionError(f"{call.name} of round {call['round']} in block {header.block_number}")
         if call.name in (*KINDS, "found"):
             self._check_once(call, sender)
@@ -267,6 +288,8 @@ def inspected(archive: Archive) -> Iterator[InspectedBlock]:
         with _misfit_at(f"block {number}"):
             block = archive.block(number)
         yield inspector.check(block)
+    with _misfit_at("the endorsements"):
+        inspector.take_beside(archive)
     last = inspector.found.hashes[-1]
     if last != head.hash:
         raise InspectionError(f"block {head.block_number}: 0x{last.hex()} is not the head 0x{head.hash.hex()}")

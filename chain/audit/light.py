@@ -6,6 +6,7 @@ from chain.audit.inspection import InspectedBlock, Inspector
 from chain.errors import ChainError, InspectionError
 from chain.protocol.consensus import check_header
 from chain.protocol.contract import decode_log
+from chain.protocol.endorsements import Endorsement
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
@@ -15,7 +16,8 @@ from chain.wire.receipts import Receipt, check_receipts
 class LightInspector(Inspector):
     """As `Inspector`; receipts alone tell who joined, who is excluded and which model was published.
 
-    What it cannot see are the posts behind those receipts: that they were right rests on the seals above them.
+    What it cannot see are the posts behind those receipts: that they were right rests on the signatures of a majority
+    under the blocks above them (Q2).
     """
 
     def check(self, block: Block) -> InspectedBlock:
@@ -29,7 +31,7 @@ class LightInspector(Inspector):
 
     def follow(self, header: Header, receipts: Sequence[Receipt]) -> None:
         """A block of which only header and receipts are here: seal, link, time, turns, what the registry said."""
-        number = self.found.blocks
+        number, members = self.found.blocks, dict(self.found.members)
         try:
             if header.block_number != number:
                 raise InspectionError(f"found block {header.block_number} in its place")
@@ -42,6 +44,19 @@ class LightInspector(Inspector):
         except ChainError as error:
             raise InspectionError(f"block {number}: {error}") from error
         self._go_on_after(header)
+        self._endorsed.follow(header.hash, members)
+
+    def check_final(self, header: Header, endorsements: Sequence[Endorsement]) -> None:
+        """Raise `InspectionError` unless these signatures make a block that was followed final (Q2)."""
+        try:
+            self._endorsed.take(each for each in endorsements if each.block_hash == header.hash)
+            self._endorsed.check_final(header.block_number)
+        except ChainError as error:
+            raise InspectionError(str(error)) from error
+
+    def has_joined(self) -> bool:
+        """Whether the last block made somebody an edge server: from then on its signature counts."""
+        return self._endorsed.servers(self.found.blocks - 1) != frozenset(self._membership().servers)
 
     def _read_model(self, receipt: Receipt, header: Header) -> None:
         for log in receipt.logs:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from eth_account.signers.local import LocalAccount
 
 from chain.protocol.contract import PayloadSizes, RegistrySettings
+from chain.protocol.endorsements import Endorsement
 from chain.protocol.posts import PayloadSource
 from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
@@ -103,6 +104,24 @@ class ChainAccess(PayloadSource, Protocol):
 
     def conflicts(self) -> list[tuple[Transaction, Transaction]]:
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        """The signatures under a block that the node holds (Q1)."""
+
+    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
+        """What a server has signed for a round, as the node has seen it."""
+
+    def has_block(self, block_hash: bytes) -> bool:
+        """Whether the node has checked and kept a block, canonical or not."""
+
+    def send_endorsement(self, endorsement: Endorsement) -> bool:
+        """Hand the node a signature under a block; whether it is new there."""
+
+    def double_endorsements(self, first_round: int) -> list[tuple[Endorsement, Endorsement]]:
+        """Two blocks of one round, signed by one server, as the node has seen them."""
+
+    def final_number(self) -> int:
+        """Number of the last final block."""
 
     def hold_evidence(self, digest: bytes) -> bool:
         """Keep the payload of an iterate that is wrong with the block that has its flag (B3); whether it was there."""

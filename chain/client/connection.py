@@ -12,16 +12,15 @@ from web3.types import RPCEndpoint
 
 from chain.client.access import FoundLog, SentCall
 from chain.client.keys import address_of
+from chain.client.own_node import OwnNode
 from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
 from chain.client.waiting import wait_until
 from chain.client.web3_errors import translate_errors
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError
 from chain.protocol.contract import PayloadSizes, decode_result, encode_call, registry_settings
-from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
-from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
-from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
+from chain.wire.transactions import Envelope, Transaction, sign_transaction
 
 _PARAMETERS_BYTES = 64 << 20
 """Of founding parameters, at most: their size is not among the founded ones"""
@@ -71,7 +70,7 @@ def _read_number(found: Any) -> int:
         raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with a number") from error
 
 
-class Connection:
+class Connection(OwnNode):
     """What a ledger asks of a network: calls of the registry, logs, transactions, signed posts, payloads."""
 
     def __init__(self, web3: Web3, registry: bytes, beside: PayloadShelf | None = None) -> None:
@@ -199,38 +198,6 @@ class Connection:
         for sidecar in sidecars:
             self._beside.put(sidecar)
         return self.request_bytes("eth_sendRawTransaction", "0x" + raw.hex())
-
-    # --- our own node only
-
-    def header(self, number: int) -> Header:
-        """The header of the canonical block with this number."""
-        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", hex(number)))
-
-    def proof(self, transaction_hash: bytes) -> TransactionProof:
-        """That a transaction is sealed, and what came of it (P16)."""
-        return TransactionProof.from_json(self.request("bfl_getProof", Web3.to_hex(transaction_hash)))
-
-    def conflicts(self) -> list[tuple[Transaction, Transaction]]:
-        """Two different posts of one sender for one slot, as the node has seen them (P15)."""
-        pairs = self.request("bfl_conflicts")
-        return [(decode_transaction(read_bytes(a)), decode_transaction(read_bytes(b))) for a, b in pairs]
-
-    def drop(self, transaction_hash: bytes) -> bool:
-        """Leave a pending transaction out of what the node builds."""
-        return bool(self.request("bfl_dropTransaction", Web3.to_hex(transaction_hash)))
-
-    def propose(self, leader: bytes) -> Header:
-        """Make everything pending a candidate block of this leader."""
-        return Header.from_bytes(self.request_bytes("bfl_propose", Web3.to_hex(leader)))
-
-    def work(self, device: bytes, leader: bytes | None = None) -> Header:
-        """The header this device mines."""
-        wanted = [Web3.to_hex(each) for each in (device, leader) if each is not None]
-        return Header.from_bytes(self.request_bytes("bfl_getWork", *wanted))
-
-    def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> bytes:
-        """Seal; returns the hash of the block."""
-        return self.request_bytes("bfl_submitWork", *map(Web3.to_hex, (mining_hash, nonce, device)))
 
     # --- posting
 

@@ -21,8 +21,9 @@ from chain.client.posts import Flag
 from chain.client.waiting import POLL_S, wait_until
 from chain.errors import DeadlineError, LedgerError
 from chain.protocol.contract import call_gas, encode_call, events, functions
+from chain.protocol.endorsements import Domain, Endorsement, endorse, posted_call
 from chain.protocol.posts import KINDS, Post
-from chain.protocol.proof import ModelProof
+from chain.protocol.proof import FinalTransaction, ModelProof
 from chain.protocol.slots import Slot, kind_of, step_of
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.headers import Header
@@ -69,7 +70,7 @@ class Ledger(NetworkReader):
 
     @classmethod
     def of(cls, web3: Web3, registry: bytes, beside: PayloadShelf | None = None, **options: Any) -> "Ledger":
-        """The ledger behind a web3; that of a node in this process is `chain.node.local_ledger.LocalLedger`."""
+        """The ledger behind a web3; that of a node in this process is `chain.node.access.LocalLedger`."""
         return cls(Connection(web3, registry, beside), **options)
 
     def signed_by(self, account: LocalAccount) -> "Ledger":
@@ -115,9 +116,22 @@ class Ledger(NetworkReader):
         pairs = (first.unsigned, first.signature, second.unsigned, second.signature)
         return self._send("flag_equivocation", round_, first.sender, *pairs)
 
-    def submit_endorsement(self, round_: int, digest: bytes) -> bytes:
-        """This server has checked the parent block (P17), or (external networks) the round's `result` (B7)."""
-        return self._send("endorse", round_, digest)
+    def endorse(self, round_: int, block_hash: bytes, time_ms: int) -> Endorsement:
+        """Sign a sealed block that this server has replayed (Q1), or (external networks) a round's `result` (B7)."""
+        if self._account is None:
+            raise LedgerError("this ledger is for reading; give it an account to endorse")
+        return endorse(self._account, Domain(self._access.chain_id, self._access.registry), round_, block_hash, time_ms)
+
+    def submit_endorsements(self, endorsements: Sequence[Endorsement]) -> bytes:
+        """Post servers' signatures under one block; anybody may."""
+        return self._send("endorse", *posted_call(endorsements))
+
+    def submit_double_endorsement(self, round_: int, first: Endorsement, second: Endorsement) -> bytes:
+        """Prove that a server signed two blocks of one round."""
+        pair = (first, second)
+        blocks, times = [each.block_hash for each in pair], [each.time_ms for each in pair]
+        signed = (first.signer, first.round, first.attempt, blocks, times, *(each.signature for each in pair))
+        return self._send("flag_double_endorsement", round_, *signed)
 
     def result(self) -> bytes:
         """What servers endorse where rounds are sealed by calls: plan, close and model of the running round (B7)."""
@@ -170,31 +184,25 @@ class Ledger(NetworkReader):
 
     # --- proving (P16)
 
-    def model_proof(self, round_: int, known_number: int) -> ModelProof:
-        """Proof of a sealed round's model for somebody who knows block `known_number` (our own node only).
-
-        Its headers reach back far enough to tell whose turn it was: over the term cap, and to every exclusion in force.
-        """
+    def model_proof(self, round_: int) -> ModelProof:
+        """Proof of a final round's model for somebody who knows the network's founding (our own node only)."""
         self._check_embedded()
-        number = round_ + FOUNDING_BLOCK
         model = self.model(round_) if round_ > 0 else None
-        if model is None or self._access.head() < number:
+        if model is None or self._access.head() < round_ + FOUNDING_BLOCK:
             raise LedgerError(f"round {round_} has no sealed model; the head is block {self._access.head()}")
-        exclusions = [self._access.proof(sent) for sent in self._exclusions(round_)]
-        oldest = [each.header.block_number for each in exclusions]
-        first = max(0, min(known_number, number - self._access.settings.term_cap - 1, *oldest))
-        headers = tuple(self._access.header(each) for each in range(first, max(known_number, number) + 1))
-        return ModelProof(headers, self._access.proof(model.transaction_hash), tuple(exclusions))
+        if self._access.final_number() < round_ + FOUNDING_BLOCK:
+            raise LedgerError(f"round {round_} is not final: too few servers have endorsed its block yet")
+        joined = (self._final_transaction(sent) for sent in self._joins(round_))
+        return ModelProof(self._final_transaction(model.transaction_hash), tuple(joined))
 
-    def _exclusions(self, round_: int) -> list[bytes]:
-        """The transactions that excluded a server from round `round_`."""
-        topic, servers = events()["Excluded"].topic, self.membership(round_).servers
-        found = []
-        for log in self._access.logs([topic], FOUNDING_BLOCK, round_ + FOUNDING_BLOCK):
-            event = self._event(log)
-            if event["participant"] in servers and round_ <= int(event["last_round"]):
-                found.append(log.transaction_hash)
-        return found
+    def _final_transaction(self, transaction_hash: bytes) -> FinalTransaction:
+        proof = self._access.proof(transaction_hash)
+        return FinalTransaction(proof, tuple(self._access.endorsements(proof.header.hash)))
+
+    def _joins(self, round_: int) -> list[bytes]:
+        """The votes that made servers members between the founding and a round."""
+        logs = self._access.logs([events()["Registered"].topic], FOUNDING_BLOCK + 1, round_)
+        return [log.transaction_hash for log in logs if (event := self._event(log))["participant"] == event["home"]]
 
     # --- building and sealing
 

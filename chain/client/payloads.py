@@ -3,7 +3,7 @@ the edge servers themselves (B7).
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from chain.errors import SidecarDigestError, SidecarSizeError
@@ -27,8 +27,8 @@ class PayloadShelf(PayloadSource, Protocol):
 class MemoryShelf:
     """Payloads in memory; all ledgers of one process share one."""
 
-    def __init__(self) -> None:
-        self._payloads: dict[bytes, bytes] = {}
+    def __init__(self, sidecars: Iterable[Sidecar] = ()) -> None:
+        self._payloads = {sidecar.digest: sidecar.payload for sidecar in sidecars}
 
     def put(self, sidecar: Sidecar) -> None:
         """Keep a payload."""

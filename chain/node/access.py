@@ -9,11 +9,16 @@ from eth_bloom import BloomFilter
 
 from chain.client.access import FoundLog, SentCall
 from chain.client.keys import address_of
+from chain.client.ledger import Ledger
 from chain.errors import LedgerError, RpcError
 from chain.node.node import Node
 from chain.protocol.contract import PayloadSizes, registry_settings
+from chain.protocol.endorsements import Endorsement
 from chain.protocol.genesis import FOUNDING_GAS
+from chain.protocol.posts import Post
 from chain.protocol.proof import TransactionProof, proof_of
+from chain.protocol.slots import Slot
+from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.headers import Header
 from chain.wire.receipts import Log
 from chain.wire.sidecar import Sidecar
@@ -138,6 +143,30 @@ class NodeAccess:
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""
         return list(self.node.pool.conflicts)
 
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        """The signatures under a block that the node holds (Q1)."""
+        return self.node.endorsements(block_hash)
+
+    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
+        """What a server has signed for a round, as the node has seen it."""
+        return self.node.signed_by(server, round_)
+
+    def has_block(self, block_hash: bytes) -> bool:
+        """Whether the node has checked and kept a block, canonical or not."""
+        return self.node.header(block_hash) is not None
+
+    def send_endorsement(self, endorsement: Endorsement) -> bool:
+        """Hand the node a signature under a block; whether it is new there."""
+        return self.node.take_endorsement(endorsement)
+
+    def double_endorsements(self, first_round: int) -> list[tuple[Endorsement, Endorsement]]:
+        """Two blocks of one round, signed by one server, as the node has seen them."""
+        return self.node.double_endorsements(first_round)
+
+    def final_number(self) -> int:
+        """Number of the last final block."""
+        return self.node.final.block_number
+
     def hold_evidence(self, digest: bytes) -> bool:
         """Keep the payload of an iterate that is wrong with the block that has its flag (B3)."""
         return self.node.hold_evidence(digest)
@@ -157,6 +186,57 @@ class NodeAccess:
     def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> bytes:
         """Seal; returns the hash of the block."""
         return self.node.submit_work(mining_hash, nonce, device).hash
+
+
+class LocalLedger(Ledger):
+    """A `Ledger` whose node is at hand. Posts go to it directly; those of the running round are read from its pool."""
+
+    def __init__(self, node: Node, account: LocalAccount | None = None, access: NodeAccess | None = None) -> None:
+        self.node, self._near = node, access or NodeAccess(node)
+        super().__init__(self._near, account)
+
+    def signed_by(self, account: LocalAccount) -> "LocalLedger":
+        """The same ledger, written by somebody else."""
+        return LocalLedger(self.node, account, self._near)
+
+    def round(self) -> int:
+        """The round that is running: block k + 1 is round k (P1)."""
+        return self.node.head.block_number
+
+    def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
+        """What is visible in a slot of a round, by sender in ascending order of address."""
+        if round_ != self.round():
+            return super().posts(round_, slot)
+        found = [post for post in self._pending() if post.slot == slot]
+        return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
+
+    def round_posts(self, round_: int) -> list[Post]:
+        """Everything that was posted in a round, slot by slot."""
+        if round_ != self.round():
+            return super().round_posts(round_)
+        return sorted(self._pending(), key=lambda post: (post.slot, post.sender))
+
+    def plan_digest(self) -> bytes:
+        """Digest of the running round's plan; of the last one, before there is one."""
+        return self._leaders_digest(Slot.PLAN) or super().plan_digest()
+
+    def close_digest(self) -> bytes:
+        """Digest of the running round's closed list; of the last one, before there is one."""
+        return self._leaders_digest(Slot.CLOSE) or super().close_digest()
+
+    def _leaders_digest(self, slot: Slot) -> bytes:
+        return next((post.digest for post in self._pending() if post.slot == slot), b"")
+
+    def _pending(self) -> list[Post]:
+        """The posts of the running round."""
+        posts = [entry.post.post for entry in self.node.pending()]
+        return [post.beside(self.node) for post in posts if post is not None]
+
+    def _joins(self, round_: int) -> list[bytes]:
+        """The votes that made servers members; looked for only where there are more than the founding named."""
+        founded = self.node.header(FOUNDING_BLOCK)
+        is_larger = founded is not None and self.node.ask("server_list") != self.node.ask("server_list", header=founded)
+        return super()._joins(round_) if is_larger else []
 
 
 class EmptyNode:

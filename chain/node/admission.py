@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from chain.errors import (
-    FinalityError,
     FoundingError,
     LeaderError,
     ReceiptRootError,
@@ -15,7 +14,7 @@ from chain.errors import (
     WinnerError,
 )
 from chain.node.body import Body
-from chain.node.vm import Execution, StateView, call_registry
+from chain.node.vm import Execution, call_registry
 from chain.protocol.consensus import check_order
 from chain.protocol.contract import PayloadSizes, registry_settings
 from chain.protocol.genesis import Genesis
@@ -169,15 +168,3 @@ def check_winner(number: int, winner: bytes, execution: Execution, genesis: Gene
             raise WinnerError("the founding block is sealed by the founder: expected no winner")
     elif len(winner) != ADDRESS_BYTES or not call_registry(execution, genesis, "is_device", winner):
         raise WinnerError(f"block {number} names winner 0x{winner.hex()}, expected a registered device")
-
-
-def check_finality(store: Store, head: Header, parent: Header) -> None:
-    """Raise `FinalityError` for a block after `parent` that would undo one that is final at `head` (P17)."""
-    if head.block_number < 2:
-        return
-    final = int(call_registry(StateView(store, head), store.genesis, "final_block"))
-    branch = parent
-    while store.canonical_hash(branch.block_number) != branch.hash:
-        branch = store.header_by_hash(branch.parent_hash)
-    if branch.block_number < final:
-        raise FinalityError(f"a branch from block {branch.block_number} would undo block {final}, which is final")

@@ -19,7 +19,6 @@ from chain.errors import (
 from chain.node.admission import (
     check_before_waiting,
     check_body,
-    check_finality,
     check_founding,
     check_leader,
     check_payloads,
@@ -27,30 +26,27 @@ from chain.node.admission import (
     read_posts,
 )
 from chain.node.body import Body
-from chain.node.candidates import Candidate, Candidates
-from chain.node.payload_reading import PayloadReader
+from chain.node.candidates import Candidate
+from chain.node.following import ChainFollower
 from chain.node.pool import MAX_POOL_BYTES, Pool
 from chain.node.reading import under_lock
 from chain.node.waiting import WaitingBlock
 from chain.protocol.availability import checked_sidecars
-from chain.protocol.consensus import check_header, check_time, is_better, next_difficulty
+from chain.protocol.consensus import check_header, check_time, next_difficulty
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall
 from chain.protocol.round_check import CheckRound, RoundBody
 from chain.store.database import IN_MEMORY
 from chain.store.store import Store
 from chain.wire.address import Address
-from chain.wire.blocks import Block, decode_block, encode_block
+from chain.wire.blocks import decode_block
 from chain.wire.headers import Header
 from chain.wire.seal import draw_winner, find_nonce
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
 
-Listener = Callable[[str, bytes, Sequence[Sidecar]], None]
-_PRUNED_EVERY = 10
 
-
-class Node(PayloadReader):
+class Node(ChainFollower):
     """The chain as one participant holds it."""
 
     def __init__(
@@ -62,11 +58,8 @@ class Node(PayloadReader):
         keep_payloads: int | None = None,
     ) -> None:
         """`keep_payloads`: of how many rounds gradients and models are kept (B6); all if it is not said."""
-        super().__init__(store, Pool(store, now, pool_bytes))
-        self._now, self._check_round, self._keep = now, check_round, keep_payloads
-        self._candidates = Candidates(store.genesis)
-        self.listeners: list[Listener] = []
-        """Told ("transaction" | "block", bytes, payloads beside a post) of what this node has accepted."""
+        super().__init__(store, Pool(store, now, pool_bytes), keep_payloads)
+        self._now, self._check_round = now, check_round
 
     @classmethod
     def create(cls, path: Path | str, genesis: Genesis, **options: Any) -> "Node":
@@ -151,6 +144,8 @@ class Node(PayloadReader):
     def propose(self, leader: bytes, timestamp: int | None = None) -> Header:
         """Make everything pending a candidate block of a leader, checked by `check_round`, to be mined."""
         parent, coinbase = self._pool.head, Address(leader)
+        self._finality.check_running()
+        self._finality.check_none_missing(parent)
         timestamp = max(parent.timestamp, int(self._now())) if timestamp is None else timestamp
         body = self._body_to_propose(coinbase, timestamp)
         header = body.header(
@@ -199,6 +194,7 @@ class Node(PayloadReader):
         posts = read_posts(header, transactions, self.genesis)
         beside = {sidecar.digest: sidecar for sidecar in sidecars}
         with self._exclusive():
+            self._finality.check_running()
             self._check_place(header)
             block = WaitingBlock(header, posts)
             for missing in block.missing(self):
@@ -220,7 +216,7 @@ class Node(PayloadReader):
                 raise WaitingBlockError(f"block {header.block_number}: its parent waits for payloads")
             raise UnknownParentError(f"block {header.block_number}: parent 0x{header.parent_hash.hex()} is unknown")
         check_header(header, parent, self.genesis, self._now())
-        check_finality(self._store, self._pool.head, parent)
+        self._finality.check_branch(parent)
         return parent
 
     def _import(self, block: WaitingBlock) -> None:
@@ -265,35 +261,3 @@ class Node(PayloadReader):
         if self._check_round is not None and header.block_number > 1:
             statuses = tuple(receipt.status for receipt in body.receipts)
             self._check_round(RoundBody(header, parent, body.posts, statuses, self), self)
-
-    def _accept(self, header: Header, body: Body) -> Header:
-        """Persist a checked block in one database transaction, and follow it if it is the best."""
-        parent, head = body.execution.parent, self._pool.head
-        difficulty = self._store.total_difficulty(parent.hash) + header.difficulty
-        is_best = is_better(difficulty, header.hash, self._store.total_difficulty(head.hash), head.hash)
-        transactions = tuple(post.transaction for post in body.posts)
-        kept, beside = self._payloads_of(header, body)
-        undone: list[Header] = []
-        try:
-            with self._store.transaction():
-                root = body.execution.persist()
-                if root != header.state_root:
-                    raise InvalidBlockError(f"block {header.block_number}: the state moved while it was sealed")
-                block = Block(header, transactions, body.receipts, difficulty)
-                self._store.add_block(block, kept, beside)
-                if is_best:
-                    undone = self._store.make_canonical(header, [transaction.hash for transaction in transactions])
-        finally:
-            if is_best:
-                self._candidates.clear()
-                self._pool.follow(self._store.head(), undone)
-        self._last = block
-        if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
-            self.prune(self._keep)
-        if self.listeners:
-            self._tell("block", encode_block(header, transactions), ())
-        return header
-
-    def _tell(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
-        for tell in self.listeners:
-            tell(kind, raw, sidecars)

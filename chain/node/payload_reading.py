@@ -8,9 +8,7 @@ from chain.node.pool import Pool
 from chain.node.reading import NodeReader, under_lock
 from chain.node.waiting import WaitingBlocks
 from chain.protocol.availability import kept_payloads, missing_payloads
-from chain.protocol.contract import registry_settings
 from chain.protocol.posts import Commitment, PayloadSource, SignedCall
-from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.payloads import EVIDENCE, KeptPayload
 from chain.store.store import Store
 from chain.wire.address import Address
@@ -92,23 +90,10 @@ class PayloadReader(NodeReader):
                 return sidecar
         return None
 
-    @under_lock
-    def prune(self, keep: int, shrinks: bool = False) -> int:
-        """Delete payloads of all rounds but the last `keep`, as far as they are settled (B6); returns how many bytes.
-
-        Settled is what is final, or, where there is one node and nobody endorses, what no flag can be about any more.
-        """
-        head = self._pool.head.block_number
-        if head <= FOUNDING_BLOCK:
-            return 0
-        final = int(self.ask("final_block"))
-        settled = final or head - registry_settings(self.ask("settings")).flag_window
-        return self._store.prune(min(head - keep + 1, settled), shrinks)
-
     def _payloads_of(self, header: Header, body: Body) -> tuple[list[KeptPayload], dict[bytes, bytes]]:
         """What a block keeps (B3), and the bytes of what is not in the store yet; evidence is kept where it is."""
         calls = [post.call for post in body.posts if post.call is not None]
-        flagged = {call["offender"] for call in calls if call.name in ("flag", "flag_equivocation")}
+        flagged = {call["offender"] for call in calls if call.name.startswith("flag")}
         accused = {each.digest for post in body.posts if post.sender in flagged for each in post.commitments}
         # Of two that name one payload the first; but a model is one, whatever a device calls a gradient.
         stored = [post for post in reversed(body.posts) if post.is_stored]

@@ -17,8 +17,8 @@ from chain.errors import (
     UnregisteredSenderError,
 )
 from chain.node.body import Body, receipts_of
-from chain.node.pool_payloads import PoolPayloads
 from chain.node.vm import Execution, Outcome, call_registry
+from chain.node.waiting import PoolPayloads
 from chain.protocol.consensus import next_difficulty
 from chain.protocol.contract import PayloadSizes, call_gas
 from chain.protocol.posts import KINDS, PHASES, Place, SignedCall, read_signed_call

@@ -19,7 +19,7 @@ TERMS_BYTES = 6 * 32
 _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
 _GAS_PER_CALL = 800_000  # checks, storage, log; evidence among 64 servers is the dearest
-_LONGEST_CALL = 4 + 32 * 70  # evidence: two unsigned posts with their signatures
+_LONGEST_CALL = 4 + 32 * 202  # endorsements of 64 servers: a time and 65 bytes each
 # As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
 MAX_BATCH = 64
 _LONGEST_BATCH = 4 + 32 * (2 + 2 * (1 + MAX_BATCH))
@@ -216,8 +216,8 @@ def decode_call(data: bytes) -> Call:
     function = _by_selector().get(bytes(data[:4]))
     if function is None:
         raise NotRegistryCallError(f"found selector 0x{data[:4].hex()}, expected a function of the registry")
-    if "address[]" in function.types and len(data) > _LONGEST_BATCH:
-        raise NotRegistryCallError(f"found {len(data)} bytes of {function.name}, expected at most {_LONGEST_BATCH}")
+    if len(data) > (longest := _LONGEST_BATCH if "address[]" in function.types else _LONGEST_CALL):
+        raise NotRegistryCallError(f"found {len(data)} bytes of {function.name}, expected at most {longest}")
     if set(function.types) <= _WORDS:
         return Call(function.name, dict(zip(function.arguments, _words(function, data), strict=True)))
     try:

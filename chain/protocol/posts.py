@@ -26,6 +26,7 @@ _PLACES = {
     "close": ("close", 0),
     "flag": ("verify", 0),
     "flag_equivocation": ("verify", 0),
+    "flag_double_endorsement": ("verify", 0),
     "model": ("model", 0),
 }
 

@@ -1,23 +1,21 @@
-"""Proofs for those without a node (P16): a model that is in a sealed block, accepted, posted by a lawful leader."""
+"""Proofs for those without a node (P16, Q2): a model that is in a final block, accepted by the registry."""
 
-import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from chain.errors import ChainError, ProofError
-from chain.protocol.consensus import check_header
 from chain.protocol.contract import Call, decode_log
+from chain.protocol.endorsements import Domain, Endorsement, check_final, decode_endorsement
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import read_signed_call
-from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
+from chain.protocol.turns import FOUNDING_BLOCK, MOST_SERVERS
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, decode_receipt, inclusion_proof, proven_item
 from chain.wire.transactions import Transaction, decode_transaction
 
-_MAX_HEADERS = 1_000_000
 _MAX_NODES = 16  # on the way to an item; an index has at most 4 bytes
 _NO_PROOF = (KeyError, TypeError, ValueError, AttributeError, ChainError)
 
@@ -55,30 +53,50 @@ class TransactionProof:
 
 
 @dataclass(frozen=True)
-class ModelProof:
-    """A model's transaction, with headers that link it to one the checker knows."""
+class FinalTransaction:
+    """A transaction of a final block, with the signatures that make it final (Q1)."""
 
-    headers: tuple[Header, ...]
-    """Consecutive, ascending. They contain the model's block, as many before it as the term cap, and a known one."""
-    model: TransactionProof
-    exclusions: tuple[TransactionProof, ...] = ()
-    """Of servers that are not in the ranking because they were excluded."""
+    proof: TransactionProof
+    endorsements: tuple[Endorsement, ...]
+
+    @property
+    def header(self) -> Header:
+        """Of its block."""
+        return self.proof.header
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object, bytes as hex; read back by `from_json`."""
-        return {
-            "headers": ["0x" + header.to_bytes().hex() for header in self.headers],
-            "model": self.model.to_json(),
-            "exclusions": [each.to_json() for each in self.exclusions],
-        }
+        return self.proof.to_json() | {"endorsements": ["0x" + each.encode().hex() for each in self.endorsements]}
 
     @classmethod
-    def from_json(cls, content: Any) -> "ModelProof":
+    def from_json(cls, content: Any, domain: Domain) -> "FinalTransaction":
         """The reverse of `to_json`; `ProofError` if it is none."""
         try:
-            headers = tuple(Header.from_bytes(_bytes(each)) for each in content["headers"][:_MAX_HEADERS])
-            exclusions = tuple(TransactionProof.from_json(each) for each in content.get("exclusions", ()))
-            return cls(headers, TransactionProof.from_json(content["model"]), exclusions)
+            signed = [_bytes(each) for each in content["endorsements"][:MOST_SERVERS]]
+            return cls(TransactionProof.from_json(content), tuple(decode_endorsement(each, domain) for each in signed))
+        except _NO_PROOF as error:
+            raise ProofError(f"found no transaction of a final block: {error}") from error
+
+
+@dataclass(frozen=True)
+class ModelProof:
+    """A model's transaction in a final block. Headers, seals and turns prove nothing to who counts signatures (Q2)."""
+
+    model: FinalTransaction
+    joined: tuple[FinalTransaction, ...] = ()
+    """The votes that made servers members after the founding, in their order: their signatures count from then on."""
+
+    def to_json(self) -> dict[str, Any]:
+        """A JSON object, bytes as hex; read back by `from_json`."""
+        return {"model": self.model.to_json(), "joined": [each.to_json() for each in self.joined]}
+
+    @classmethod
+    def from_json(cls, content: Any, genesis: Genesis) -> "ModelProof":
+        """The reverse of `to_json`; `ProofError` if it is none."""
+        domain = Domain.of(genesis)
+        try:
+            joined = tuple(FinalTransaction.from_json(each, domain) for each in content["joined"][:MOST_SERVERS])
+            return cls(FinalTransaction.from_json(content["model"], domain), joined)
         except _NO_PROOF as error:
             raise ProofError(f"found no model proof: {error}") from error
 
@@ -144,25 +162,39 @@ def _lead(root: bytes, index: int, nodes: tuple[bytes, ...]) -> bool:
     return True
 
 
-def check_links(headers: Sequence[Header], known_hash: bytes, genesis: Genesis) -> None:
-    """Raise `ProofError` unless the headers are linked, sealed, and contain the one the checker knows."""
-    if known_hash not in {header.hash for header in headers}:
-        raise ProofError(f"the headers do not contain 0x{known_hash.hex()}, the one that is known")
-    for parent, header in itertools.pairwise(headers):
-        try:
-            check_header(header, parent, genesis)
-        except ChainError as error:
-            raise ProofError(f"header {header.block_number}: {error}") from error
+def check_model(proof: ModelProof, genesis: Genesis, servers: Collection[bytes]) -> ProvenModel:
+    """What the proof proves to somebody who knows the network's servers at its founding; needs neither node nor py-evm.
+
+    A block counts as far as a strict majority has signed it (Q1, Q2). That the model's post was not reverted is told by
+    its receipt, which the signed header commits to: a refused post is in the block as well.
+    """
+    members = _members_at(proof, genesis, servers)
+    _check_signed(proof.model, members)
+    transaction, receipt = check_transaction(proof.model.proof)
+    header = proof.model.header
+    call = _model_call(transaction, receipt, genesis, header.block_number - FOUNDING_BLOCK)
+    return ProvenModel(int(call["round"]), bytes(call["digest"]), transaction.sender, header)
 
 
-def check_model(proof: ModelProof, known_hash: bytes, genesis: Genesis, membership: Membership) -> ProvenModel:
-    """What the proof proves to somebody who knows the network and one block hash; needs neither node nor py-evm."""
-    check_links(proof.headers, known_hash, genesis)
-    before = _headers_before(proof, membership.term_cap)
-    transaction, receipt = check_transaction(proof.model)
-    call = _model_call(transaction, receipt, genesis, proof.model.header.block_number - FOUNDING_BLOCK)
-    _check_turn(transaction.sender, proof, before, membership, _excluded_servers(proof, genesis))
-    return ProvenModel(int(call["round"]), bytes(call["digest"]), transaction.sender, proof.model.header)
+def _members_at(proof: ModelProof, genesis: Genesis, servers: Collection[bytes]) -> set[bytes]:
+    """The servers whose signatures count under the model's block: the founding's, and who joined before it."""
+    members, before = set(servers), FOUNDING_BLOCK
+    for each in proof.joined:
+        if not before <= each.header.block_number < proof.model.header.block_number:
+            raise ProofError(f"found a vote in block {each.header.block_number}, expected one after block {before}")
+        _check_signed(each, members)
+        event = _event(check_transaction(each.proof)[1], genesis, "Registered")
+        if event["participant"] != event["home"]:
+            raise ProofError(f"{event['participant']} joined as a device, expected a server")
+        members, before = members | {event["participant"]}, each.header.block_number
+    return members
+
+
+def _check_signed(proven: FinalTransaction, servers: Collection[bytes]) -> None:
+    try:
+        check_final(proven.header, proven.endorsements, servers)
+    except ChainError as error:
+        raise ProofError(str(error)) from error
 
 
 def _model_call(transaction: Transaction, receipt: Receipt, genesis: Genesis, round_: int) -> Call:
@@ -180,45 +212,6 @@ def _model_call(transaction: Transaction, receipt: Receipt, genesis: Genesis, ro
     if digest != bytes(event["digest"]):
         raise ProofError(f"the model does not have the digest 0x{digest.hex()} that it names")
     return call
-
-
-def _headers_before(proof: ModelProof, term_cap: int) -> list[Header]:
-    """The headers before the model's block that decide who leads it."""
-    number = proof.model.header.block_number
-    if proof.model.header not in proof.headers:
-        raise ProofError(f"the headers do not contain the model's block {number}")
-    before = [header for header in proof.headers if header.block_number < number]
-    needed = min(term_cap, number - FOUNDING_BLOCK)
-    if len(before) < needed or not before:
-        raise ProofError(f"found {len(before)} headers before block {number}, expected at least {needed}")
-    return before
-
-
-def _check_turn(
-    sender: Address, proof: ModelProof, before: Sequence[Header], membership: Membership, excluded: Collection[Address]
-) -> None:
-    rank = rank_of(sender, before, membership, excluded)
-    if rank is None:
-        raise ProofError(f"{sender} may not lead: it is no edge server, or excluded")
-    waited = proof.model.header.timestamp - before[-1].timestamp
-    if rank > 0 and waited < rank * membership.turn_s:
-        raise ProofError(
-            f"{sender} has rank {rank} and led {waited} s after the parent block; "
-            f"its turn comes after {rank * membership.turn_s} s"
-        )
-
-
-def _excluded_servers(proof: ModelProof, genesis: Genesis) -> set[Address]:
-    """Servers proven to be excluded in the model's round."""
-    round_ = proof.model.header.block_number - FOUNDING_BLOCK
-    found = set()
-    for exclusion in proof.exclusions:
-        if exclusion.header not in proof.headers:
-            raise ProofError(f"the headers do not contain block {exclusion.header.block_number} of an exclusion")
-        event = _event(check_transaction(exclusion)[1], genesis, "Excluded")
-        if int(event["round"]) <= round_ <= int(event["last_round"]):
-            found.add(event["participant"])
-    return found
 
 
 def _event(receipt: Receipt, genesis: Genesis, name: str) -> Call:

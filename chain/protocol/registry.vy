@@ -2,7 +2,7 @@
 # pragma evm-version london
 """
 @title Registry of a federated-learning network
-@notice Who may post what, when (docs/spec: P2-P5, P12, P14-P17, B1, B2). A post names its payload by digest (sha256)
+@notice Who may post what, when (docs/spec: P2-P5, P12, P14-P17, B1, B2, Q1). A post names its payload by digest (sha256)
         and size; the payload travels beside the chain. The contract checks role, round, attempt, duplicates and size,
         keeps the digest of the current round and emits an event.
         One contract serves the embedded chain, where a block is a round and the VM calls `begin_block`, and external
@@ -14,6 +14,12 @@ MAX_BATCH: constant(uint256) = 64
 MAX_STEP: constant(uint256) = 100
 # An unsigned post: at most 215 bytes of RLP around the 260 of a gradient.
 MAX_SIGNED: constant(uint256) = 512
+SIGNATURE: constant(uint256) = 65
+# EIP-712: what an endorsement is, and where it counts.
+DOMAIN_TYPE: constant(bytes32) = keccak256("EIP712Domain(uint256 chainId,address verifyingContract)")
+ENDORSEMENT_TYPE: constant(bytes32) = keccak256(
+    "Endorsement(uint256 round,uint256 attempt,bytes32 block,uint256 time)"
+)
 # Who calls at the start of a block on the embedded chain; nobody has its key (EIP-4788).
 SYSTEM: constant(address) = 0xffffFFFfFFffffffffffffffFfFFFfffFFFfFFfE
 
@@ -149,7 +155,6 @@ marks: HashMap[address, uint256]
 # offender -> server -> round of its last flag
 flagged: HashMap[address, HashMap[address, uint256]]
 votes: HashMap[address, HashMap[address, HashMap[address, bool]]]
-final_block: public(uint256)
 
 
 @deploy
@@ -250,32 +255,43 @@ def begin_block(winner: address, leader: address, parent_hash: bytes32, parent_t
 
 
 @external
-def endorse(round: uint256, digest: bytes32):
+def endorse(
+    round: uint256,
+    attempt: uint256,
+    digest: bytes32,
+    times: DynArray[uint256, MAX_SERVERS],
+    signatures: Bytes[MAX_SERVERS * SIGNATURE],
+):
     """
-    @notice A server has checked the parent block; a strict majority makes it final (P17). Where rounds are sealed by
-            calls it has checked this round's plan, close and model (`result`), and none is sealed without a majority (B7).
+    @notice Servers' signatures (EIP-712) under a sealed block, by ascending address, posted by any participant, an
+            excluded one too: what made the block final (Q1). Where rounds are sealed by calls they are under this round's
+            plan, close and model (`result`), and none is sealed without those of a strict majority (B7).
     """
-    now: uint256 = self._at(round, 0)
-    self._check_server(msg.sender, round)
+    now: uint256 = self._running()
+    assert self.members[msg.sender] != 0, "not registered"
+    assert attempt == 0, "no such attempt"
     if CONTRACT_SEAL:
+        assert round == now >> 128, "wrong round"
         assert now & PUBLISHED != 0, "this round has no model"
         assert digest == self._result(), "not the result of this round"
     else:
-        assert digest == self.parent_hash, "not the parent block"
+        # Round k is block k + 1 (P1); the EVM knows the last 256.
+        assert round > 0 and round < now >> 128, "wrong round"
+        assert round + 256 >= now >> 128 and digest == blockhash(round + 1), "not a block of this chain"
     self._mark(now, ENDORSE)
-    log Endorsed(round=round, server=msg.sender, digest=digest)
-    endorsed: uint256 = 0
-    active: uint256 = 0
-    for server: address in self.servers:
-        if not self._is_excluded(server, round):
-            active += 1
-            if self._has_posted(server, ENDORSE, round):
-                endorsed += 1
-    if 2 * endorsed > active:
-        if CONTRACT_SEAL:
-            self.now = now | AGREED
-        else:
-            self.final_block = block.number - 1
+    count: uint256 = len(times)
+    assert len(signatures) == count * SIGNATURE, "one signature per time"
+    last: uint256 = 0
+    for i: uint256 in range(count, bound=MAX_SERVERS):
+        signed: bytes32 = self._endorsement(round, attempt, digest, times[i])
+        server: address = self._signer(signed, slice(signatures, i * SIGNATURE, SIGNATURE))
+        assert convert(server, uint256) > last, "signers must ascend"
+        last = convert(server, uint256)
+        member: uint256 = self.members[server]
+        assert member != 0 and self._home(member) == server, "signed by no edge server"
+        log Endorsed(round=round, server=server, digest=digest)
+    if CONTRACT_SEAL and 2 * count > len(self.servers):
+        self.now = now | AGREED
 
 
 @external
@@ -362,9 +378,9 @@ def flag_equivocation(
     round: uint256,
     offender: address,
     first: Bytes[MAX_SIGNED],
-    first_signature: Bytes[65],
+    first_signature: Bytes[SIGNATURE],
     second: Bytes[MAX_SIGNED],
-    second_signature: Bytes[65],
+    second_signature: Bytes[SIGNATURE],
 ):
     """
     @notice Two different posts for one slot of one round, both signed by the offender: unsigned transactions and
@@ -392,6 +408,38 @@ def flag_equivocation(
         slot=max_value(uint256),
         transaction_hash=hash_1,
         expected=hash_2,
+    )
+    self._flag(offender, round)
+
+
+@external
+def flag_double_endorsement(
+    round: uint256,
+    offender: address,
+    signed_round: uint256,
+    attempt: uint256,
+    blocks: bytes32[2],
+    times: uint256[2],
+    first_signature: Bytes[SIGNATURE],
+    second_signature: Bytes[SIGNATURE],
+):
+    """
+    @notice One server's signatures under two different blocks of one (round, attempt) (Q1), recovered here.
+    """
+    self._at(round, 0)
+    self._check_server(msg.sender, round)
+    assert blocks[0] != blocks[1], "the same block twice"
+    signed_1: bytes32 = self._endorsement(signed_round, attempt, blocks[0], times[0])
+    signed_2: bytes32 = self._endorsement(signed_round, attempt, blocks[1], times[1])
+    assert self._signer(signed_1, first_signature) == offender, "the first is not signed by the offender"
+    assert self._signer(signed_2, second_signature) == offender, "the second is not signed by the offender"
+    log Flagged(
+        round=round,
+        offender=offender,
+        server=msg.sender,
+        slot=max_value(uint256) - 1,
+        transaction_hash=blocks[0],
+        expected=blocks[1],
     )
     self._flag(offender, round)
 
@@ -631,6 +679,17 @@ def _result() -> bytes32:
 
 @internal
 @view
+def _endorsement(round: uint256, attempt: uint256, digest: bytes32, time: uint256) -> bytes32:
+    """What a server signs (EIP-712): this block in this attempt at this round, at this time."""
+    domain: bytes32 = keccak256(concat(DOMAIN_TYPE, convert(chain.id, bytes32), convert(self, bytes32)))
+    said: bytes32 = keccak256(
+        concat(ENDORSEMENT_TYPE, convert(round, bytes32), convert(attempt, bytes32), digest, convert(time, bytes32))
+    )
+    return keccak256(concat(0x1901, domain, said))
+
+
+@internal
+@view
 def _check_member(who: address, round: uint256) -> uint256:
     member: uint256 = self.members[who]
     assert member != 0, "not registered"
@@ -787,8 +846,8 @@ def _target() -> uint256:
 
 @internal
 @pure
-def _signer(unsigned_hash: bytes32, signature: Bytes[65]) -> address:
-    assert len(signature) == 65, "a signature has 65 bytes"
+def _signer(unsigned_hash: bytes32, signature: Bytes[SIGNATURE]) -> address:
+    assert len(signature) == SIGNATURE, "a signature has 65 bytes"
     r: uint256 = convert(extract32(signature, 0), uint256)
     s: uint256 = convert(extract32(signature, 32), uint256)
     parity: uint256 = convert(slice(signature, 64, 1), uint256)

@@ -15,6 +15,8 @@ class Slot(IntEnum):
     MODEL = 3
     ENDORSE = 4
     ITERATE = 16
+    DOUBLE_ENDORSEMENT = 2**256 - 2
+    """No post either: two blocks of one round, signed by one server (Q1)."""
     EQUIVOCATION = 2**256 - 1
     """No post: what a flag names whose evidence is two posts for one slot (P15)."""
 

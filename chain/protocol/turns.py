@@ -8,6 +8,8 @@ from chain.wire.address import Address
 from chain.wire.headers import Header
 
 FOUNDING_BLOCK = 1
+MOST_SERVERS = 64
+"""As registry.vy has it"""
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,9 @@ class Methods(SidecarMethods):
 
     def _header(self, which: Any) -> Header | None:
         """A sealed block by tag, number or hash; none where there is none."""
-        if which in ("latest", "safe", "finalized"):
+        if which in ("safe", "finalized"):
+            return self._node.final
+        if which == "latest":
             return self._node.head
         if which == "earliest":
             return self._node.header(0)

@@ -7,15 +7,25 @@ import queue
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 import requests
 from web3 import Web3
 
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
-from chain.errors import ChainError, SidecarError, UnknownParentError, UnwantedSidecarError, WaitingBlockError
+from chain.errors import (
+    ChainError,
+    EndorsementError,
+    SidecarError,
+    UnknownParentError,
+    UnwantedSidecarError,
+    WaitingBlockError,
+)
 from chain.node.node import Node
+from chain.protocol.endorsements import Domain, decode_endorsement
 from chain.protocol.posts import Commitment
+from chain.protocol.turns import MOST_SERVERS
 from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 
@@ -26,6 +36,7 @@ _TIMEOUT_S = 10.0
 _PUSHED_BYTES = 1 << 20
 
 
+_METHODS = {"transaction": "bfl_sendPost", "block": "bfl_importBlock", "endorsement": "bfl_sendEndorsement"}
 _News = tuple[str, bytes, Sequence[Sidecar]]
 
 
@@ -71,7 +82,7 @@ class Peers:
                 kind, raw, sidecars = waiting.get(timeout=0.2)
             except queue.Empty:
                 continue
-            method = "bfl_sendPost" if kind == "transaction" else "bfl_importBlock"
+            method = _METHODS[kind]
             beside = [["0x" + sidecar.payload.hex() for sidecar in sidecars]] if sidecars else []
             try:
                 request(web3, method, "0x" + raw.hex(), *beside)
@@ -83,6 +94,7 @@ class Peers:
         while not self._stop.is_set():
             try:
                 self.fetch_from(web3)
+                self.fetch_endorsements(web3)
                 self.fetch_payloads(web3)
             except ChainError as error:
                 if not self._stop.is_set():
@@ -116,6 +128,18 @@ class Peers:
                 if self._node.header(block_hash) is None:
                     raise
         return len(missing)
+
+    def fetch_endorsements(self, web3: Web3) -> int:
+        """Ask a peer who signed this node's head (Q1), until it is final; returns how many signatures are new."""
+        head, count = self._node.head, 0
+        if head.hash == self._node.final.hash:
+            return 0
+        found = request(web3, "bfl_endorsements", "0x" + head.hash.hex())
+        for each in found[:MOST_SERVERS] if isinstance(found, list) else ():
+            endorsement = decode_endorsement(read_bytes(each), Domain.of(self._node.genesis))
+            with suppress(EndorsementError):  # of a server that is none here
+                count += self._node.take_endorsement(endorsement)
+        return count
 
     def fetch_payloads(self, web3: Web3) -> int:
         """Ask a peer for the payloads that are missing here (B4); returns how many it had.

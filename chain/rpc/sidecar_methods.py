@@ -1,15 +1,19 @@
-"""The JSON-RPC methods for payloads beside the chain (B1): sent with a post or later, fetched by digest in ranges."""
+"""The JSON-RPC methods for what is beside the chain: payloads (B1), sent with a post or later and fetched by digest in
+ranges; endorsements (Q1).
+"""
 
 from typing import Any
 
 from chain.client.payloads import RANGE_BYTES
 from chain.node.node import Node
+from chain.protocol.endorsements import ENDORSEMENT_BYTES, Domain, decode_endorsement
 from chain.rpc import arguments as parsing
 from chain.rpc.arguments import ArgumentError
 from chain.rpc.encoding import Json, hex_bytes
 from chain.wire.sidecar import Sidecar
 
 _MOST_SIDECARS = 2  # the founding has parameters and a model
+_MOST_DOUBLES = 64
 
 
 class SidecarMethods:
@@ -48,3 +52,24 @@ class SidecarMethods:
     def bfl_pruned(self) -> list[int]:
         """Numbers of the blocks whose payloads are not all here any more (B6)."""
         return self._node.pruned()
+
+    # --- endorsements
+
+    def bfl_sendEndorsement(self, raw: Any) -> bool:  # noqa: N802
+        """A server's signature under a block; whether it is new here."""
+        signed = parsing.sized_bytes(raw, ENDORSEMENT_BYTES, "endorsement")
+        return self._node.take_endorsement(decode_endorsement(signed, Domain.of(self._node.genesis)))
+
+    def bfl_endorsements(self, block_hash: Any) -> list[str]:
+        """The signatures under a block that are here."""
+        return [hex_bytes(each.encode()) for each in self._node.endorsements(parsing.hash32(block_hash, "block hash"))]
+
+    def bfl_endorsementsBy(self, server: Any, round_: Any) -> list[str]:  # noqa: N802
+        """What a server has signed for a round."""
+        signer, number = parsing.address(server, "server"), parsing.number(round_, "round")
+        return [hex_bytes(each.encode()) for each in self._node.signed_by(signer, number)]
+
+    def bfl_doubleEndorsements(self, first_round: Any = 0) -> list[list[str]]:  # noqa: N802
+        """Pairs of signatures of one server under two blocks of one round; at most 64, the first ones."""
+        found = self._node.double_endorsements(parsing.number(first_round, "round"))[:_MOST_DOUBLES]
+        return [[hex_bytes(each.encode()) for each in pair] for pair in found]

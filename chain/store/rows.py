@@ -14,8 +14,11 @@ from chain.store.database import Database
 from chain.wire.receipts import Receipt, decode_receipt
 from chain.wire.transactions import Transaction, decode_transaction
 
-FORMAT = 2
-_OLD_FORMATS = {1: "0.4 or 0.5.0"}
+FORMAT = 3
+_OLD_FORMATS = {
+    1: "0.4 or 0.5.0, which had payloads in its transactions",
+    2: "0.6.0, which knew no endorsements beside the chain",
+}
 T = TypeVar("T")
 
 
@@ -41,7 +44,7 @@ def genesis_in(database: Database, path: Path | str) -> Genesis:
     found = meta.get("format")
     if found in _OLD_FORMATS:
         raise StoreError(
-            f"{path} is a chain of version {_OLD_FORMATS[found]}, which had payloads in its transactions; "
+            f"{path} is a chain of version {_OLD_FORMATS[found]}; "
             "read it with that version (git checkout, or pip install, of its tag), or start a new run"
         )
     if found != FORMAT:

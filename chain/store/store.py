@@ -14,9 +14,11 @@ from typing import TypeVar
 import rlp
 
 from chain.errors import StoreError
+from chain.protocol.endorsements import Domain
 from chain.protocol.genesis import Genesis
-from chain.store import payloads
+from chain.store import endorsements, payloads
 from chain.store.database import CREATE, IN_MEMORY, READ, WRITE, Database
+from chain.store.endorsements import Endorsements
 from chain.store.payloads import KeptPayload, Payloads
 from chain.store.rows import FORMAT, genesis_in, read_row, receipts_in, transactions_in
 from chain.wire.blocks import Block
@@ -54,6 +56,7 @@ class Store:
         self._db = database
         self.genesis = genesis
         self.payloads = Payloads(database)
+        self.endorsements = Endorsements(database, Domain.of(genesis))
         self._kept: dict[bytes, bytes] = {}
 
     # --- opening
@@ -74,7 +77,7 @@ class Store:
 
     def _write_genesis(self) -> None:
         with self.transaction():
-            for statement in (_SCHEMA + payloads.SCHEMA).split(";")[:-1]:
+            for statement in (_SCHEMA + payloads.SCHEMA + endorsements.SCHEMA).split(";")[:-1]:
                 self._db.write(statement)
             self._db.write("INSERT INTO meta VALUES ('format', ?)", FORMAT)
             self._db.write("INSERT INTO meta VALUES ('genesis', ?)", self.genesis.canonical_json())
@@ -153,8 +156,6 @@ class Store:
             raise StoreError(f"block 0x{block_hash.hex()} is not in the database")
         return int(row[0])
 
-    # --- payloads (B5, B6)
-
     def kept_by(self, block_hash: bytes) -> list[KeptPayload]:
         """The payloads that a block keeps, also those that were pruned."""
         return self.payloads.kept_by(self._block_id(block_hash))
@@ -187,6 +188,11 @@ class Store:
         )
         return [int(row[0]) for row in self._db.rows(found)]
 
+    def headers_after(self, number: int) -> list[Header]:
+        """Of all blocks with a higher number, canonical or not, by number."""
+        rows = self._db.rows("SELECT header FROM block WHERE number > ? ORDER BY number", number)
+        return [read_row(Header.from_bytes, row[0], "a header") for row in rows]
+
     def make_canonical(self, head: Header, hashes: Sequence[bytes] | None = None) -> list[Header]:
         """Make `head` the head; `hashes` are those of its transactions, where the caller has them.
 
@@ -216,10 +222,8 @@ class Store:
         ancestor = head
         while ancestor.block_number > 0 and not self._is_canonical(ancestor.hash):
             ancestor = self.header_by_hash(ancestor.parent_hash)
-        rows = self._db.rows(
-            "SELECT header FROM block WHERE canonical = 1 AND number > ? ORDER BY number DESC", ancestor.block_number
-        )
-        left = [read_row(Header.from_bytes, row[0], "a header") for row in rows]
+        above = reversed(self.headers_after(ancestor.block_number))
+        left = [header for header in above if self._is_canonical(header.hash)]
         for header in left:
             self._db.write("UPDATE block SET canonical = 0 WHERE hash = ?", header.hash)
             self._db.write("DELETE FROM place WHERE block = ?", header.block_number)

@@ -7,18 +7,16 @@ from typing import Any
 import rlp
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
-from eth_keys import keys
-from eth_keys.exceptions import BadSignature, ValidationError
 from rlp.exceptions import RLPException
 
 from chain import limit_recursion
-from chain.errors import MalformedTransactionError, SignatureError
+from chain.errors import MalformedTransactionError
 from chain.wire.address import ADDRESS_BYTES, Address
+from chain.wire.signatures import recover_signer, sign
 
 limit_recursion()
 TYPE = b"\x02"
 _FIELDS = 12
-_SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _NUMBERS = {"chain id": 0, "nonce": 1, "priority fee": 2, "fee": 3, "gas": 4, "value": 6, "parity": 9, "r": 10, "s": 11}
 
 
@@ -60,14 +58,7 @@ class Transaction:
     @functools.cached_property
     def sender(self) -> Address:
         """Whose signature it is; `SignatureError` if nobody's."""
-        if not (0 < self.r < _SECP256K1_N and 0 < self.s <= _SECP256K1_N // 2 and self.parity <= 1):
-            raise SignatureError("the signature's numbers are out of range (low s, parity 0 or 1 expected)")
-        try:
-            signature = keys.Signature(vrs=(self.parity, self.r, self.s))
-            key = signature.recover_public_key_from_msg_hash(keccak(self.unsigned))
-            return Address(key.to_canonical_address())
-        except (BadSignature, ValidationError) as error:
-            raise SignatureError(f"the signature belongs to no key: {error}") from error
+        return recover_signer(keccak(self.unsigned), self.r, self.s, self.parity)
 
     def __hash__(self) -> int:
         return hash(self.raw)
@@ -153,6 +144,6 @@ def sign_transaction(account: LocalAccount, envelope: Envelope, data: bytes) -> 
     numbers = (envelope.chain_id, envelope.nonce, envelope.max_priority_fee, envelope.max_fee, envelope.gas)
     fields: list[Any] = [*map(_number, numbers), envelope.to, b"", data, []]
     message = keccak(TYPE + rlp.encode(fields, infer_serializer=False))
-    signature = keys.PrivateKey(bytes(account.key)).sign_msg_hash(message)
+    signature = sign(account, message)
     fields += map(_number, (signature.v, signature.r, signature.s))
     return TYPE + bytes(rlp.encode(fields, infer_serializer=False))

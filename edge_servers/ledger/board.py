@@ -44,7 +44,10 @@ class Board(Protocol):
         """Go on without a leader's post: the next in rank posts another."""
 
     def endorse(self, round_: int, sender: Address) -> None:
-        """Say that the block before this round was checked, where there are several nodes (P17)."""
+        """Sign the sealed block of a round (Q1), once."""
+
+    def post_endorsements(self, round_: int, sender: Address) -> None:
+        """Post all signatures under the block of a round that are here."""
 
     def wait_turn(self, rank: int) -> None:
         """Wait until whoever has this rank may lead the round (P12)."""
@@ -92,6 +95,9 @@ class InProcessBoard:
 
     def endorse(self, round_: int, sender: Address) -> None:
         """There are no blocks to endorse."""
+
+    def post_endorsements(self, round_: int, sender: Address) -> None:
+        """Nobody signs here."""
 
     def wait_turn(self, rank: int) -> None:
         """Nobody waits: a leader that fails here fails at once."""

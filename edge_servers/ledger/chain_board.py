@@ -9,6 +9,7 @@ from typing import Any
 from eth_account.signers.local import LocalAccount
 
 from chain.client.ledger import Ledger
+from chain.client.payloads import MemoryShelf
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, CodecError
 from chain.protocol.contract import decode_call
@@ -20,9 +21,10 @@ from chain.wire.documents import ClosedList
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import decode_transaction
 from clients.orders import LedgerTerms, Order
-from edge_servers.errors import BoardError, EdgeError, GradientRefusedError
+from edge_servers.errors import BoardError, EdgeError, EndorsementWithheldError, GradientRefusedError
 from edge_servers.learning.gradients import Close, Gradient, Refusal, SignedGradient
 from edge_servers.ledger.board import Clock, InProcessBoard, RoundSlot
+from edge_servers.ledger.endorsing import endorse_round, post_endorsements
 from edge_servers.planning.plan import Plan
 from edge_servers.planning.plan import read_plan as plan_in
 from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, model_of
@@ -30,23 +32,6 @@ from edge_servers.replay.replay import iterate_payload, model_payload
 
 _LOG = logging.getLogger(__name__)
 _BESIDE = "refusals"
-_HEADERS_BACK = 16
-"""Rounds that a device may miss and still link the next model to a block it knows"""
-
-
-class _Beside:
-    """The one payload that came with a signed gradient."""
-
-    def __init__(self, sidecar: Sidecar) -> None:
-        self._sidecar = sidecar
-
-    def payload(self, digest: bytes) -> bytes | None:
-        """It, by its digest."""
-        return self._sidecar.payload if digest == self._sidecar.digest else None
-
-    def has_payload(self, digest: bytes) -> bool:
-        """Whether it is asked for."""
-        return digest == self._sidecar.digest
 
 
 class ChainBoard:
@@ -64,13 +49,11 @@ class ChainBoard:
         accounts: Mapping[Address, LocalAccount],
         clock: Clock,
         beside: InProcessBoard,
-        endorses: bool = False,
         poll_s: float = 0.5,
     ) -> None:
-        """`endorses`: whether there are other nodes, which want to hear what this one has checked (P17)."""
         self.ledger, self.reader, self.founding = ledger, reader, reader.founding
         self._ledgers = {address: ledger.signed_by(account) for address, account in accounts.items()}
-        self._clock, self._beside, self._endorses, self._poll_s = clock, beside, endorses, poll_s
+        self._clock, self._beside, self._poll_s = clock, beside, poll_s
         self._read: dict[bytes, Any] = {}
         self._round = 0
         self._proven = (0, b"")
@@ -122,12 +105,19 @@ class ChainBoard:
         return self.ledger.model_digest(), plan.digest
 
     def endorse(self, round_: int, sender: Address) -> None:
-        """This server's node has checked the parent block; with one node for all there is nothing to agree on."""
-        if self._endorses:
-            try:
-                self._ledgers[sender].submit_endorsement(round_, self.ledger.parent_hash())
-            except ChainError as error:  # the others' endorsements may do
-                _LOG.warning("%s cannot endorse: %s", self.founding.network.name(sender), error)
+        """Sign the sealed block of a round, once: as its leader, or what its leader has signed (Q1)."""
+        turn_s, time_ms = self.founding.settings.rounds.turn_s, int(self._clock.now() * 1000)
+        try:
+            endorse_round(self._ledgers[sender], sender, round_, lambda ready: self._wait(ready, turn_s), time_ms)
+        except (ChainError, EndorsementWithheldError) as error:  # the others' endorsements may do
+            _LOG.warning("%s does not endorse round %d: %s", self.founding.network.name(sender), round_, error)
+
+    def post_endorsements(self, round_: int, sender: Address) -> None:
+        """Post all signatures under the block of a round that are here."""
+        try:
+            post_endorsements(self._ledgers[sender], round_)
+        except ChainError as error:  # they stay beside the chain
+            _LOG.warning("%s cannot post endorsements: %s", self.founding.network.name(sender), error)
 
     def ledger_of(self, server: Address) -> Ledger:
         """The ledger as a server hosted here writes it."""
@@ -260,9 +250,12 @@ class ChainBoard:
         ]
 
     def _proof(self, round_: int) -> bytes:
-        """The proof of a sealed model, from far enough back for a device that was away for a while."""
+        """The proof of a final model: signatures, no header chain, so a device may have been away for any time (Q2)."""
         if self._proven[0] != round_:
-            proof = self.ledger.model_proof(round_, max(1, round_ - _HEADERS_BACK))
+            try:
+                proof = self.ledger.model_proof(round_)
+            except ChainError as error:
+                raise BoardError(f"devices have no proof of model {round_}, the network pauses: {error}") from error
             self._proven = (round_, json.dumps(proof.to_json()).encode())
         return self._proven[1]
 
@@ -284,7 +277,7 @@ class ChainBoard:
             raise GradientRefusedError("malformed", f"found a gradient of {len(payload)} bytes, expected {expected}")
         if sidecar.digest != named.digest:
             raise GradientRefusedError("malformed", "found a gradient that is not the one it has signed")
-        gradient = self.reader.read(Post.of(call, signer, opened.hash, _Beside(sidecar)), plan)
+        gradient = self.reader.read(Post.of(call, signer, opened.hash, MemoryShelf([sidecar])), plan)
         return replace(gradient, signed=SignedGradient(transaction, opened, sidecar))
 
     def is_excluded(self, server: Address) -> bool:

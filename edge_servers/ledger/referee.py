@@ -5,15 +5,16 @@ about it, its flag, is its own signature (P13-P15).
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
+from chain.client.ledger import Ledger
 from chain.errors import ChainError, RevertedError
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
 from chain.wire.sidecar import payload_digest
-from chain.wire.transactions import Transaction
 from clients.models import Vector
 from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanError, ReplayError
 from edge_servers.founding.standing import Standing
@@ -24,7 +25,14 @@ from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.planning.plan import Plan
 from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
-from edge_servers.replay.offences import Offence, equivocation, missing_post, refused_post, wrong_model
+from edge_servers.replay.offences import (
+    Offence,
+    double_endorsement,
+    equivocation,
+    missing_post,
+    refused_post,
+    wrong_model,
+)
 from edge_servers.replay.record import RoundRecord, check_divergence, check_phi, check_plan
 from edge_servers.replay.replay import (
     AggregatedRound,
@@ -36,6 +44,8 @@ from edge_servers.replay.replay import (
 )
 
 _LOG = logging.getLogger(__name__)
+Prove = Callable[[Ledger, int], object]
+"""Posts the evidence against somebody, through a server's ledger, in a round"""
 _LEADS = {"plan": Slot.PLAN, "close": Slot.CLOSE, "model": Slot.MODEL, "seal": Slot.MODEL}
 """The slot that a leader owes; a block without which no model counts is its model's"""
 
@@ -208,27 +218,38 @@ class Referee:
 
     def accuse(self, server: Address) -> None:
         """Post `server`'s flags: one per offender and round, the first offence; equivocation with both signatures."""
-        found = self._found
-        pairs = {Address(first.sender): (first, second) for first, second in self.board.ledger.conflicts()}
-        for offender, (first, second) in pairs.items():
-            self._note(equivocation(offender, first.hash, second.hash, self.founding.network))
+        found, proven = self._found, self._proven()
+        for offence, _ in proven.values():
+            self._note(offence)
         for offence in list(found.offences.values()):
             key = (server, offence.offender)
             if offence.offender == server or key in found.accused or not self._may_flag(offence.offender):
                 continue
             found.accused.add(key)
-            self._flag(server, offence, pairs.get(offence.offender))
+            self._flag(server, offence, proven[offence.offender][1] if offence.offender in proven else None)
 
-    def _flag(self, server: Address, offence: Offence, pair: tuple[Transaction, Transaction] | None) -> None:
+    def _proven(self) -> dict[Address, tuple[Offence, Prove]]:
+        """Who signed two things where one is allowed, and what proves it to the registry: no one's word is needed."""
+        ledger, network, round_ = self.board.ledger, self.founding.network, self._found.round
+        found: dict[Address, tuple[Offence, Prove]] = {}
+        for one, other in ledger.access.double_endorsements(max(0, round_ - ledger.access.settings.flag_window)):
+            offence = double_endorsement(one.signer, one.block_hash, other.block_hash, network)
+            found[one.signer] = offence, partial(Ledger.submit_double_endorsement, first=one, second=other)
+        for first, second in ledger.conflicts():
+            offence = equivocation(Address(first.sender), first.hash, second.hash, network)
+            found[offence.offender] = offence, partial(Ledger.submit_equivocation, first=first, second=second)
+        return found
+
+    def _flag(self, server: Address, offence: Offence, prove: Prove | None) -> None:
         """One server's accusation; what cannot be posted is told, and the round goes on."""
         round_ = self._found.round
         try:
-            if pair is not None:
-                self.board.ledger_of(server).submit_equivocation(round_, *pair)
+            if prove is not None:
+                prove(self.board.ledger_of(server), round_)
                 return
         except ChainError as error:
-            _LOG.warning("%s cannot prove two posts of %s: %s", server, offence.offender, error)
-        if offence.slot == Slot.EQUIVOCATION:
+            _LOG.warning("%s cannot prove what %s signed: %s", server, offence.offender, error)
+        if offence.slot in (Slot.EQUIVOCATION, Slot.DOUBLE_ENDORSEMENT):
             return
         try:
             self.board.ledger_of(server).submit_flag(

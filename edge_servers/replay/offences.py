@@ -101,11 +101,20 @@ def equivocation(offender: Address, first: bytes, second: bytes, network: Networ
     return Offence(offender, name, "equivocation", Slot.EQUIVOCATION, first, second, detail)
 
 
+def double_endorsement(offender: Address, first: bytes, second: bytes, network: Network) -> Offence:
+    """A server signed two blocks of one round (Q1); their hashes."""
+    name = network.name(offender)
+    detail = f"{name} endorsed two different blocks of one round"
+    return Offence(offender, name, "double_endorsement", Slot.DOUBLE_ENDORSEMENT, first, second, detail)
+
+
 def told_by_flag(flag: Flag, network: Network) -> Offence:
     """An offence of which only the flag is left: the post it is about was dropped from the block."""
     offender, kind = Address(flag.offender), kind_of(flag.slot)
     if flag.slot == Slot.EQUIVOCATION:
         return equivocation(offender, flag.transaction_hash, flag.expected, network)
+    if flag.slot == Slot.DOUBLE_ENDORSEMENT:
+        return double_endorsement(offender, flag.transaction_hash, flag.expected, network)
     if not any(flag.transaction_hash):
         return missing_post(offender, Slot(flag.slot), kind, network)
     if flag.slot == Slot.MODEL:

@@ -62,7 +62,7 @@ class RoundRecord:
             post, sender = signed.post, Address(signed.sender)
             if post is not None:
                 by_slot.setdefault(post.slot, {})[sender] = post.beside(source)
-            elif signed.call.name in ("flag", "flag_equivocation"):
+            elif signed.call.name.startswith("flag"):
                 flags.append(_flag(signed.call, sender, round_))
         return cls(round_, by_slot, tuple(flags))
 
@@ -116,6 +116,8 @@ def _flag(call: Call, server: Address, round_: int) -> Flag:
     if call.name == "flag_equivocation":
         first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
         return Flag(round_, offender, server, Slot.EQUIVOCATION, first, second)
+    if call.name == "flag_double_endorsement":
+        return Flag(round_, offender, server, Slot.DOUBLE_ENDORSEMENT, *map(bytes, call["blocks"]))
     sent, expected = bytes(call["transaction_hash"]), bytes(call["expected"])
     return Flag(round_, offender, server, int(call["slot"]), sent, expected)
 

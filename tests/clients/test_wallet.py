@@ -10,7 +10,7 @@ import pytest
 from flwr.app import Message
 
 from chain.client.keys import address_of
-from chain.node.local_ledger import LocalLedger
+from chain.node.access import LocalLedger
 from chain.protocol.contract import decode_call
 from chain.wire.codec import decode_floats
 from chain.wire.sidecar import payload_digest

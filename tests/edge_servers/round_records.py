@@ -2,24 +2,12 @@
 
 from dataclasses import replace
 
+from chain.client.payloads import MemoryShelf
 from chain.protocol.posts import Post
 from chain.protocol.slots import Slot
 from chain.wire.documents import ClosedList
-from chain.wire.sidecar import payload_digest
+from chain.wire.sidecar import Sidecar
 from edge_servers.replay.record import RoundRecord
-
-
-class OnePayload:
-    """A source of one payload."""
-
-    def __init__(self, payload: bytes) -> None:
-        self._payload, self.digest = payload, payload_digest(payload)
-
-    def payload(self, digest: bytes) -> bytes | None:
-        return self._payload if digest == self.digest else None
-
-    def has_payload(self, digest: bytes) -> bool:
-        return digest == self.digest
 
 
 def posts_of(record: RoundRecord) -> list[Post]:
@@ -34,9 +22,9 @@ def without(record: RoundRecord, slot: int, sender: bytes | None = None) -> Roun
 
 def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes | None = None) -> RoundRecord:
     """The record with another payload in a slot, of one sender or of the only one."""
-    beside = OnePayload(payload)
+    sidecar = Sidecar(payload)
     changed = [
-        replace(post, digest=beside.digest, size=len(payload), source=beside)
+        replace(post, digest=sidecar.digest, size=len(payload), source=MemoryShelf([sidecar]))
         if post.slot == slot and sender in (None, post.sender)
         else post
         for post in posts_of(record)

@@ -13,7 +13,7 @@ from flwr.app import ConfigRecord, Message, RecordDict
 from bfl.simulation.grid import Fault
 from chain.client.keys import simulated_account
 from chain.errors import RoundRefusedError, StoreError
-from chain.node.local_ledger import LocalLedger
+from chain.node.access import LocalLedger
 from chain.node.node import Node
 from chain.protocol.slots import Slot
 from chain.store.database import CREATE, Database

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chain.node.local_ledger import LocalLedger
+from chain.node.access import LocalLedger
 from chain.protocol.consensus import check_order
 from chain.wire.address import Address
 from chain.wire.codec import decode_floats

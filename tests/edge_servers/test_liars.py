@@ -10,7 +10,7 @@ from flwr.app import Message
 
 from bfl.attacks.conduct import WITHHELD, Conduct
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
-from chain.node.local_ledger import LocalLedger
+from chain.node.access import LocalLedger
 from chain.protocol.round_check import RoundBody
 from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address

@@ -10,7 +10,7 @@ import pytest
 from bfl.attacks.conduct import WITHHELD, Conduct, Twice
 from chain.client.posts import Flag
 from chain.errors import SidecarSizeError
-from chain.node.local_ledger import LocalLedger
+from chain.node.access import LocalLedger
 from chain.protocol import slots
 from chain.wire.sidecar import payload_digest
 from edge_servers.learning.gradients import Gradient

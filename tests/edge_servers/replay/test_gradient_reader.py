@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 
+from chain.client.payloads import MemoryShelf
 from chain.protocol.posts import NoPayloads
 from chain.protocol.slots import Slot
 from chain.wire import codec
+from chain.wire.sidecar import Sidecar
 from edge_servers.errors import GradientRefusedError, ReplayError
 from edge_servers.learning import bounds
 from edge_servers.replay.record import GradientReader, RoundRecord
 from edge_servers.replay.replay import closed_round
 from tests.edge_servers.chain_network import ChainNetwork, chain_network
-from tests.edge_servers.round_records import OnePayload, posts_of
+from tests.edge_servers.round_records import posts_of
 
 
 def listen(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, heard: Callable[..., None]) -> None:
@@ -91,8 +93,9 @@ def test_a_refusal_is_remembered_as_well(
 ) -> None:
     decoded: list[bytes] = []
     listen(monkeypatch, codec, "view_floats", lambda payload, *_: decoded.append(payload))
-    beside = OnePayload(b"gibberish")
-    post = replace(next(iter(record.gradient_posts().values())), digest=beside.digest, source=beside)
+    sidecar = Sidecar(b"gibberish")
+    shelf = MemoryShelf([sidecar])
+    post = replace(next(iter(record.gradient_posts().values())), digest=sidecar.digest, source=shelf)
     reader = GradientReader(network.founding)
     for _ in range(3):
         with pytest.raises(GradientRefusedError) as refused:

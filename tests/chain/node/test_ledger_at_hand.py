@@ -9,7 +9,7 @@ import pytest
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import LedgerError, RevertedError
-from chain.node.local_ledger import LocalLedger
+from chain.node.access import LocalLedger
 from chain.node.node import Node
 from chain.node.pool import PendingCall
 from chain.protocol.contract import decode_call, encode_call

@@ -1,0 +1,105 @@
+"""What only a node of ours answers, over JSON-RPC: headers, proofs, endorsements, evidence, work for miners."""
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from web3 import Web3
+
+from chain.errors import NodeUnreachableError
+from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
+from chain.protocol.proof import TransactionProof
+from chain.wire.address import Address
+from chain.wire.headers import Header
+from chain.wire.transactions import Transaction, decode_transaction
+
+
+class OwnNode(ABC):
+    """Part of `chain.client.connection.Connection`."""
+
+    chain_id: int
+    registry: Address
+
+    @abstractmethod
+    def request(self, method: str, *params: Any) -> Any:
+        """The answer to a method that web3 has no name for."""
+
+    @abstractmethod
+    def request_bytes(self, method: str, *params: Any) -> bytes:
+        """As `request`, for an answer of bytes."""
+
+    def header(self, number: int) -> Header:
+        """The header of the canonical block with this number."""
+        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", hex(number)))
+
+    def proof(self, transaction_hash: bytes) -> TransactionProof:
+        """That a transaction is sealed, and what came of it (P16)."""
+        return TransactionProof.from_json(self.request("bfl_getProof", Web3.to_hex(transaction_hash)))
+
+    def conflicts(self) -> list[tuple[Transaction, Transaction]]:
+        """Two different posts of one sender for one slot, as the node has seen them (P15)."""
+        pairs = self._pairs("bfl_conflicts")
+        return [(decode_transaction(first), decode_transaction(second)) for first, second in pairs]
+
+    def drop(self, transaction_hash: bytes) -> bool:
+        """Leave a pending transaction out of what the node builds."""
+        return bool(self.request("bfl_dropTransaction", Web3.to_hex(transaction_hash)))
+
+    def propose(self, leader: bytes) -> Header:
+        """Make everything pending a candidate block of this leader."""
+        return Header.from_bytes(self.request_bytes("bfl_propose", Web3.to_hex(leader)))
+
+    def work(self, device: bytes, leader: bytes | None = None) -> Header:
+        """The header this device mines."""
+        wanted = [Web3.to_hex(each) for each in (device, leader) if each is not None]
+        return Header.from_bytes(self.request_bytes("bfl_getWork", *wanted))
+
+    def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> bytes:
+        """Seal; returns the hash of the block."""
+        return self.request_bytes("bfl_submitWork", *map(Web3.to_hex, (mining_hash, nonce, device)))
+
+    # --- endorsements (Q1)
+
+    @property
+    def _domain(self) -> Domain:
+        return Domain(self.chain_id, self.registry)
+
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        """The signatures under a block that the node holds."""
+        found = self._texts(self.request("bfl_endorsements", Web3.to_hex(block_hash)))
+        return [decode_endorsement(each, self._domain) for each in found]
+
+    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
+        """What a server has signed for a round, as the node has seen it."""
+        found = self._texts(self.request("bfl_endorsementsBy", Web3.to_hex(server), round_))
+        return [decode_endorsement(each, self._domain) for each in found]
+
+    def has_block(self, block_hash: bytes) -> bool:
+        """Whether the node has checked and kept a block, canonical or not."""
+        return self.request("bfl_getRawHeader", Web3.to_hex(block_hash)) is not None
+
+    def send_endorsement(self, endorsement: Endorsement) -> bool:
+        """Hand the node a signature under a block; whether it is new there."""
+        return bool(self.request("bfl_sendEndorsement", "0x" + endorsement.encode().hex()))
+
+    def double_endorsements(self, first_round: int) -> list[tuple[Endorsement, Endorsement]]:
+        """Two blocks of one round, signed by one server, as the node has seen them."""
+        pairs = self._pairs("bfl_doubleEndorsements", first_round)
+        return [(decode_endorsement(a, self._domain), decode_endorsement(b, self._domain)) for a, b in pairs]
+
+    def final_number(self) -> int:
+        """Number of the last final block."""
+        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", "finalized")).block_number
+
+    def _pairs(self, method: str, *params: Any) -> list[tuple[bytes, bytes]]:
+        found = self.request(method, *params)
+        try:
+            return [(first, second) for first, second in map(self._texts, found)]
+        except (TypeError, ValueError) as error:
+            raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with pairs") from error
+
+    @staticmethod
+    def _texts(found: Any) -> list[bytes]:
+        try:
+            return [bytes.fromhex(each.removeprefix("0x")) for each in found]
+        except (AttributeError, TypeError, ValueError) as error:
+            raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with bytes") from error

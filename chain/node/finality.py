@@ -1,0 +1,153 @@
+"""What is final (Q1): the endorsements that a node holds, and the last block that a strict majority signed."""
+
+from collections.abc import Sequence
+
+from chain.errors import ConflictError, EndorsementError, FinalityError
+from chain.node.vm import StateView, call_registry
+from chain.protocol.consensus import is_better
+from chain.protocol.endorsements import Endorsement, is_final, quorum
+from chain.protocol.turns import FOUNDING_BLOCK
+from chain.store.store import Store
+from chain.wire.address import Address
+from chain.wire.headers import Header
+
+_ROUNDS_AHEAD = 4
+"""Of blocks that are not here yet: whoever is further behind fetches the blocks first"""
+_MOST_PER_SERVER = 2
+"""For one (round, attempt): the second is evidence, a third tells nothing new"""
+
+
+class Finality:
+    """Not locked against threads: its node serialises access. What is final never changes, and comes before work."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._servers: tuple[bytes, tuple[Address, ...]] = (b"", ())  # of the last parent that was asked for
+        self.conflict = store.endorsements.conflict()
+        """Why this node has stopped; empty while it has not."""
+
+    @property
+    def last(self) -> Header:
+        """The last final block; it is canonical. The founding block needs no signatures."""
+        found = self._store.endorsements.final_hash() or self._store.canonical_hash(FOUNDING_BLOCK)
+        return self._store.genesis.header if found is None else self._store.header_by_hash(found)
+
+    def servers_before(self, header: Header) -> tuple[Address, ...]:
+        """All servers that were registered before a block, excluded ones included: those whose signatures count."""
+        parent = self._store.header_by_hash(header.parent_hash)
+        if self._servers[0] != parent.hash:
+            found = call_registry(StateView(self._store, parent), self._store.genesis, "server_list")
+            self._servers = (parent.hash, tuple(found))
+        return self._servers[1]
+
+    def check_branch(self, parent: Header) -> None:
+        """Raise `FinalityError` for a block after `parent` that would undo a final one."""
+        branch, final = parent, self.last
+        while self._store.canonical_hash(branch.block_number) != branch.hash:
+            branch = self._store.header_by_hash(branch.parent_hash)
+        if branch.block_number < final.block_number:
+            raise FinalityError(
+                f"a branch from block {branch.block_number} would undo block {final.block_number}, which is final"
+            )
+
+    def check_none_missing(self, head: Header) -> None:
+        """Raise `EndorsementError` where a majority has signed a block that is not here: nothing is built beside it."""
+        unknown = self._store.endorsements.unknown_since(self._round_of(self.last))
+        for (round_, _, block_hash), signers in unknown.items():
+            if len(signers) >= quorum(len(self._servers_after(head))):
+                raise EndorsementError(
+                    f"a majority has endorsed block 0x{block_hash.hex()} of round {round_}, which is not here: "
+                    "nothing is built until it is fetched"
+                )
+
+    def take(self, endorsement: Endorsement, head: Header) -> bool:
+        """Keep an endorsement of a server; whether it is new. Its signer is recovered before the lock is taken."""
+        header = self._store.find_header(endorsement.block_hash)
+        servers = self._servers_after(head) if header is None else self._servers_of(header)
+        self._check(endorsement, header, head, servers)
+        known = self._store.endorsements.by(endorsement.signer, endorsement.round, endorsement.attempt)
+        if any(each.block_hash == endorsement.block_hash for each in known):
+            return False
+        if len(known) >= _MOST_PER_SERVER:
+            raise EndorsementError(f"{endorsement.signer} has signed two blocks of round {endorsement.round} already")
+        self._store.endorsements.add(endorsement)
+        if header is None:
+            self._check_undone(endorsement, servers)
+        return True
+
+    def _servers_of(self, header: Header) -> tuple[Address, ...]:
+        return self.servers_before(header) if header.block_number > FOUNDING_BLOCK else ()
+
+    def _servers_after(self, head: Header) -> tuple[Address, ...]:
+        """Of the block after the head."""
+        found = call_registry(StateView(self._store, head), self._store.genesis, "server_list")
+        return tuple(found) if head.block_number >= FOUNDING_BLOCK else ()
+
+    def _check(self, endorsement: Endorsement, header: Header | None, head: Header, servers: Sequence[bytes]) -> None:
+        round_ = endorsement.round
+        if endorsement.attempt != 0:
+            raise EndorsementError(f"found an endorsement of attempt {endorsement.attempt}, there is only attempt 0")
+        if endorsement.signer not in servers:
+            raise EndorsementError(f"{endorsement.signer} signs a block of round {round_} and is no edge server")
+        if header is not None and self._round_of(header) != round_:
+            raise EndorsementError(f"found an endorsement of block {header.block_number} for round {round_}")
+        if header is None and not 1 <= round_ <= self._round_of(head) + _ROUNDS_AHEAD:
+            raise EndorsementError(f"found an endorsement for round {round_}, the head is of {self._round_of(head)}")
+
+    def _check_undone(self, endorsement: Endorsement, servers: Sequence[bytes]) -> None:
+        """A majority for a block that is not here, in a round that has a final one, is a conflict."""
+        if endorsement.round > self._round_of(self.last):
+            return
+        signed = self._store.endorsements.of(endorsement.block_hash)
+        signers = {each.signer for each in signed if each.round == endorsement.round} & set(servers)
+        if len(signers) >= quorum(len(servers)):
+            self._stop(endorsement.round, endorsement.block_hash)
+
+    def settle(self, header: Header) -> bool:
+        """Whether a block that is here has become final by what is held, and nothing final contradicts it."""
+        final = self.last
+        if header.hash == final.hash or not is_final(
+            header, self._store.endorsements.of(header.hash), self._servers_of(header)
+        ):
+            return False
+        older, newer = sorted((header, final), key=lambda each: each.block_number)
+        if self._ancestor(newer, older.block_number).hash != older.hash:
+            self._stop(self._round_of(older), header.hash)
+        if newer is final:
+            return False  # it was final with the block after it
+        self._store.endorsements.set_final(header.hash)
+        return True
+
+    def best_after(self, header: Header) -> Header:
+        """The block with most work among a final block and its descendants."""
+        best, branch, work = header, {header.hash}, self._store.total_difficulty
+        for found in self._store.headers_after(header.block_number):
+            if found.parent_hash in branch:
+                branch.add(found.hash)
+                if is_better(work(found.hash), found.hash, work(best.hash), best.hash):
+                    best = found
+        return best
+
+    def _ancestor(self, header: Header, number: int) -> Header:
+        while header.block_number > number:
+            header = self._store.header_by_hash(header.parent_hash)
+        return header
+
+    def _stop(self, round_: int, block_hash: bytes) -> None:
+        """Two final blocks on different branches: this node takes nothing any more, and names who signed both."""
+        doubles = {str(first.signer) for first, _ in self._store.endorsements.doubles(round_)}
+        self.conflict = (
+            f"two majorities: block 0x{block_hash.hex()} and the final block 0x{self.last.hash.hex()} are on different "
+            f"branches; signed twice: {', '.join(sorted(doubles)) or 'nobody in the same round'}. This node stops"
+        )
+        self._store.endorsements.set_conflict(self.conflict)
+        raise ConflictError(self.conflict)
+
+    def check_running(self) -> None:
+        """Raise `ConflictError` once this node has stopped."""
+        if self.conflict:
+            raise ConflictError(self.conflict)
+
+    @staticmethod
+    def _round_of(header: Header) -> int:
+        return header.block_number - FOUNDING_BLOCK

@@ -1,0 +1,133 @@
+"""What becomes of blocks that were checked: kept, followed if they are the best, and what servers sign makes final."""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from chain.errors import EndorsementError, InvalidBlockError
+from chain.node.body import Body
+from chain.node.candidates import Candidates
+from chain.node.finality import Finality
+from chain.node.payload_reading import PayloadReader
+from chain.node.pool import Pool
+from chain.node.reading import under_lock
+from chain.protocol.consensus import is_better
+from chain.protocol.endorsements import Domain, Endorsement, posted_endorsements
+from chain.protocol.turns import FOUNDING_BLOCK
+from chain.store.store import Store
+from chain.wire.address import Address
+from chain.wire.blocks import Block, encode_block
+from chain.wire.headers import Header
+from chain.wire.sidecar import Sidecar
+
+Listener = Callable[[str, bytes, Sequence[Sidecar]], None]
+_PRUNED_EVERY = 10
+
+
+class ChainFollower(PayloadReader):
+    """A node that follows the chain: what is final first (Q1), then most work (C5)."""
+
+    def __init__(self, store: Store, pool: Pool, keep_payloads: int | None = None) -> None:
+        super().__init__(store, pool)
+        self._finality, self._candidates = Finality(store), Candidates(store.genesis)
+        self._keep = keep_payloads
+        self.listeners: list[Listener] = []
+        """Told ("transaction" | "block" | "endorsement", bytes, payloads beside a post) of what this node accepts."""
+
+    @property
+    @under_lock
+    def final(self) -> Header:
+        """The last block that a strict majority of the servers signed (Q1), or the founding block."""
+        return self._finality.last
+
+    @under_lock
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        """The signatures under a block that are here, by address."""
+        return self._store.endorsements.of(block_hash)
+
+    @under_lock
+    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
+        """What a server has signed for a round; two are one too many."""
+        return self._store.endorsements.by(Address(server), round_, 0)
+
+    @under_lock
+    def double_endorsements(self, first_round: int = 0) -> list[tuple[Endorsement, Endorsement]]:
+        """Two blocks of one round, signed by one server: evidence that convicts it."""
+        return self._store.endorsements.doubles(first_round)
+
+    # --- endorsing
+
+    def take_endorsement(self, endorsement: Endorsement) -> bool:
+        """Keep a server's signature under a block (Q1), and follow what it makes final; whether it is new."""
+        _ = endorsement.signer  # recovered here, outside the lock
+        with self._exclusive():
+            self._finality.check_running()
+            if not self._finality.take(endorsement, self._pool.head):
+                return False
+            self._tell("endorsement", endorsement.encode(), ())
+            self._settle(endorsement.block_hash)
+            return True
+
+    def _settle(self, block_hash: bytes) -> None:
+        """A block that has become final beats all work on other branches."""
+        header = self._store.find_header(block_hash)
+        if header is None or not self._finality.settle(header):
+            return
+        if self._store.canonical_hash(header.block_number) != header.hash:
+            with self._store.transaction():
+                undone = self._store.make_canonical(self._finality.best_after(header))
+            self._candidates.clear()
+            self._pool.follow(self._store.head(), undone)
+
+    # --- blocks
+
+    def _accept(self, header: Header, body: Body) -> Header:
+        """Persist a checked block in one database transaction, and follow it if it is the best."""
+        parent, head = body.execution.parent, self._pool.head
+        difficulty = self._store.total_difficulty(parent.hash) + header.difficulty
+        is_best = is_better(difficulty, header.hash, self._store.total_difficulty(head.hash), head.hash)
+        transactions = tuple(post.transaction for post in body.posts)
+        kept, beside = self._payloads_of(header, body)
+        undone: list[Header] = []
+        try:
+            with self._store.transaction():
+                root = body.execution.persist()
+                if root != header.state_root:
+                    raise InvalidBlockError(f"block {header.block_number}: the state moved while it was sealed")
+                block = Block(header, transactions, body.receipts, difficulty)
+                self._store.add_block(block, kept, beside)
+                if is_best:
+                    undone = self._store.make_canonical(header, [transaction.hash for transaction in transactions])
+        finally:
+            if is_best:
+                self._candidates.clear()
+                self._pool.follow(self._store.head(), undone)
+        self._last = block
+        self._take_posted(body)
+        self._settle(header.hash)
+        if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
+            self.prune(self._keep)
+        if self.listeners:
+            self._tell("block", encode_block(header, transactions), ())
+        return header
+
+    def _take_posted(self, body: Body) -> None:
+        """The endorsements that a block carries, for whoever was not there when they were made."""
+        domain = Domain.of(self.genesis)
+        for post, receipt in zip(body.posts, body.receipts, strict=True):
+            if receipt.status == 1 and post.call is not None and post.call.name == "endorse":
+                for each in posted_endorsements(post.call, domain):
+                    with suppress(EndorsementError):  # of a block that the registry knows and this node does not
+                        if self._finality.take(each, self._pool.head):
+                            self._settle(each.block_hash)
+
+    def _tell(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
+        for tell in self.listeners:
+            tell(kind, raw, sidecars)
+
+    @under_lock
+    def prune(self, keep: int, shrinks: bool = False) -> int:
+        """Delete payloads of all rounds but the last `keep`, as far as they are final (B6); returns how many bytes."""
+        head = self._pool.head.block_number
+        if head <= FOUNDING_BLOCK:
+            return 0
+        return self._store.prune(min(head - keep + 1, self._finality.last.block_number), shrinks)
