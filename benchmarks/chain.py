@@ -179,8 +179,8 @@ def anvil_block(ledger: Ledger, web3: Web3, round_: int, payloads: list[bytes], 
     mine(web3, one_block)
     leader.post(Slot.MODEL, round_, MODEL)
     mine(web3, one_block)
-    for server in SERVER_KEYS[:2]:
-        ledger.signed_by(server).submit_endorsement(round_, ledger.result())
+    endorsed = [ledger.signed_by(server).endorse(round_, ledger.result(), 0) for server in SERVER_KEYS[:2]]
+    ledger.signed_by(SERVER_KEYS[0]).submit_endorsements(endorsed)
     mine(web3, one_block)
     device = ledger.signed_by(DEVICE_KEYS[0])
     device.submit_nonce(device.mining_task(), bytes(8))

@@ -280,6 +280,7 @@ def endorse(
         assert round + 256 >= now >> 128 and digest == blockhash(round + 1), "not a block of this chain"
     self._mark(now, ENDORSE)
     count: uint256 = len(times)
+    assert count > 0, "no signatures"
     assert len(signatures) == count * SIGNATURE, "one signature per time"
     last: uint256 = 0
     for i: uint256 in range(count, bound=MAX_SERVERS):

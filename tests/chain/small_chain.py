@@ -22,6 +22,7 @@ from chain.errors import StoreError
 from chain.node.node import Node
 from chain.node.vm import Execution
 from chain.protocol.contract import RegistryTerms, encode_call
+from chain.protocol.endorsements import Endorsement
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import read_signed_call
 from chain.protocol.slots import iterate_slot
@@ -36,6 +37,7 @@ from chain.wire.receipts import Receipt, block_bloom, trie_root
 from chain.wire.seal import find_nonce
 from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
+from tests.chain.endorsing import endorse_call
 from tests.chain.network import Clock, Network, account, genesis, named, seal
 
 TENSORS = [("layer.weight", (2, 3)), ("layer.bias", (3,))]
@@ -166,8 +168,7 @@ def _round_1(node: Node) -> bytes:
 def _round_2(node: Node) -> None:
     leader = _leader(node)
     NETWORK.post_plan(node, leader)
-    for server in NETWORK.servers:
-        NETWORK.post(node, server, "endorse", 2, node.head.hash)
+    NETWORK.post(node, leader, "endorse", *endorse_call(NETWORK.servers, 1, node.head.hash))
     for server in NETWORK.servers[:2]:
         NETWORK.post(node, server, "vote", address_of(NEW_DEVICE), address_of(NETWORK.servers[0]))
         NETWORK.post(node, server, "vote", address_of(NEW_SERVER), address_of(NEW_SERVER))
@@ -292,6 +293,8 @@ class StoredChain:
         self._blocks, self._head = list(blocks), head
         self.genesis = genesis or story().genesis
         self._payloads = story().payloads if payloads is None else payloads
+        self.signed: list[Endorsement] = []
+        """Beside the chain."""
 
     def payload(self, digest: bytes) -> bytes | None:
         return self._payloads.get(digest)
@@ -309,6 +312,12 @@ class StoredChain:
 
     def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         return None
+
+    def endorsements(self, block_hash: bytes) -> list[Endorsement]:
+        return [each for each in self.signed if each.block_hash == block_hash]
+
+    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
+        return []
 
     def close(self) -> None:
         """Nothing is open."""

@@ -20,12 +20,12 @@ def with_block(number: int, block: Block) -> Inspection:
     return inspect_chain(StoredChain((*story().blocks[:number], block)))
 
 
-def endorsed_by_the_liar(round_: int) -> Block:
+def voted_by_the_liar(round_: int) -> Block:
     """The block of a round with nothing but a post of the server that was excluded."""
     number = round_ + 1
     liar = next(server for server in NETWORK.servers if address_of(server) == story().liar)
     sent = [each for block in story().blocks[:number] for each in block.transactions if each.sender == story().liar]
-    raw = signed(liar, len(sent), "endorse", round_, story().blocks[number - 1].header.hash)
+    raw = signed(liar, len(sent), "vote", bytes(20), bytes(20))
     return forged(story().blocks[number], [decode_transaction(raw)], [Receipt(1, 21_000, ())])
 
 
@@ -41,8 +41,8 @@ def test_the_small_chain_excludes_its_liar_through_this_round() -> None:
 
 @pytest.mark.parametrize("round_", [LAST_ROUND - 1, LAST_ROUND])
 def test_until_its_last_round_an_excluded_server_posts_nothing(round_: int) -> None:
-    with pytest.raises(InspectionError, match=rf"^block {round_ + 1}: .*endorse by 0x[0-9a-f]{{40}}, who is excluded"):
-        with_block(round_ + 1, endorsed_by_the_liar(round_))
+    with pytest.raises(InspectionError, match=rf"^block {round_ + 1}: .*vote by 0x[0-9a-f]{{40}}, who is excluded"):
+        with_block(round_ + 1, voted_by_the_liar(round_))
 
 
 @pytest.mark.parametrize("round_", [LAST_ROUND - 1, LAST_ROUND])
@@ -52,5 +52,5 @@ def test_until_its_last_round_an_excluded_server_has_no_turn_however_long_it_wai
 
 
 def test_in_the_round_after_it_posts_and_leads_again() -> None:
-    assert with_block(7, endorsed_by_the_liar(LAST_ROUND + 1)).by_kind["endorse"] == 4
+    assert with_block(7, voted_by_the_liar(LAST_ROUND + 1)).by_kind["vote"] == 5
     assert with_block(7, led_by_the_liar(LAST_ROUND + 1, waited_s=10 * TURN_S)).led[story().liar] >= 1

@@ -189,7 +189,10 @@ def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
         "a plan by a follower": ([(other, *plan())], at(0) + f"led by 0x.*{NO_RANK}"),
         "a flag by a device": ([(DEVICE, *flag)], at(0) + "flag by the device"),
         "a vote by a device": ([(DEVICE, "vote", bytes(20), bytes(20))], at(0) + "vote by the device"),
-        "an endorsement by a device": ([(DEVICE, "endorse", 1, bytes(32))], at(0) + "endorse by the device"),
+        "an endorsement of nothing": (
+            [(DEVICE, "endorse", 1, 0, bytes(32), [], b"")],
+            at(0) + "endorsements of a block 2 that is none of this chain",
+        ),
         "a late registration": ([(FOUNDER, "register", [], [])], at(0) + "register by 0x"),
         "a second founding": ([(FOUNDER, "found", *named(b"{}"), bytes(32), SIZES)], at(0) + "found by 0x"),
         "another round": ([(one, *plan(2))], at(0) + "plan of round 2 in block 2"),
@@ -227,9 +230,9 @@ def test_a_made_up_post_is_named(case: str) -> None:
 def test_an_excluded_server_that_goes_on_is_named() -> None:
     liar = _account(story().liar)
     nonce = sum(t.sender == story().liar for block in story().blocks[:5] for t in block.transactions)
-    raw = signed(liar, nonce, "endorse", 4, bytes(32))
+    raw = signed(liar, nonce, "vote", bytes(20), bytes(20))
     made = forged(story().blocks[5], [decode_transaction(raw)], receipts_for(1))
-    with pytest.raises(InspectionError, match=r"^block 5: transaction 0 \(0x[0-9a-f]{64}\): endorse by .* is excluded"):
+    with pytest.raises(InspectionError, match=r"^block 5: transaction 0 \(0x[0-9a-f]{64}\): vote by .* is excluded"):
         inspected((*story().blocks[:5], made))
 
 

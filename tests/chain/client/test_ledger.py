@@ -1,6 +1,6 @@
 """One suite for every ledger: our node in this process, our node over HTTP, and anvil (C1)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -78,8 +78,12 @@ class Harness:
         if self.node is not None:
             self.by(leader).propose()
             return
-        for server in self.network.servers[:2]:
-            self.by(server).submit_endorsement(self.reader.round(), self.reader.result())
+        self.endorse(self.network.servers[:2])
+
+    def endorse(self, servers: Sequence[LocalAccount], result: bytes | None = None) -> None:
+        """Servers sign the running round's result, and the first of them posts it."""
+        round_, digest = self.reader.round(), self.reader.result() if result is None else result
+        self.by(servers[0]).submit_endorsements([self.by(server).endorse(round_, digest, 0) for server in servers])
 
     def seal(self, leader: LocalAccount, device: LocalAccount) -> None:
         self.agree(leader)
@@ -312,18 +316,18 @@ def test_an_external_round_is_sealed_only_after_a_majority_has_endorsed_its_resu
     if harness.node is not None:
         pytest.skip("a round of our own node is sealed by its block")
     with pytest.raises(RevertedError, match=r"^this round has no model$"):
-        harness.by(harness.network.servers[0]).submit_endorsement(1, harness.reader.result())
+        harness.endorse(harness.network.servers[:2])
     harness.run_to_model(1, MODEL_1)
     device, first, second = harness.network.devices[0], *harness.network.servers[:2]
     task = harness.by(device).mining_task()
     nonce = find_nonce(task.puzzle, task.difficulty)
     assert nonce is not None
     with pytest.raises(RevertedError, match=r"^not the result of this round$"):
-        harness.by(first).submit_endorsement(1, bytes(32))
-    harness.by(first).submit_endorsement(1, harness.reader.result())
+        harness.endorse([first, second], bytes(32))
+    harness.endorse([first])
     with pytest.raises(RevertedError, match=r"^no majority has endorsed this round's result$"):
         harness.by(device).submit_nonce(task, nonce)
-    harness.by(second).submit_endorsement(1, harness.reader.result())
+    harness.endorse([second, first])
     harness.by(device).submit_nonce(task, nonce)
     assert harness.reader.round() == 2
 

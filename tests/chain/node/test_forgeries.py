@@ -56,6 +56,7 @@ from chain.wire.receipts import Receipt, block_bloom, trie_root
 from chain.wire.seal import find_nonce, is_sealed
 from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
+from tests.chain.endorsing import endorse_call, endorse_head
 from tests.chain.network import CHAIN_ID, SIZES, START, Clock, Network, account, genesis, named, seal, sized
 
 DIFFICULTY = 1000  # a wrong nonce is wrong with 999 chances in 1000
@@ -883,7 +884,7 @@ def test_a_block_that_check_round_refuses_is_neither_proposed_nor_imported() -> 
     network.run_round(careful)
 
 
-# --- finality (P17)
+# --- finality (Q1)
 
 
 def test_no_branch_goes_below_a_block_that_a_majority_endorsed() -> None:
@@ -899,10 +900,9 @@ def test_no_branch_goes_below_a_block_that_a_majority_endorsed() -> None:
     network.run_round(other)
     siblings = [other.raw_block(number) or b"" for number in (2, 3)]
 
-    for server in network.servers[:2]:
-        network.post(node, server, "endorse", 2, node.head.hash)
+    endorse_head(node, network.servers[:2])
     run_short_round(network, node)
-    assert node.ask("final_block", header=node.head) == 2
+    assert node.final.block_number == 2
     before = fingerprint(node)
     with pytest.raises(FinalityError, match="a branch from block 1 would undo block 2, which is final"):
         node.import_block(siblings[0])
@@ -920,17 +920,17 @@ def test_one_endorsement_of_three_makes_nothing_final_and_a_branch_above_a_final
         network.run_round(each)
     node.sources = [other]
     assert node.head == other.head
-    network.post(node, network.servers[0], "endorse", 2, node.head.hash)
-    network.run_round(node)
-    assert node.ask("final_block", header=node.head) == 0
-    for server in network.servers[:2]:
-        network.post(other, server, "endorse", 2, other.head.hash)
-    network.run_round(other)
-    network.run_round(other)
+    endorse_head(node, network.servers[:1])
+    run_short_round(network, node)
+    assert node.final.block_number == 1
+    posted = endorse_call(network.servers[:2], 1, other.head.hash)
+    network.post(other, network.servers[0], "endorse", *posted)
+    run_short_round(network, other)
+    run_short_round(network, other)
     for number in (3, 4):
         node.import_block(other.raw_block(number) or b"")
     assert node.head == other.head
-    assert node.ask("final_block", header=node.head) == 2
+    assert node.final.block_number == 2, "by the signatures in block 3"
 
 
 def test_a_branch_that_was_there_before_finality_cannot_grow_over_it() -> None:
@@ -946,8 +946,7 @@ def test_a_branch_that_was_there_before_finality_cannot_grow_over_it() -> None:
     node.sources = [other]
     first, second = (other.raw_block(number) or b"" for number in (2, 3))
     node.import_block(first)
-    for server in network.servers[:2]:
-        network.post(node, server, "endorse", 2, node.head.hash)
+    endorse_head(node, network.servers[:2])
     run_short_round(network, node)
     before = fingerprint(node)
     with pytest.raises(FinalityError, match="a branch from block 1 would undo block 2, which is final"):

@@ -32,6 +32,7 @@ from chain.protocol.contract import RegistryTerms, encode_call, functions, rever
 from chain.protocol.slots import Slot
 from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
+from tests.chain.endorsing import BARE, endorse_call, signed
 from tests.chain.network import CHAIN_ID, MODEL_0, SIZES, START, TERMS, BareRegistry, account, named
 
 GAS = 10**7
@@ -163,6 +164,8 @@ EVIDENCE = (*unposted(SERVERS[2], b"yes"), *unposted(SERVERS[2], b"no"))
 SAME_TWICE = (*unposted(SERVERS[2], b"yes"), *unposted(SERVERS[2], b"yes", nonce=1))
 SENDERS = {"begin_block": SYSTEM, "register": BareRegistry.founder, "found": BareRegistry.founder, "seal": DEVICE}
 """Who else than a server may make a call"""
+_FIRST, _SECOND = (signed([SERVERS[2]], 1, block, BARE)[0] for block in (b"a" * 32, b"b" * 32))
+DOUBLE = (1, 0, [b"a" * 32, b"b" * 32], [_FIRST.time_ms, _SECOND.time_ms], _FIRST.signature, _SECOND.signature)
 CALLS: list[tuple[Any, ...]] = [
     ("begin_block", DEVICE, ONE, b"\x01" * 32, START),
     ("register", [THREE, DEVICE], [THREE, THREE]),
@@ -171,7 +174,9 @@ CALLS: list[tuple[Any, ...]] = [
     ("found", *named(b"{}"), payload_digest(MODEL_0), (0, 0, 0, 0, 0)),
     ("vote", STRANGER, ONE),
     ("vote", STRANGER, STRANGER),
-    ("endorse", 1, bytes(32)),
+    ("endorse", 1, 0, bytes(32), [], b""),
+    ("flag_double_endorsement", 1, THREE, *DOUBLE),
+    ("flag_double_endorsement", 1, TWO, *DOUBLE),
     ("plan", 1, 0, PLAN, 1),
     ("plan", 1, 1, PLAN, 1),
     ("plan", 1, 0, PLAN, SIZES.plan + 1),
@@ -235,11 +240,14 @@ def states(is_sealed_by_calls: bool) -> Iterator[BothLoops]:
         world.send(sender, name, *arguments)
         yield world
     if is_sealed_by_calls:
-        for server in (ONE, TWO):
-            world.send(server, "endorse", 1, world.ask("result"))
+        world.send(ONE, "endorse", *endorse_call(SERVERS[:2], 1, world.ask("result"), BARE))
         world.number += 1
         yield world
         world.send(DEVICE, "seal", 1, bytes(8))
+        yield world
+    else:
+        world.number += 1
+        world.begin(DEVICE, ONE, world.block_hash(2), world.time_s)
         yield world
 
 
@@ -249,7 +257,8 @@ def test_every_call_of_the_registry_does_the_same_in_every_state_of_a_round(is_s
     accepted: set[str] = set()
     refused: set[str] = set()
     for place, world in enumerate(states(is_sealed_by_calls)):
-        calls = [*CALLS, ("endorse", 1, world.ask("result")), *(VIEWS if place % 5 == 0 else ())]
+        endorsed = world.ask("result") if is_sealed_by_calls else world.block_hash(2)
+        calls = [*CALLS, ("endorse", *endorse_call(SERVERS[:2], 1, endorsed, BARE)), *(VIEWS if place % 5 == 0 else ())]
         for name, *arguments in calls:
             for sender in (SENDERS.get(name, ONE), *(() if functions()[name].outputs else (DEVICE,))):
                 (accepted if world.is_accepted(sender, name, *arguments) else refused).add(name)

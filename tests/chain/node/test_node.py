@@ -320,7 +320,7 @@ def test_a_transaction_in_both_branches_answers_with_its_own_receipt() -> None:
     for device in network.devices:
         network.post_gradient(one, device)
     for server in (each for each in network.servers if each != leader):
-        network.post(other, server, "endorse", 1, other.ask("parent_hash"))
+        network.post(other, server, "vote", address_of(account("newcomer")), address_of(leader))
     for entry in one.pending():
         other.submit(entry.post.transaction.raw, sidecars_of(one, entry.post))
     for node in (one, other):

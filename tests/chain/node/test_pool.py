@@ -89,7 +89,7 @@ def test_nobody_becomes_a_member_by_being_asked_often() -> None:
     node = founded_node(network)
     for _ in range(2):
         with pytest.raises(UnregisteredSenderError):
-            network.post(node, account("stranger"), "endorse", 1, bytes(32))
+            network.post(node, account("stranger"), "vote", bytes(20), bytes(20))
 
 
 def test_a_member_by_pending_votes_is_none_once_they_are_dropped() -> None:
@@ -115,7 +115,7 @@ def test_the_pool_is_bounded_in_bytes() -> None:
     plan = network.signed(node, network.leader(node), "plan", 1, 0, *named(b"plan"))
     small = fresh(node, max_bytes=len(plan) + 100)
     admit(small, plan)
-    other = network.signed(node, network.servers[0], "endorse", 1, node.ask("parent_hash"), nonce=7)
+    other = network.signed(node, network.servers[0], "vote", bytes(20), bytes(20), nonce=7)
     with pytest.raises(PoolFullError, match=rf"holds 1 transactions of {len(plan)} bytes in all; it takes 4096 and"):
         admit(small, other)
     assert len(small) == 1
@@ -258,7 +258,7 @@ def test_sealing_drops_the_round_and_keeps_votes_and_posts_of_the_next() -> None
     node.propose(address_of(leader))
     voter, late_one = (server for server in network.servers if server != leader)
     vote = network.post(node, voter, "vote", address_of(newcomer), address_of(leader))
-    late = network.post(node, late_one, "endorse", 1, node.ask("parent_hash"))
+    late = network.post(node, late_one, "flag", 1, address_of(voter), 0, bytes(32), bytes(32))
     assert {vote, late} < set(hashes(node))
     seal(node, address_of(network.devices[0]))
     assert hashes(node) == [vote]

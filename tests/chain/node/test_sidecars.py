@@ -103,10 +103,10 @@ def test_a_payload_that_its_post_does_not_name_is_refused_with_the_post(
 
 def test_what_has_no_payload_takes_none() -> None:
     node = founded_node(NETWORK)
-    endorsement = NETWORK.signed(node, NETWORK.servers[0], "endorse", 1, node.head.hash)
+    vote = NETWORK.signed(node, NETWORK.servers[0], "vote", address_of(account("newcomer")), bytes(20))
     with pytest.raises(UnwantedSidecarError, match="found a payload of 1 bytes more than the post commits to"):
-        node.submit(endorsement, [Sidecar(b"x")])
-    node.submit(endorsement)
+        node.submit(vote, [Sidecar(b"x")])
+    node.submit(vote)
 
 
 def test_nothing_of_a_payload_is_hashed_before_signature_role_and_size_are_checked(

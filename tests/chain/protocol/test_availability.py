@@ -99,7 +99,7 @@ def test_a_founding_keeps_its_parameters_and_model_0() -> None:
 
 def test_flags_votes_and_endorsements_have_no_payload() -> None:
     others = [
-        post(LEADER, "endorse", 1, bytes(32)),
+        post(LEADER, "endorse", 1, 0, bytes(32), [], b""),
         post(LEADER, "vote", address_of(LEADER), address_of(LEADER)),
         post(LEADER, "flag", 1, address_of(LIAR), 0, bytes(32), bytes(32)),
         post(account("founder"), "register", [], []),
@@ -223,7 +223,7 @@ def test_one_payload_more_than_a_post_commits_to_is_refused(more: bytes) -> None
 
 def test_nothing_comes_beside_what_is_no_post() -> None:
     with pytest.raises(UnwantedSidecarError):
-        checked_sidecars(post(LEADER, "endorse", 1, bytes(32)), [Sidecar(b"x")])
+        checked_sidecars(post(LEADER, "endorse", 1, 0, bytes(32), [], b""), [Sidecar(b"x")])
 
 
 def test_the_two_payloads_of_a_founding_come_in_any_order_and_each_once() -> None:

@@ -44,13 +44,14 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "register": ([], []),
     "found": (DIGEST, 2, DIGEST, (1, 1, 1, 1, 1)),
     "plan": (1, 0, DIGEST, 1),
-    "endorse": (1, DIGEST),
+    "endorse": (1, 0, DIGEST, [], b""),
     "vote": (address_of(ONE), address_of(TWO)),
     "gradient": (1, 0, DIGEST, DIGEST, 1, 1, DIGEST, 1),
     "close": (1, 0, DIGEST, DIGEST, 1),
     "iterate": (1, 0, 3, DIGEST, DIGEST, 1),
     "flag": (1, address_of(ONE), 0, DIGEST, DIGEST),
     "model": (1, 0, DIGEST, DIGEST, 1),
+    "flag_double_endorsement": (1, address_of(ONE), 1, 0, [DIGEST, DIGEST], [0, 0], bytes(65), bytes(65)),
 }
 
 
@@ -75,6 +76,7 @@ def test_the_phases_are_the_protocols_in_its_order() -> None:
     assert named == {
         "register": "founding", "found": "founding", "plan": "plan", "endorse": "plan", "vote": "plan",
         "gradient": "train", "close": "close", "iterate": "gossip", "flag": "verify", "model": "model",
+        "flag_double_endorsement": "verify",
     }  # fmt: skip
 
 

@@ -188,7 +188,7 @@ def test_posts_to_another_network_are_no_evidence(bench: Bench, change: dict[str
 def test_what_is_no_post_is_no_evidence(bench: Bench) -> None:
     honest, one, two = bench.network.servers
     calls: dict[str, list[tuple[Any, ...]]] = {
-        "endorse": [(1, b"a" * 32), (1, b"b" * 32)],
+        "endorse": [(1, 0, b"a" * 32, [], b""), (1, 0, b"b" * 32, [], b"")],
         "vote": [(A, B), (B, A)],
         "flag": [(1, address_of(two), Slot.ITERATE, bytes(32), each * 32) for each in (b"a", b"b")],
         "seal": [(1, b"a" * 8), (1, b"b" * 8)],

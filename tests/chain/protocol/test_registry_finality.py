@@ -1,56 +1,128 @@
-"""Endorsements make the parent block final (P17)."""
+"""`endorse` carries servers' signatures under a sealed block (Q1): recovered here, by ascending address."""
 
-from eth_account.signers.local import LocalAccount
+from dataclasses import replace
+
+import pytest
 from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
-from chain.protocol.contract import Call
-from tests.chain.protocol.registry_bench import Bench, bench_of, reverts
+from chain.protocol.endorsements import Domain, endorse, posted_call
+from tests.chain.endorsing import endorse_call, signed
+from tests.chain.network import CHAIN_ID, START, genesis
+from tests.chain.protocol.registry_bench import STRANGER, Bench, bench_of, reverts
 
 
-def endorse(bench: Bench, server: LocalAccount) -> list[Call]:
-    return bench.post(server, "endorse", bench.round, bench.node.head.hash)
+def test_signatures_under_a_block_are_told_by_signer(bench: Bench) -> None:
+    bench.end_round()
+    parent, servers = bench.node.head, bench.network.servers
+    events = bench.post(servers[0], "endorse", *endorse_call(servers, 1, parent.hash))
+    told = [{"round": 1, "server": who, "digest": parent.hash} for who in sorted(map(address_of, servers))]
+    assert [(event.name, event.arguments) for event in events] == [("Endorsed", said) for said in told]
 
 
-def test_a_strict_majority_of_endorsements_makes_the_parent_final() -> None:
+def test_anybody_who_is_registered_carries_them_a_device_and_an_excluded_server_too() -> None:
     bench = bench_of(4)
+    liar, *honest = bench.network.servers
+    bench.exclude(liar, by=honest)
     bench.end_round()
     parent = bench.node.head
-    for server in bench.network.servers[:2]:
-        (event,) = endorse(bench, server)
-        said = {"round": 2, "server": address_of(server), "digest": parent.hash}
-        assert (event.name, event.arguments) == ("Endorsed", said)
-    assert bench.node.ask("final_block") == 0
-    endorse(bench, bench.network.servers[2])
-    assert bench.node.ask("final_block") == parent.block_number == 2
-    endorse(bench, bench.network.servers[3])
-    assert bench.node.ask("final_block") == 2
+    for sender in (bench.network.devices[0], liar):
+        assert len(bench.post(sender, "endorse", *endorse_call([liar, *honest], 1, parent.hash))) == 4
 
 
-def test_an_endorsement_is_of_the_parent_and_given_once(bench: Bench) -> None:
+def test_any_of_the_last_blocks_may_be_endorsed_and_no_other(bench: Bench) -> None:
+    servers = bench.network.servers
+    for _ in range(3):
+        bench.end_round()
+    hashes = [bench.node.header(number).hash for number in range(1, 5)]  # type: ignore[union-attr]
+    senders = iter(bench.network.devices)
+    for round_ in (1, 2, 3):
+        bench.post(next(senders), "endorse", *endorse_call(servers, round_, hashes[round_]))
+    wrong = {
+        (0, hashes[0]): "wrong round",
+        (4, hashes[3]): "wrong round",
+        (2**64, hashes[3]): "wrong round",
+        (3, hashes[2]): "not a block of this chain",
+        (3, bytes(32)): "not a block of this chain",
+        (2, keccak(b"fork")): "not a block of this chain",
+    }
+    for (round_, block_hash), reason in wrong.items():
+        with reverts(reason):
+            bench.post(servers[0], "endorse", *endorse_call(servers[:1], round_, block_hash))
+
+
+def test_a_signature_counts_for_one_block_round_attempt_time_chain_and_registry(bench: Bench) -> None:
     bench.end_round()
-    one, two, three = bench.network.servers
-    for wrong in (bytes(32), bench.node.head.parent_hash, keccak(b"fork")):
-        with reverts("not the parent block"):
-            bench.post(one, "endorse", 2, wrong)
-    endorse(bench, one)
+    parent, (one, *_) = bench.node.head, bench.network.servers
+    domain = Domain.of(genesis())
+    right = endorse(one, domain, 1, parent.hash, 1000 * START)
+    others = [
+        replace(right, signature=endorse(one, domain, 2, parent.hash, 1000 * START).signature),
+        replace(right, signature=endorse(one, domain, 1, keccak(b"fork"), 1000 * START).signature),
+        replace(right, time_ms=right.time_ms + 1),
+        replace(right, signature=endorse(one, Domain(CHAIN_ID + 1, domain.registry), 1, parent.hash, 0).signature),
+        replace(right, signature=endorse(STRANGER, domain, 1, parent.hash, 1000 * START).signature),
+    ]
+    for each in others:
+        with reverts("signed by no edge server"):
+            bench.post(one, "endorse", *posted_call([each]))
+    for device in bench.network.devices[:1]:
+        with reverts("signed by no edge server"):
+            bench.post(one, "endorse", *endorse_call([device], 1, parent.hash))
+    with reverts("no such attempt"):
+        bench.post(one, "endorse", 1, 1, *posted_call([right])[2:])
+    bench.post(one, "endorse", *posted_call([right]))
+
+
+def test_signers_ascend_so_that_nobody_counts_twice(bench: Bench) -> None:
+    bench.end_round()
+    parent, servers = bench.node.head, sorted(bench.network.servers, key=address_of)
+    first, second = signed(servers[:2], 1, parent.hash)
+    for pair in ((first, first), (second, first)):
+        said = (1, 0, parent.hash, [each.time_ms for each in pair], b"".join(each.signature for each in pair))
+        with reverts("signers must ascend"):
+            bench.post(servers[0], "endorse", *said)
+    with reverts("one signature per time"):
+        bench.post(servers[0], "endorse", 1, 0, parent.hash, [0, 0], first.signature)
+    with reverts("no signatures"):
+        bench.post(servers[0], "endorse", 1, 0, parent.hash, [], b"")
+    bench.post(servers[0], "endorse", *posted_call([first, second]))
     with reverts("already posted"):
-        endorse(bench, one)
-    assert bench.node.ask("final_block") == 0
-    bench.end_round()
-    endorse(bench, two)  # one each of two blocks
-    assert bench.node.ask("final_block") == 0
-    endorse(bench, three)
-    assert bench.node.ask("final_block") == 3
+        bench.post(servers[0], "endorse", *posted_call([first]))
 
 
-def test_an_endorsement_goes_with_its_server() -> None:
-    bench = bench_of(7)
-    liar, *honest = bench.network.servers
-    for server in (liar, *honest[:2]):
-        endorse(bench, server)
-    bench.exclude(liar, by=[*honest[:2], *honest[4:]])
-    endorse(bench, honest[2])  # four of six with the excluded one, three without
-    assert bench.node.ask("final_block") == 0
-    endorse(bench, honest[3])
-    assert bench.node.ask("final_block") == 1
+# --- evidence
+
+
+def evidence(bench: Bench, blocks: tuple[bytes, bytes], rounds: tuple[int, int] = (1, 1)) -> list[object]:
+    """The arguments of `flag_double_endorsement` against the first server, behind round and offender."""
+    liar = bench.network.servers[0]
+    (first,), (second,) = (signed([liar], round_, block) for round_, block in zip(rounds, blocks, strict=True))
+    return [first.round, 0, list(blocks), [first.time_ms, second.time_ms], first.signature, second.signature]
+
+
+def test_two_signed_blocks_of_one_round_convict(bench: Bench) -> None:
+    liar, one, two = bench.network.servers
+    said = evidence(bench, (b"a" * 32, b"b" * 32))
+    (event,) = bench.post(one, "flag_double_endorsement", 1, address_of(liar), *said)
+    assert (event.name, event["offender"], event["slot"]) == ("Flagged", address_of(liar), 2**256 - 2)
+    assert (event["transaction_hash"], event["expected"]) == (b"a" * 32, b"b" * 32)
+    bench.post(two, "flag_double_endorsement", 1, address_of(liar), *said)
+    assert bench.is_excluded(liar)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "rounds", "offender", "reason"),
+    [
+        ((b"a" * 32, b"a" * 32), (1, 1), 0, "the same block twice"),
+        ((b"a" * 32, b"b" * 32), (1, 2), 0, "the second is not signed by the offender"),
+        ((b"a" * 32, b"b" * 32), (1, 1), 2, "the first is not signed by the offender"),
+    ],
+)
+def test_what_is_no_double_signature_convicts_nobody(
+    bench: Bench, blocks: tuple[bytes, bytes], rounds: tuple[int, int], offender: int, reason: str
+) -> None:
+    accused, accuser = bench.network.servers[offender], bench.network.servers[1]
+    with reverts(reason):
+        bench.post(accuser, "flag_double_endorsement", 1, address_of(accused), *evidence(bench, blocks, rounds))
+    assert not bench.is_excluded(accused)

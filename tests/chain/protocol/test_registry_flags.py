@@ -109,7 +109,6 @@ def test_an_excluded_server_may_do_nothing_until_it_comes_back() -> None:
             lambda: bench.flag(liar, one),
             lambda: prove(bench, liar, one, first, second),
             lambda: bench.vote(liar, STRANGER, one),
-            lambda: bench.post(liar, "endorse", bench.round, bench.node.head.hash),
         ]
         for act in acts:
             with reverts("excluded"):

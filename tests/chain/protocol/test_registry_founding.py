@@ -157,7 +157,8 @@ def test_the_founding_block_is_no_round() -> None:
         (A, "iterate", 0, 0, 0, bytes(32), digest, SIZES.iterate),
         (A, "flag", 0, B, Slot.ITERATE, bytes(32), bytes(32)),
         (A, "flag_equivocation", 0, B, b"x", bytes(65), b"y", bytes(65)),
-        (A, "endorse", 0, bytes(32)),
+        (A, "endorse", 0, 0, bytes(32), [], b""),
+        (A, "flag_double_endorsement", 0, B, 0, 0, [bytes(32)] * 2, [0, 0], bytes(65), bytes(65)),
         (A, "model", 0, 0, bytes(32), digest, SIZES.model),
         (A, "vote", C, A),
     ]

@@ -10,6 +10,7 @@ from chain.protocol.contract import encode_call
 from chain.protocol.slots import Slot
 from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
+from tests.chain.endorsing import BARE, endorse_call
 from tests.chain.network import (
     CHAIN_ID,
     MODEL_0,
@@ -46,7 +47,6 @@ def test_call_gas_is_enough_for_every_post_among_sixty_four_servers() -> None:
         sent = decode_transaction(sign_transaction(offender, envelope, data))
         return sent.unsigned, sent.signature
 
-    check(one, "endorse", 1, bytes(32))
     check(one, "vote", A, address_of(one), beyond=to_register)
     check(last, "plan", 1, 0, digest, SIZES.plan)
     check(one, "gradient", 1, 0, payload_digest(MODEL_0), digest, 2**256 - 1, 2**256 - 1, digest, SIZES.gradient)
@@ -56,3 +56,15 @@ def test_call_gas_is_enough_for_every_post_among_sixty_four_servers() -> None:
     check(one, "flag", 1, accused, Slot.ITERATE, b"\xff" * 32, b"\xff" * 32, beyond=to_exclude)
     both = (*evidence(b"\xfe" * 32), *evidence(b"\xff" * 32))
     check(last, "flag_equivocation", 1, accused, *both, beyond=to_exclude)
+
+
+def test_call_gas_is_enough_for_the_endorsements_of_sixty_four_servers() -> None:
+    registry = BareRegistry(TERMS)
+    servers = [account(f"server {i}") for i in range(64)]
+    registry.found({each: each for each in addresses(servers)})
+    registry.number += 1
+    registry.begin(NOBODY, NOBODY, bytes(32), START)
+    data = encode_call("endorse", *endorse_call(servers, 1, registry.block_hash(2), BARE))
+    assert len(registry.send_raw(address_of(servers[0]), data)) == 64
+    spent = 21_000 + sum(16 if byte else 4 for byte in data) + registry.gas
+    assert spent <= contract.call_gas(len(data))

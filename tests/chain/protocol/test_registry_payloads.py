@@ -4,10 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from eth_account.signers.local import LocalAccount
 
 from chain.client.keys import address_of
-from chain.protocol.contract import PayloadSizes, encode_call
+from chain.protocol.contract import Call, PayloadSizes, encode_call
 from chain.wire.sidecar import payload_digest
+from tests.chain.endorsing import BARE, endorse_call
 from tests.chain.network import MODEL_0, SIZES, START, TERMS, BareRegistry, named
 from tests.chain.protocol.registry_bench import A, B, Bare, reverts
 
@@ -160,8 +162,7 @@ def test_a_result_is_of_its_round() -> None:
     for number in (1, 2):
         publish(round_, number)
         results.append(round_.registry.ask("result"))
-        for server in round_.servers[:2]:
-            round_.send(server, "endorse", number, results[-1])
+        round_.send(round_.servers[0], "endorse", *endorse_call(round_.servers[:2], number, results[-1], BARE))
         round_.send(round_.devices[0], "seal", number, bytes(8))  # every nonce is one at this difficulty
     assert results[0] != results[1], "the same plan, close and model in another round"
 
@@ -178,24 +179,27 @@ def test_a_round_is_sealed_once_a_majority_has_endorsed_its_result() -> None:
     round_ = Round(replace(TERMS, contract_seal=True))
     device, (one, two, three) = round_.devices[0], round_.servers
     ask = round_.registry.ask
+
+    def endorsed(sender: LocalAccount, *servers: LocalAccount, result: bytes | None = None) -> list[Call]:
+        said = endorse_call(servers, 1, ask("result") if result is None else result, BARE)
+        return round_.send(sender, "endorse", *said)
+
     with reverts("this round has no model"):
-        round_.send(one, "endorse", 1, ask("result"))
+        endorsed(one, one, two)
     publish(round_, 1)
     with reverts("no majority has endorsed this round's result"):
         round_.send(device, "seal", 1, bytes(8))
-    (endorsed,) = round_.send(three, "endorse", 1, ask("result"))
+    (event,) = endorsed(three, three)
     said = {"round": 1, "server": address_of(three), "digest": ask("result")}
-    assert (endorsed.name, endorsed.arguments) == ("Endorsed", said)
-    for who, reason in ((three, "already posted"), (device, "not an edge server")):
-        with reverts(reason):
-            round_.send(who, "endorse", 1, ask("result"))
+    assert (event.name, event.arguments) == ("Endorsed", said)
+    with reverts("already posted"):
+        endorsed(three, one, two)
     for other in (bytes(32), ask("parent_hash"), ask("model_digest")):
         with reverts("not the result of this round"):
-            round_.send(one, "endorse", 1, other)
+            endorsed(one, one, two, result=other)
     with reverts("no majority has endorsed this round's result"):
-        round_.send(device, "seal", 1, bytes(8))
-    round_.send(two, "endorse", 1, ask("result"))
-    assert ask("final_block") == 0, "blocks are not ours"
+        round_.send(device, "seal", 1, bytes(8))  # signatures of two calls are not added
+    endorsed(device, one, two)
     round_.send(device, "seal", 1, bytes(8))
     assert ask("round") == 2
     publish(round_, 2)

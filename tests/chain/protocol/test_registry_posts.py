@@ -74,8 +74,6 @@ def test_only_a_server_posts_what_a_server_posts(bench: Bench) -> None:
         bench.model(device)
     with reverts("not an edge server"):
         bench.flag(device, bench.network.servers[0])
-    with reverts("not an edge server"):
-        bench.post(device, "endorse", 1, bench.node.head.hash)
 
 
 def test_a_stranger_and_the_founder_post_nothing(bench: Bench) -> None:
@@ -102,7 +100,6 @@ def test_every_post_names_the_round_that_runs(wrong: int) -> None:
         ("iterate", 0, 0, close, ITERATE, SIZES.iterate),
         ("flag", other, Slot.ITERATE, bytes(32), bytes(32)),
         ("model", 0, close, MODEL, SIZES.model),
-        ("endorse", bytes(32)),
     ]
     evidence = (other, b"x", bytes(65), b"y", bytes(65))
     with reverts("wrong round"):

@@ -1,6 +1,7 @@
 """Rounds that are sealed by calls, where blocks are not ours (C7)."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import pytest
@@ -14,6 +15,7 @@ from chain.protocol.contract import Call, RegistryTerms, registry_settings
 from chain.protocol.slots import Slot
 from chain.wire.seal import contract_puzzle, find_nonce, seal_hash, target
 from chain.wire.sidecar import payload_digest
+from tests.chain.endorsing import BARE, endorse_call
 from tests.chain.network import (
     CHAIN_ID,
     SIZES,
@@ -44,12 +46,13 @@ class SealedByCalls(Bare):
         self.send(leader, "plan", self.round, 0, plan, 4)
         self.send(leader, "close", self.round, 0, plan, close, 5)
         self.send(leader, "model", self.round, 0, close, payload_digest(b"model"), SIZES.model)
-        for server in self.servers[:endorsed_by]:
-            self.endorse(server)
+        if endorsed_by:
+            self.endorse(self.servers[:endorsed_by])
         self.registry.number += 1
 
-    def endorse(self, server: LocalAccount) -> list[Call]:
-        return self.send(server, "endorse", self.round, self.registry.ask("result"))
+    def endorse(self, servers: Sequence[LocalAccount]) -> list[Call]:
+        said = endorse_call(servers, self.round, self.registry.ask("result"), BARE)
+        return self.send(servers[0], "endorse", *said)
 
     def puzzle(self, device: LocalAccount, anchor: int | None = None) -> bytes:
         registry = self.registry
@@ -123,16 +126,16 @@ def test_a_seal_needs_a_model_a_block_a_device_and_work() -> None:
     bare.send(device, "seal", 1, nonce)
 
 
-def test_endorsements_count_among_the_servers_that_are_not_excluded() -> None:
+def test_all_servers_count_the_excluded_ones_too() -> None:
     bare = SealedByCalls()
     liar, one, two = bare.servers
-    bare.publish(endorsed_by=1)
+    bare.publish(endorsed_by=0)
     for server in (one, two):
         bare.send(server, "flag", 1, address_of(liar), Slot.PLAN, bytes(32), bytes(32))
-    bare.endorse(one)
+    bare.endorse([one])
     with reverts("no majority has endorsed this round's result"):
         bare.seal(bare.devices[0])
-    bare.endorse(two)
+    bare.endorse([liar, one])
     bare.seal(bare.devices[0])
 
 

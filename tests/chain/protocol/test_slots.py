@@ -6,7 +6,15 @@ from hypothesis import strategies as st
 
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot, kind_of, slot_of_kind, step_of
 
-KINDS = {"plan": 0, "gradient": 1, "close": 2, "model": 3, "endorse": 4, "equivocation": 2**256 - 1}
+KINDS = {
+    "plan": 0,
+    "gradient": 1,
+    "close": 2,
+    "model": 3,
+    "endorse": 4,
+    "double_endorsement": 2**256 - 2,
+    "equivocation": 2**256 - 1,
+}
 
 
 @pytest.mark.parametrize(("kind", "number"), KINDS.items())
@@ -28,6 +36,6 @@ def test_what_the_registry_has_no_post_for_is_unknown_and_no_step(number: int) -
     assert (step_of(number) is None) is not (16 <= number <= 16 + MAX_STEP)
 
 
-@pytest.mark.parametrize("number", [5, 15, 17 + MAX_STEP, 2**64, 2**256 - 2])
+@pytest.mark.parametrize("number", [5, 15, 17 + MAX_STEP, 2**64, 2**256 - 3])
 def test_numbers_beside_the_known_ones_are_unknown(number: int) -> None:
     assert (kind_of(number), step_of(number)) == ("unknown", None)

@@ -228,7 +228,7 @@ def test_a_payload_is_asked_of_one_peer_at_a_time() -> None:
 
 def test_a_peer_that_keeps_silent_loses_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(peers_module.time, "monotonic", lambda: now)
+    monkeypatch.setattr("chain.rpc.peers.time.monotonic", lambda: now)
     claims = peers_module._Claims()
     assert claims.take(DIGEST)
     now += peers_module._TIMEOUT_S - 1

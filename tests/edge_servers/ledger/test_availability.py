@@ -14,7 +14,8 @@ from bfl.auditing.findings import Audit, audit_rounds
 from bfl.simulation.grid import SimulatedClock
 from chain.audit.archive import FileArchive
 from chain.errors import WaitingBlockError
-from chain.node.node import Listener, Node
+from chain.node.following import Listener
+from chain.node.node import Node
 from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.slots import Slot
 from chain.store.payloads import EVIDENCE

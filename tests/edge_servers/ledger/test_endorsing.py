@@ -1,0 +1,167 @@
+"""When a server signs (Q1): after the leader, once, on what is final. Splits never make two final blocks."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any
+
+import pytest
+from eth_account.signers.local import LocalAccount
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chain.client.keys import address_of
+from chain.errors import ChainError
+from chain.node.access import LocalLedger
+from chain.node.node import Node
+from chain.protocol.endorsements import Domain, decode_endorsement
+from chain.wire.headers import Header
+from edge_servers.errors import EndorsementWithheldError
+from edge_servers.ledger.endorsing import endorse_round, post_endorsements
+from tests.chain.endorsing import endorse_head, signed_under
+from tests.chain.network import Network, account, founded_node, seal
+
+
+def at_once(ready: Callable[[], Any]) -> Any:
+    """Nobody waits."""
+    return ready()
+
+
+def sealed_round(network: Network, node: Node) -> Header:
+    network.post_plan(node)
+    node.propose(address_of(network.leader(node)))
+    return seal(node, address_of(network.devices[0]))
+
+
+def by(node: Node, server: LocalAccount) -> LocalLedger:
+    return LocalLedger(node).signed_by(server)
+
+
+def test_the_leader_signs_first_and_the_others_what_it_signed() -> None:
+    network = Network()
+    node = founded_node(network)
+    leader = network.leader(node)
+    header = sealed_round(network, node)
+    others = [server for server in network.servers if server != leader]
+    with pytest.raises(EndorsementWithheldError, match="its leader has signed no block"):
+        endorse_round(by(node, others[0]), address_of(others[0]), 1, at_once, 0)
+    for server in (leader, *others):
+        endorsement = endorse_round(by(node, server), address_of(server), 1, at_once, 7)
+        assert endorsement is not None
+        assert (endorsement.signer, endorsement.block_hash, endorsement.time_ms) == (address_of(server), header.hash, 7)
+        assert endorse_round(by(node, server), address_of(server), 1, at_once, 8) is None, "once"
+    assert node.final == header
+
+
+def test_nobody_signs_after_a_block_that_is_not_final() -> None:
+    network = Network()
+    node = founded_node(network)
+    sealed_round(network, node)
+    leader = network.leader(node)
+    sealed_round(network, node)
+    with pytest.raises(EndorsementWithheldError, match="the block before it is not final"):
+        endorse_round(by(node, leader), address_of(leader), 2, at_once, 0)
+
+
+def test_a_round_that_is_not_sealed_is_not_signed() -> None:
+    network = Network()
+    node = founded_node(network)
+    one = network.servers[0]
+    assert endorse_round(by(node, one), address_of(one), 0, at_once, 0) is None
+    assert endorse_round(by(node, one), address_of(one), 1, at_once, 0) is None
+
+
+def test_what_is_here_is_posted_in_one_call() -> None:
+    network = Network()
+    node = founded_node(network)
+    sealed_round(network, node)
+    post_endorsements(by(node, network.servers[0]), 1)
+    assert len(node.pending()) == 0
+    endorse_head(node, network.servers)
+    post_endorsements(by(node, network.servers[0]), 1)
+    (entry,) = node.pending()
+    assert entry.post.call is not None
+    assert len(entry.post.call["times"]) == 3
+
+
+# --- splits
+
+
+@dataclass
+class Split:
+    """A leader's candidate that two devices seal at once; every server has a node of its own."""
+
+    servers: int
+
+    def __post_init__(self) -> None:
+        self.network = Network(servers=[account(f"server {i}") for i in range(self.servers)])
+        self.nodes = [founded_node(self.network) for _ in range(self.servers)]
+        first = self.nodes[0]
+        self.leader = self.network.servers.index(self.network.leader(first))
+        self.network.post_plan(first)
+        twin = founded_node(self.network)
+        for entry in first.pending():
+            twin.submit(entry.post.transaction.raw, [])
+        twin.sources = [first]
+        for node, device in zip((first, twin), self.network.devices, strict=False):
+            for digest in [each.digest for each in node.wanted()]:
+                node.deliver(digest, first.payload(digest) or b"")
+            node.propose(address_of(self.network.servers[self.leader]))
+            seal(node, address_of(device))
+        self.blocks = [node.raw_block(2) or b"" for node in (first, twin)]
+        self.nodes[0] = founded_node(self.network)
+        for node in self.nodes:
+            node.sources = [first, twin]
+
+    def receive(self, server: int, order: tuple[int, ...]) -> None:
+        for block in order:
+            self.nodes[server].import_block(self.blocks[block])
+
+    def sign(self, server: int, others: list[int]) -> None:
+        """As the server's own code does; whoever is up hears of it."""
+        node, key = self.nodes[server], self.network.servers[server]
+        try:
+            made = endorse_round(by(node, key), address_of(key), 1, at_once, 0)
+        except (EndorsementWithheldError, ChainError):
+            return
+        for other in others if made is not None else ():
+            told = decode_endorsement(made.encode(), Domain.of(node.genesis))  # type: ignore[union-attr]
+            self.nodes[other].take_endorsement(told)
+
+    @property
+    def final(self) -> set[bytes]:
+        """Hashes of final blocks of round 1, over all nodes."""
+        return {node.final.hash for node in self.nodes if node.final.block_number == 2}
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data(), st.sampled_from([3, 5]))
+def test_any_order_of_two_valid_blocks_and_any_crashed_minority_never_make_two_final_blocks(
+    data: st.DataObject, servers: int
+) -> None:
+    split = Split(servers)
+    crashed = data.draw(st.sets(st.integers(0, servers - 1), max_size=(servers - 1) // 2), "crashed")
+    up = [server for server in range(servers) if server not in crashed]
+    for server in range(servers):
+        split.receive(server, data.draw(st.sampled_from([*permutations((0, 1)), (0,), (1,)]), f"order of {server}"))
+    for server in [*data.draw(st.permutations(up), "who signs first"), *up, *up]:
+        split.sign(server, [each for each in up if each != server])
+    assert len(split.final) <= 1
+    has_both = all(split.nodes[server].header(split.nodes[split.leader].head.hash) is not None for server in up)
+    if split.leader in up and has_both:
+        assert len(split.final) == 1, "a majority is up, and has the leader's choice"
+
+
+def test_one_double_signer_of_three_is_found_and_named_by_whoever_hears_both() -> None:
+    split = Split(3)
+    for server in range(3):
+        split.receive(server, (0, 1))
+    liar = split.network.servers[(split.leader + 1) % 3]
+    node = split.nodes[split.leader]
+    headers = [node.header(each.hash) for each in node._store.headers_after(1)]
+    for header in headers:
+        assert header is not None
+        for each in signed_under([liar], header):
+            node.take_endorsement(each)
+    ((first, second),) = node.double_endorsements()
+    assert first.signer == second.signer == address_of(liar)
