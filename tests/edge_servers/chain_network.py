@@ -147,7 +147,7 @@ class ChainNetwork:
 def chain_network(
     devices: int = 6,
     attack: str = "",
-    seed: int = 0,
+    seed: int = 1,
     faults: Mapping[int, Fault] | None = None,
     kinds: Mapping[int, type[Device]] | None = None,
     folder: Path | None = None,

@@ -75,7 +75,7 @@ def test_a_dishonest_board_passes_everything_but_its_servers_posts_through(name:
     answer = getattr(board, name)(*arguments)
     assert inner.asked == [(name, arguments)]
     assert answer in (None, (name, arguments))  # None where the honest board answers nothing
-    assert (answer is None) == (name in ("drop", "endorse", "wait_turn"))
+    assert (answer is None) == (name in ("drop", "endorse", "post_endorsements", "wait_turn"))
 
 
 def test_whether_devices_sign_is_the_honest_boards() -> None:

@@ -134,7 +134,7 @@ class Split:
         return {node.final.hash for node in self.nodes if node.final.block_number == 2}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.data(), st.sampled_from([3, 5]))
 def test_any_order_of_two_valid_blocks_and_any_crashed_minority_never_make_two_final_blocks(
     data: st.DataObject, servers: int
