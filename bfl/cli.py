@@ -24,6 +24,7 @@ from bfl.errors import BflError
 from chain.errors import ChainError
 from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
+from clients.plugins import foreign_plugins
 from edge_servers.errors import EdgeError
 from edge_servers.parameters import RoundParams
 from policy.errors import PolicyError
@@ -81,6 +82,7 @@ def simulate(
     out: Path | None = None,
     resume: Path | None = None,
     allow_other_environment: bool = False,
+    allow_plugins: bool = False,
     **flags: Any,
 ) -> None:
     """Train over simulated devices and edge servers on this machine.
@@ -93,7 +95,7 @@ def simulate(
         _check_resume_flags(given, config, out)
     elif allow_other_environment:
         raise BflError("--allow-other-environment goes with --resume")
-    settings = read_settings(config, os.environ, {} if resume else given)
+    settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
 
     from bfl.show.progress import RunDisplay, summary_table
     from bfl.simulation import (
@@ -102,7 +104,7 @@ def simulate(
 
     console = Console()
     if resume:
-        ready = simulation.resume(resume, given.get("rounds"), allow_other_environment)
+        ready = simulation.resume(resume, given.get("rounds"), allow_other_environment, allow_plugins)
     else:
         simulation.check_settings(settings)
         ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
@@ -117,7 +119,9 @@ def simulate(
     console.print(summary_table(summary))
     _say_what_is_where(folder, summary["head"])
     if summary["status"] == "interrupted":
-        print(f"Interrupted after round {summary['rounds']}. Go on with: {this_program()} simulate --resume {folder}")
+        word = " --allow-plugins" * bool(foreign_plugins(ready.settings.flat()))
+        again = f"{this_program()} simulate --resume {folder}{word}"
+        print(f"Interrupted after round {summary['rounds']}. Go on with: {again}")
         raise typer.Exit(130)
 
 
@@ -158,6 +162,10 @@ def _with_setting_flags(command: Any) -> Any:
         "allow_other_environment": Annotated[
             bool,
             typer.Option("--allow-other-environment", help="Resume although torch, threads, engine or machine differ."),
+        ],
+        "allow_plugins": Annotated[
+            bool,
+            typer.Option("--allow-plugins", help="Run code that --config or the run folder names (module:function)."),
         ],
     }
     options = [

@@ -12,7 +12,9 @@ import tomli_w
 from bfl.errors import ConfigError
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
+from clients.plugins import OURS, foreign_plugins
 from edge_servers.parameters import RoundParams, Settings
+from policy.files import read_bounded_text
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class RunSettings(Settings):
 
 PARAMS = (RoundParams, DataParams, TrainingParams, AttackParams)
 ENVIRONMENT_PREFIX = "BFL_"
+MOST_BYTES = 1 << 16
+"""Of a file with settings; all of them take 2 KB"""
 TOKEN_VARIABLE, PASSWORD_VARIABLE = "BFL_RPC_TOKEN", "BFL_KEY_PASSWORD"
 """Secrets of a node: in the environment, but no settings of a run."""
 
@@ -57,18 +61,17 @@ def read_settings(
     file: Path | None = None,
     environment: Mapping[str, str] | None = None,
     flags: Mapping[str, object] | None = None,
+    allow_plugins: bool = False,
 ) -> RunSettings:
-    """The settings of a run; each source overrides the one before it."""
-    merged: dict[str, object] = {}
-    for source, values in (
-        (str(file), read_toml(file) if file else {}),
-        ("environment", read_environment(environment or {})),
-        ("flags", flags or {}),
-    ):
+    """The settings of a run; each source overrides the one before it. Code is named by people, not by the file (Q4)."""
+    in_file = read_toml(file) if file else {}
+    of_person = read_environment(environment or {}) | dict(flags or {})
+    for source, values in ((str(file), in_file), ("flags", of_person)):
         check_keys(values, source)
-        merged |= values
+    if not allow_plugins:
+        _check_plugins({key: value for key, value in in_file.items() if key not in of_person}, str(file))
     try:
-        return RunSettings.read(merged)
+        return RunSettings.read(in_file | of_person)
     except ParameterError as error:
         raise ConfigError(str(error)) from error
 
@@ -81,13 +84,22 @@ def check_keys(values: Mapping[str, object], source: str) -> None:
             raise ConfigError(f'{source}: unknown key "{key}"{did_you_mean(key, known)}')
 
 
+def _check_plugins(in_file: Mapping[str, object], source: str) -> None:
+    """Raise `ConfigError` where a file names code of others to run."""
+    for key, name in foreign_plugins(in_file).items():
+        raise ConfigError(
+            f"{source}: found {key} = {name!r:.200}, which is code to run, in a file; expected {', '.join(OURS[key])}. "
+            "If you know that code, say so with --allow-plugins"
+        )
+
+
 def read_toml(path: Path) -> dict[str, object]:
     """The keys of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_bounded_text(path, MOST_BYTES))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # no TOML, no UTF-8, a number of 5,000 digits, brackets in brackets
         raise ConfigError(f"{path}: is not TOML ({error})") from error
 
 

@@ -17,6 +17,7 @@ from clients.models import network_for
 from clients.orders import MALFORMED, error_message
 from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import Share, partition
+from clients.plugins import OURS, foreign_plugins
 
 app = ClientApp()
 
@@ -67,6 +68,7 @@ def device_of(context: Context) -> tuple[Device, TrainingParams]:
     number = context.node_config.get("device-id", context.node_config.get("partition-id"))
     if not isinstance(number, int):
         raise ClientError(f"node configuration: found device-id {number!r}, expected a whole number")
+    _check_plugins(context)
     data = read_params(DataParams, context.run_config)
     training = read_params(TrainingParams, context.run_config)
     if not 0 <= number < data.devices:
@@ -76,6 +78,17 @@ def device_of(context: Context) -> tuple[Device, TrainingParams]:
     consent = Consent(str(context.node_config.get("offload", "any")))
     own_data = str(context.node_config.get("data-dir", ""))
     return _device(number, consent, own_data, data, training), training
+
+
+def _check_plugins(context: Context) -> None:
+    """Raise where the run names code of others, and this is a real device whose owner has not allowed that (Q4)."""
+    named = foreign_plugins(context.run_config)
+    if named and "device-id" in context.node_config and context.node_config.get("allow-plugins") is not True:
+        key, name = next(iter(named.items()))
+        raise ClientError(
+            f"run configuration: found {key} = {name!r:.200}, code to run on this device; expected "
+            f"{', '.join(OURS[key])}. Its owner may allow that with --node-config allow-plugins=true"
+        )
 
 
 @lru_cache(maxsize=256)

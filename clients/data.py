@@ -13,15 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clients.errors import DataError
-from clients.plugins import load_plugin
+from clients.plugins import DATASETS, load_plugin
 from clients.sources import find_fashion_mnist, read_svhn
 from policy.streams import Purpose, stream
-
-DATASETS = {
-    "fashion-mnist": "clients.data:fashion_mnist",
-    "svhn": "clients.data:svhn",
-    "synthetic": "clients.data:synthetic",
-}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from clients.errors import DataError
 
 _UBYTE = 0x08
+_MOST_BYTES = 1 << 30  # unpacked; the largest of MNIST and its kin has 0.6 GB
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
@@ -37,7 +38,12 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
 
 def _read_bytes(path: Path) -> bytes:
     try:
-        raw = path.read_bytes()
-        return gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw
+        with path.open("rb") as file:
+            is_packed = file.read(2) == b"\x1f\x8b"
+        with gzip.open(path) if is_packed else path.open("rb") as file:
+            raw = file.read(_MOST_BYTES + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: cannot be read ({error}); fetch it again") from error
+    if len(raw) > _MOST_BYTES:
+        raise DataError(f"{path}: found more than {_MOST_BYTES:,} bytes, expected an idx file; fetch it again")
+    return raw

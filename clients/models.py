@@ -13,15 +13,10 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from clients.data import Dataset
 from clients.errors import ModelError
 from clients.parameters import TrainingParams
-from clients.plugins import load_plugin
+from clients.plugins import MODELS, load_plugin
 
 Vector = NDArray[np.float32]
 """All parameters of a network, flat, in the order of `network.parameters()`."""
-
-MODELS = {
-    "fashion-mnist-cnn": "clients.models:fashion_mnist_cnn",
-    "svhn-cnn": "clients.models:svhn_cnn",
-}
 
 
 def cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int]) -> nn.Sequential:

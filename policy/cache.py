@@ -13,6 +13,7 @@ import numpy as np
 from policy.actor.weights import FORMAT, write_weights
 from policy.agents import LEARNERS, UPDATES, Agent, check_name, fixed_agent, policy_agent
 from policy.errors import PolicyError
+from policy.files import read_bounded_text
 from policy.parameters import LatencyParams
 from policy.rivals.library import LIBRARY_AGENTS, load_agent, train_agent
 from policy.training.settings import LearningParams
@@ -20,6 +21,8 @@ from policy.training.train import VALIDATION_SEED, VALIDATION_STATES, Training
 from policy.world.latency import latency_of
 from policy.world.state import new_state
 
+MOST_BYTES = 64 << 20
+"""Of a learning curve"""
 TrainingProgress = Callable[[float, float], None]
 """Called with the fraction that is done, in [0, 1], and T / N while learning"""
 
@@ -40,8 +43,8 @@ def read_curve(path: Path) -> LearningCurve | None:
     if not path.exists():
         return None
     try:
-        return LearningCurve(**json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
+        return LearningCurve(**json.loads(read_bounded_text(path, MOST_BYTES)))
+    except (OSError, ValueError, TypeError, RecursionError) as error:
         raise PolicyError(f"{path} holds no learning curve: {error}; remove it to train again") from error
 
 

@@ -11,3 +11,7 @@ class ActionError(PolicyError):
 
 class ObservationError(PolicyError):
     """A state or observation that is not finite, or of another size than the policy was asked for."""
+
+
+class StoredFileError(PolicyError):
+    """A file whose form is not the one we write: too large, compressed, or with something strange in it."""

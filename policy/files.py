@@ -1,5 +1,6 @@
-"""Files that are written whole or not at all. Standard library only: every package writes so."""
+"""Files that are written whole or not at all, and read within bounds. Standard library only: every package does so."""
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,3 +15,17 @@ def replacing(path: Path) -> Iterator[Path]:
     part = path.with_name(f"{path.name}.part")
     yield part
     part.replace(path)
+
+
+def read_bounded(path: Path, most_bytes: int) -> bytes:
+    """A file's content; `OSError` with what was found where it is longer (Q4)."""
+    with path.open("rb") as file:
+        content = file.read(most_bytes + 1)
+    if len(content) > most_bytes:
+        raise OSError(errno.EFBIG, f"found more than {most_bytes:,} bytes, expected at most so many", str(path))
+    return content
+
+
+def read_bounded_text(path: Path, most_bytes: int) -> str:
+    """The same as text."""
+    return read_bounded(path, most_bytes).decode("utf-8")

@@ -1,9 +1,13 @@
 """The payloads in a proof folder."""
 
-import rlp
+from collections.abc import Sequence
 
 from chain.errors import ProofError
+from chain.protocol.posts import SignedCall
+from chain.wire.bounded import decode_rlp
 from chain.wire.sidecar import payload_digest
+
+_SLACK_BYTES = 1 << 20
 
 
 class FolderPayloads:
@@ -27,7 +31,13 @@ class FolderPayloads:
 
 def read_payloads(raw: bytes) -> list[bytes]:
     """The content of a file of payloads: an RLP list."""
-    found = rlp.decode(raw)
+    found = decode_rlp(raw)
     if not isinstance(found, list) or not all(isinstance(each, bytes) for each in found):
         raise ProofError("found no list of payloads")
     return found
+
+
+def most_payload_bytes(posts: Sequence[SignedCall]) -> int:
+    """How large a file of payloads may be beside a block with these posts: each names the size of its own."""
+    sizes = [each.size for post in posts for each in post.commitments]
+    return sum(sizes) + _SLACK_BYTES

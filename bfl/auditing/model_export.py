@@ -1,7 +1,7 @@
 """A model out of the chain: decoded, written as a .pt file, with the names of those who made it."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,12 +43,12 @@ def export_model(archive: Archive, found: Inspection, round_: int, path: Path) -
     payload = source.payload(digest)
     if payload is None:
         raise BflError(f"model {round_} was pruned here; `bfl chain fetch` brings it back from a node that has it")
-    shapes = _shapes(source.payload(bytes(_model(_posts(founding, archive.genesis), 0).call["parameters"])))
+    parameters = source.payload(bytes(_model(_posts(founding, archive.genesis), 0).call["parameters"]))
     content = {
         "round": round_,
         "digest": full_hex(digest),
         "block": full_hex(block.header.hash),
-        "state_dict": _state_dict(payload, shapes, round_),
+        "state_dict": _state_dict(payload, parameters, round_),
     }
     _save(content, path)
     return _contributors_table(block, posts, model, content, source)
@@ -82,6 +82,14 @@ def _save(content: dict[str, Any], path: Path) -> None:
 # --- tensors
 
 
+def tensor_layout(parameters: bytes | None, sizes: Sequence[int]) -> Shapes:
+    """Names and shapes of a model file: those of the founding parameters, numbered and flat where they do not fit."""
+    shapes = _shapes(parameters)
+    if [math.prod(shape) for _, shape in shapes] != list(sizes):
+        return [(f"tensor {i}", [size]) for i, size in enumerate(sizes)]
+    return shapes
+
+
 def _shapes(parameters: bytes | None) -> Shapes:
     """Names and shapes of the tensors, where the founding parameters have them: "tensors": [[name, shape], ...]."""
     try:
@@ -102,8 +110,8 @@ def _is_tensor(found: Any) -> bool:
     return isinstance(name, str) and isinstance(shape, list) and all(type(n) is int and n > 0 for n in shape)
 
 
-def _state_dict(payload: bytes, shapes: Shapes, round_: int) -> dict[str, Any]:
-    """The payload as named tensors; numbered and flat where the chain has no names that fit."""
+def _state_dict(payload: bytes, parameters: bytes | None, round_: int) -> dict[str, Any]:
+    """The payload as named tensors."""
     import torch
 
     try:
@@ -111,11 +119,9 @@ def _state_dict(payload: bytes, shapes: Shapes, round_: int) -> dict[str, Any]:
         values = decode_floats(payload, kind=PayloadKind.MODEL).astype(np.float32)
     except CodecError as error:
         raise BflError(f"the model of round {round_} is no array of numbers: {error}") from error
-    if [math.prod(shape) for _, shape in shapes] != sizes:
-        shapes = [(f"tensor {i}", [size]) for i, size in enumerate(sizes)]
-    parts = np.split(values, np.cumsum(sizes)[:-1])
+    layout, parts = tensor_layout(parameters, sizes), np.split(values, np.cumsum(sizes)[:-1])
     return {
-        name: torch.from_numpy(part.copy()).reshape(shape) for (name, shape), part in zip(shapes, parts, strict=True)
+        name: torch.from_numpy(part.copy()).reshape(shape) for (name, shape), part in zip(layout, parts, strict=True)
     }
 
 

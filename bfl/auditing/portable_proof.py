@@ -7,20 +7,21 @@ the founder, whom the genesis hash names.
 """
 
 import hashlib
-import pickle
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import rlp
 from rlp.exceptions import RLPException
 
 from bfl.auditing.findings import AuditedRound, audited_round
-from bfl.auditing.folder_payloads import FolderPayloads, read_payloads
-from bfl.auditing.model_export import export_model
+from bfl.auditing.folder_payloads import FolderPayloads, most_payload_bytes, read_payloads
+from bfl.auditing.model_export import export_model, tensor_layout
+from bfl.auditing.model_file import ProvenModel, check_model_file
+from bfl.auditing.proof_files import file_names, file_sha256, most_bytes, read_file
 from bfl.errors import BflError
 from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, checked_block
@@ -33,9 +34,11 @@ from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import read_signed_call
 from chain.wire.blocks import Block, decode_block, encode_block
+from chain.wire.bounded import decode_rlp, unpack
 from chain.wire.documents import canonical_json, read_canonical_json
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, decode_receipt
+from chain.wire.transactions import Transaction
 from clients.models import Vector
 from edge_servers.founding.network import Network
 from edge_servers.replay.audit import Auditor, DerivedRound
@@ -43,9 +46,8 @@ from edge_servers.replay.audit import Auditor, DerivedRound
 FORMAT = "bfl model proof 3"
 MANIFEST, README, GENESIS = "manifest.json", "README.txt", "genesis.json"
 HEADERS, RECEIPTS, ENDORSEMENTS = "headers.rlp", "receipts.z", "endorsements.json"
-_MAX_RECEIPTS_BYTES = 1 << 30
-_MALFORMED = (RLPException, RecursionError, zlib.error, ChainError, TypeError, ValueError)
-_NO_MODEL = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeError, pickle.UnpicklingError)
+_RECEIPTS_BYTES, _MOST_RECEIPTS_BYTES = 1 << 20, 1 << 30  # of a block on average, of all
+_MALFORMED = (RLPException, ChainError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -186,7 +188,7 @@ def verify_proof(folder: Path, trusted: bytes | None = None) -> VerifiedProof:
     if trusted is not None and trusted != genesis.header.hash:
         raise ProofError(f"found genesis 0x{genesis.header.hash.hex()}, expected 0x{trusted.hex()}")
     headers = _parsed(folder, HEADERS, _read_headers)
-    receipts = _parsed(folder, RECEIPTS, _read_receipts)
+    receipts = _parsed(folder, RECEIPTS, partial(_read_receipts, blocks=len(headers)))
     if len(headers) != round_ + 2 or len(receipts) != len(headers):
         raise ProofError(
             f"found {len(headers)} headers and receipts of {len(receipts)} blocks, expected {round_ + 2} of each"
@@ -198,7 +200,9 @@ def verify_proof(folder: Path, trusted: bytes | None = None) -> VerifiedProof:
     wrong = [key for key in expected if manifest[key] != expected[key]]
     if wrong:
         raise ProofError(f"{MANIFEST}: found {wrong[0]} = {manifest[wrong[0]]!r}, expected {expected[wrong[0]]!r}")
-    _check_model_file(folder / _model(round_), model, digest)
+    layout = tensor_layout(derived.founding.encode(), derived.founding.sizes)
+    proven = ProvenModel(round_, digest, headers[-1].hash, layout, model)
+    check_model_file(read_file(folder / _model(round_), proven.most_bytes), proven, _model(round_))
     return VerifiedProof(genesis, derived.founding.network, audited, headers[-1], digest)
 
 
@@ -206,13 +210,8 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, once every file has the digest it names and no other file is there."""
     if not folder.is_dir():
         raise BflError(f"there is no folder {folder}; expected one that `bfl audit proof` made")
-    try:
-        content = read_canonical_json((folder / MANIFEST).read_bytes())
-        present = {path.name for path in folder.iterdir()} - {MANIFEST}
-    except OSError as error:
-        raise ProofError(f"{folder / MANIFEST} cannot be read: {error.strerror}") from error
-    except ChainError as error:
-        raise ProofError(f"{MANIFEST}: {error}") from error
+    present = file_names(folder) - {MANIFEST}
+    content = _parsed(folder, MANIFEST, read_canonical_json, most_bytes(MANIFEST, 0))
     keys = {"format", "round", "chain", "genesis", "block", "model", "files"}
     if not isinstance(content, dict) or content.keys() != keys or content["format"] != FORMAT:
         raise ProofError(f"{MANIFEST}: expected a {FORMAT!r} with the keys {', '.join(sorted(keys))}")
@@ -225,15 +224,16 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
         if name not in needed or name not in files or name not in present:
             where = "is missing" if name in needed else "does not belong here"
             raise ProofError(f"{name} {where}; expected the files {', '.join(sorted(needed))} and {MANIFEST}")
-        found = _sha256(folder / name) if (folder / name).is_file() else "no file"
+        found = file_sha256(folder / name, most_bytes(name, round_))
         if found != files[name]:
             raise ProofError(f"{name}: found sha256 {found}, the manifest says {files[name]!r:.80}")
     return content
 
 
-def _parsed(folder: Path, name: str, read: Callable[[bytes], Any]) -> Any:
+def _parsed(folder: Path, name: str, read: Callable[[bytes], Any], most: int = 1 << 30) -> Any:
+    raw = read_file(folder / name, most)
     try:
-        return read((folder / name).read_bytes())
+        return read(raw)
     except _MALFORMED as error:
         raise ProofError(f"{name}: {error}") from error
 
@@ -246,15 +246,18 @@ def _read_genesis(raw: bytes) -> Genesis:
 
 
 def _read_headers(raw: bytes) -> list[Header]:
-    return [Header.from_bytes(each) for each in rlp.decode(raw)]
+    return [Header.from_bytes(each) for each in decode_rlp(raw, deepest=1)]
 
 
-def _read_receipts(raw: bytes) -> list[tuple[Receipt, ...]]:
-    unpacking = zlib.decompressobj()
-    encoded = unpacking.decompress(raw, _MAX_RECEIPTS_BYTES)
-    if not unpacking.eof or unpacking.unused_data:
-        raise ProofError("the receipts are cut off, or too many")
-    return [tuple(decode_receipt(each) for each in block) for block in rlp.decode(encoded)]
+def _read_receipts(raw: bytes, blocks: int) -> list[tuple[Receipt, ...]]:
+    encoded = unpack(raw, min(_MOST_RECEIPTS_BYTES, _RECEIPTS_BYTES * blocks))
+    return [tuple(decode_receipt(each) for each in block) for block in decode_rlp(encoded, deepest=2)]
+
+
+def _read_block(raw: bytes, genesis: Genesis) -> tuple[Header, tuple[Transaction, ...], int]:
+    """A block, and how many bytes of payloads its posts name at most."""
+    header, transactions = decode_block(raw)
+    return header, transactions, most_payload_bytes([read_signed_call(each, genesis) for each in transactions])
 
 
 def _read_endorsements(raw: bytes, genesis: Genesis) -> list[Endorsement]:
@@ -278,10 +281,10 @@ def _derived(
             if inspector.has_joined():
                 inspector.check_final(headers[number], signed)
             continue
-        header, transactions = _parsed(folder, _block(number), decode_block)
+        header, transactions, most = _parsed(folder, _block(number), partial(_read_block, genesis=genesis))
         if header != headers[number]:
             raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
-        source.add(_parsed(folder, _payloads(number), read_payloads))
+        source.add(_parsed(folder, _payloads(number), read_payloads, most))
         block = Block(header, transactions, receipts[number], 0)
         checked = inspector.check(block)
         inspector.check_final(header, signed)
@@ -294,17 +297,3 @@ def _derived(
     if derived is None or auditor.model is None:
         raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
     return derived, auditor.model
-
-
-def _check_model_file(path: Path, model: Vector, digest: bytes) -> None:
-    """The .pt file must hold the numbers that were derived."""
-    import torch
-
-    try:
-        content = torch.load(path, weights_only=True)
-        tensors = [tensor.numpy().ravel() for tensor in content["state_dict"].values()]
-        fits = content["digest"] == f"0x{digest.hex()}" and np.array_equal(np.concatenate(tensors), model)
-    except _NO_MODEL as error:
-        raise ProofError(f"{path.name} is no model: {error}") from error
-    if not fits:
-        raise ProofError(f"{path.name} holds another model than the derived one with digest 0x{digest.hex()}")

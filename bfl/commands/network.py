@@ -24,8 +24,10 @@ from bfl.commands.chain import token
 from bfl.commands.command import Command
 from bfl.config import PASSWORD_VARIABLE, TOKEN_VARIABLE
 from bfl.errors import BflError
+from policy.files import read_bounded_text
 
 app = typer.Typer(no_args_is_help=True, help="Run the system on real machines.")
+_MOST_GENESIS_BYTES = 1 << 16
 
 
 @app.command(cls=Command)
@@ -209,7 +211,7 @@ def _read_genesis(path: Path) -> Any:
     from chain.protocol.genesis import read_genesis
 
     try:
-        return read_genesis(path.read_text(encoding="utf-8"))
+        return read_genesis(read_bounded_text(path, _MOST_GENESIS_BYTES))
     except (UnicodeDecodeError, StoreError) as error:
         found = str(error).removeprefix("genesis: ")
         raise BflError(f"{path}: {found}; make one with `bfl network genesis`") from error

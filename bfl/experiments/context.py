@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bfl.show.task_display import TaskDisplay
-from policy.files import replacing
+from policy.files import read_bounded_text, replacing
+
+MOST_BYTES = 64 << 20
+"""Of a file of measured points"""
 
 
 @dataclass(frozen=True)
@@ -58,8 +61,8 @@ class ExperimentContext:
         """The `count` values under this key in FOLDER/points, measured if they are not there."""
         path = self.folder / "points" / f"{key}.json"
         try:
-            values = [float(value) for value in json.loads(path.read_text(encoding="utf-8"))]
-        except (FileNotFoundError, ValueError, TypeError):  # not there, or no list of numbers
+            values = [float(value) for value in json.loads(read_bounded_text(path, MOST_BYTES))]
+        except (FileNotFoundError, ValueError, TypeError, RecursionError):  # not there, or no list of numbers
             values = []
         if len(values) == count:
             return values

@@ -6,8 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from policy.evaluation import Score
-from policy.files import replacing
+from policy.files import read_bounded_text, replacing
 from policy.parameters import LatencyParams
+
+MOST_BYTES = 64 << 20
 
 
 def write_score(path: Path, score: Score) -> None:
@@ -21,9 +23,9 @@ def write_score(path: Path, score: Score) -> None:
 def read_score(path: Path, agent: str, params: LatencyParams, states: int) -> Score | None:
     """The score of so many states; None if it is not there, damaged or of another number of states."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_bounded_text(path, MOST_BYTES))
         values = np.array(content["per_state_s"], np.float64)
         found = Score(agent, params, values, float(content["wall_s"]), float(content["decide_ms"]))
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return found if values.shape == (states,) else None

@@ -18,9 +18,10 @@ from bfl.config import RunSettings
 from bfl.errors import RunFolderError
 from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
 from bfl.simulation.assembly import assemble
+from bfl.simulation.checkpoint import Checkpoint
 from bfl.simulation.cost import RunCost, check_disk, run_cost
 from bfl.simulation.environment import describe_environment, differences, use_threads
-from bfl.simulation.run_folder import Checkpoint, RunFolder
+from bfl.simulation.run_folder import RunFolder
 from clients.data import Dataset, load_dataset
 from clients.memory import keep_freed_memory
 from clients.models import network_for, with_parameters
@@ -94,10 +95,13 @@ def _affordable_cost(settings: RunSettings, network: nn.Module, rounds: int, fol
     return cost
 
 
-def resume(path: Path, rounds: int | None, allow_other_environment: bool) -> Simulation:
-    """A recorded run, at its last finished round; `rounds` may ask for more of them."""
+def resume(
+    path: Path, rounds: int | None, allow_other_environment: bool, allow_plugins: bool = False, data: str = ""
+) -> Simulation:
+    """A recorded run, at its last finished round; `rounds` may ask for more of them, `data` is a person's word."""
     folder = RunFolder.open(path)
-    settings = folder.settings(rounds)
+    said = {"rounds": rounds, "dataset": data or None}
+    settings = folder.settings({key: value for key, value in said.items() if value is not None}, allow_plugins)
     dataset, shares, network = _prepare(settings)
     environment = describe_environment(settings, network)
     changed = differences(folder.read_json("environment.json"), environment)
@@ -165,7 +169,10 @@ def _check_rounds_left(folder: RunFolder, done: int, wanted: int) -> None:
 def restore(federation: Federation, checkpoint: Checkpoint) -> None:
     """Put every server back to where it stood."""
     for server in federation.servers:
-        server.standing = checkpoint.standings[server.index % len(checkpoint.standings)]
+        standing = checkpoint.standings[server.index % len(checkpoint.standings)]
+        if (found := standing.model.size) != (expected := server.standing.model.size):
+            raise RunFolderError(f"the checkpoint has models of {found} numbers, expected {expected}: start anew")
+        server.standing = standing
 
 
 def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict[str, Any]:

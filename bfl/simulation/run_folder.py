@@ -6,37 +6,26 @@ After every round the folder is complete: whatever kills the process, `--resume`
 import json
 import math
 import os
-import zipfile
-import zlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from filelock import FileLock, Timeout
 
 from bfl.config import RunSettings, read_settings, write_toml
 from bfl.errors import RunFolderError
-from chain.wire.address import Address
-from edge_servers.founding.standing import Standing, Tenure
+from bfl.simulation.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from edge_servers.founding.standing import Standing
 from edge_servers.report import RoundReport
-from policy.files import replacing
+from policy.files import read_bounded_text, replacing
 
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """Where a run stands: every server's standing, the metrics that belong to it, and the time it took."""
-
-    standings: tuple[Standing, ...]
-    """One per server, or one for all where they share a model."""
-    metrics_bytes: int
-    wall_s: float
-
-    @property
-    def round(self) -> int:
-        """The last finished round."""
-        return self.standings[0].round
+MOST_FILES = 10_000
+MOST_JSON_BYTES = 1 << 20
+MOST_LINE_BYTES, MOST_LINES = 1 << 20, 1_000_000
+"""Of metrics.jsonl"""
 
 
 class RunFolder:
@@ -82,14 +71,15 @@ class RunFolder:
         for name in ("config.toml", "metrics.jsonl"):
             if not (path / name).is_file():
                 raise RunFolderError(f"{path} is not a run folder: it has no {name}")
+        _check_ordinary(path)
         folder = cls(path)
         folder.plots.mkdir(exist_ok=True)
         folder._lock_for_writing()
         return folder
 
-    def settings(self, rounds: int | None = None) -> RunSettings:
-        """What the run was started with, `rounds` of it where that is given."""
-        return read_settings(self.path / "config.toml", flags={} if rounds is None else {"rounds": rounds})
+    def settings(self, flags: Mapping[str, object] | None = None, allow_plugins: bool = False) -> RunSettings:
+        """What the run was started with, but for what a person says now. Code that the file names needs a word (Q4)."""
+        return read_settings(self.path / "config.toml", flags=flags, allow_plugins=allow_plugins)
 
     def write_settings(self, settings: RunSettings) -> None:
         """Replace config.toml in one step."""
@@ -116,12 +106,25 @@ class RunFolder:
     def _whole_lines(self) -> list[bytes]:
         """The lines of rounds 1, 2, ... up to the first that is cut off or of another round."""
         lines: list[bytes] = []
-        with self.metrics_path.open("rb") as file:
-            for line in file:
-                if not _is_round(line, len(lines) + 1):
-                    break
-                lines.append(line)
+        for line in self._lines():
+            if not _is_round(line, len(lines) + 1):
+                break
+            lines.append(line)
         return lines
+
+    def _lines(self) -> Iterator[bytes]:
+        """The lines of metrics.jsonl, one at a time: neither one that never ends nor so many that nobody wrote them."""
+        with self.metrics_path.open("rb") as file:
+            for _ in range(MOST_LINES + 1):
+                line = file.readline(MOST_LINE_BYTES + 1)
+                if not line:
+                    return
+                if len(line) > MOST_LINE_BYTES:
+                    break
+                yield line
+        raise RunFolderError(
+            f"{self.metrics_path}: found more than {MOST_LINES:,} lines, or one of more than {MOST_LINE_BYTES:,} bytes"
+        )
 
     def check_not_lost(self, name: str, at_most: int) -> None:
         """Raise if more than `at_most` rounds are recorded though `name`, which made them count, has none."""
@@ -134,25 +137,14 @@ class RunFolder:
 
     def metrics(self) -> list[dict[str, Any]]:
         """All recorded rounds."""
-        with self.metrics_path.open(encoding="utf-8") as file:
-            try:
-                return [json.loads(line) for line in file]
-            except json.JSONDecodeError as error:
-                raise RunFolderError(f"{self.metrics_path}: damaged ({error})") from error
+        try:
+            return [json.loads(line) for line in self._lines()]
+        except (ValueError, RecursionError) as error:
+            raise RunFolderError(f"{self.metrics_path}: damaged ({error})") from error
 
     def save_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Replace the checkpoint in one step: a reader sees the old one or the new one, never half of one."""
-        about = {
-            "metrics-bytes": checkpoint.metrics_bytes,
-            "wall-s": checkpoint.wall_s,
-            "standings": [_standing_to_json(standing) for standing in checkpoint.standings],
-        }
-        with replacing(self._checkpoint_path) as part, part.open("wb") as file:
-            np.savez(
-                file,
-                about=np.frombuffer(json.dumps(about).encode(), np.uint8),
-                models=np.stack([standing.model for standing in checkpoint.standings]),
-            )
+        """Replace the checkpoint in one step."""
+        write_checkpoint(self._checkpoint_path, checkpoint)
 
     def load_checkpoint(self) -> Checkpoint | None:
         """Where the run stands, or None before its first round. Metrics of an unfinished round are cut off."""
@@ -160,13 +152,7 @@ class RunFolder:
             self.check_not_lost(self._checkpoint_path.name, at_most=1)  # a kill may come between metrics and checkpoint
             os.truncate(self.metrics_path, 0)
             return None
-        try:
-            with np.load(self._checkpoint_path, allow_pickle=False) as stored:
-                about, models = json.loads(stored["about"].tobytes()), stored["models"]
-            standings = tuple(_standing_from_json(s, m) for s, m in zip(about["standings"], models, strict=True))
-            checkpoint = Checkpoint(standings, about["metrics-bytes"], about["wall-s"])
-        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise RunFolderError(f"{self._checkpoint_path}: damaged ({error}); start the run anew") from error
+        checkpoint = read_checkpoint(self._checkpoint_path)
         if self.metrics_path.stat().st_size < checkpoint.metrics_bytes:
             raise RunFolderError(
                 f"{self.metrics_path}: found {self.metrics_path.stat().st_size} bytes, expected at least "
@@ -186,8 +172,8 @@ class RunFolder:
         if not path.exists():
             return {}
         try:
-            content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
+            content: dict[str, Any] = json.loads(read_bounded_text(path, MOST_JSON_BYTES))
+        except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{path}: damaged ({error})") from error
         return content
 
@@ -196,8 +182,25 @@ def _is_round(line: bytes, round_: int) -> bool:
     """Whether a line of metrics is whole, and of this round."""
     try:
         return line.endswith(b"\n") and json.loads(line)["round"] == round_
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False
+
+
+def _check_ordinary(path: Path) -> None:
+    """Raise where a run folder has links, pipes or devices: writing the run would write what they lead to (Q4)."""
+    entries = [entry for folder in (path, path / "plots") if folder.is_dir() for entry in _entries(folder)]
+    for entry in entries:
+        mode = entry.lstat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise RunFolderError(f"{entry}: found a link, pipe or device, expected ordinary files only; remove it")
+
+
+def _entries(folder: Path) -> list[Path]:
+    with os.scandir(folder) as found:
+        names = [entry.name for entry in islice(found, MOST_FILES + 1)]
+    if len(names) > MOST_FILES:
+        raise RunFolderError(f"{folder}: found more than {MOST_FILES:,} files, expected those of one run")
+    return [folder / name for name in names]
 
 
 def metrics_of(report: RoundReport) -> dict[str, Any]:
@@ -226,25 +229,3 @@ def metrics_of(report: RoundReport) -> dict[str, Any]:
         "block-bytes": report.block_bytes,
         "seconds": {phase: round(seconds, 6) for phase, seconds in report.seconds.items()},
     }
-
-
-def _standing_to_json(standing: Standing) -> dict[str, Any]:
-    return {
-        "round": standing.round,
-        "block-hash": standing.block_hash.hex(),
-        "winner": standing.winner,
-        "leader": str(standing.tenure.leader or ""),
-        "terms": standing.tenure.terms,
-        "divergence": standing.divergence,
-    }
-
-
-def _standing_from_json(stored: dict[str, Any], model: Any) -> Standing:
-    return Standing(
-        round=stored["round"],
-        model=np.array(model, dtype=np.float32),
-        block_hash=bytes.fromhex(stored["block-hash"]),
-        winner=stored["winner"],
-        tenure=Tenure(Address(stored["leader"]) if stored["leader"] else None, stored["terms"]),
-        divergence=stored["divergence"],
-    )

@@ -17,6 +17,7 @@ from chain.wire.address import Address
 limit_recursion()
 _SECP256K1_N = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 _OTHERS = 0o077
+_MOST_BYTES = 1 << 16
 _MOST_WORK = 2**23  # scrypt's n * r * p, four times the default: a damaged number must not take all memory
 
 
@@ -69,7 +70,8 @@ def load_key(path: Path, password: str) -> LocalAccount:
     """The key in a keystore v3 file."""
     _check_private(path)
     try:
-        content: Any = json.loads(path.read_text(encoding="utf-8"))
+        with path.open("rb") as file:
+            content: Any = json.loads(file.read(_MOST_BYTES))  # what is longer is cut, so no JSON
     except (OSError, ValueError, RecursionError) as error:
         raise KeyFileError(f"{path} is no keystore: {error}") from error
     if not isinstance(content, dict) or content.get("version") != 3:

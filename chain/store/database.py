@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,9 @@ from chain.errors import StoreError
 IN_MEMORY = ":memory:"
 CREATE, WRITE, READ = "rwc", "rw", "ro"
 Value = bytes | int | str
+_MOST_ROW_BYTES = 256 << 20
+_MOST_TABLES = 100
+_MADE_WHEN_READ = re.compile(r"\b(AS|GENERATED|VIRTUAL)\b", re.IGNORECASE)
 
 
 class Database:
@@ -42,6 +46,14 @@ class Database:
         page_bytes = int(self.rows("PRAGMA page_size")[0][0])
         if last := _size(Path(self._path)) % page_bytes:
             raise StoreError(f"{self._path} is damaged: found {last} bytes of its last page, expected {page_bytes}")
+
+    def check_plain(self) -> None:
+        """Raise `StoreError` unless the file has tables and indices alone: in others a row may be made when it is read,
+        by a view that never ends, or by a column that says a gigabyte of zeros (Q4).
+        """
+        for kind, name, sql in self.rows("SELECT type, name, sql FROM sqlite_master LIMIT ?", _MOST_TABLES + 1):
+            if kind not in ("table", "index") or _MADE_WHEN_READ.search(str(sql)):
+                raise StoreError(f"{self._path} is no chain database: found the {kind} {name!r:.80} that computes rows")
 
     def make_durable(self) -> None:
         """From now on what is committed survives a power cut too, not only a killed process."""
@@ -106,7 +118,9 @@ def _connect(path: Path | str, mode: str) -> sqlite3.Connection:
     if mode == READ and not os.access(Path(path).absolute().parent, os.W_OK):
         target += "&immutable=1"  # SQLite could not make its own files beside it; nobody else can write there either
     try:
-        return sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+        found = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False, timeout=10)
+        found.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MOST_ROW_BYTES)
+        return found
     except sqlite3.Error as error:
         raise StoreError(f"{path} cannot be opened: {error}") from error
 

@@ -92,6 +92,7 @@ class Store:
         with contextlib.ExitStack() as undo:
             database = Database(path, READ if read_only else WRITE)
             undo.callback(database.close)
+            database.check_plain()
             store = cls(database, genesis_in(database, path))
             store.head()  # a database without one is damaged
             database.check_whole()

@@ -7,6 +7,7 @@ from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
 
 from chain.errors import MalformedBlockError
+from chain.wire.bounded import decode_rlp
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt
 from chain.wire.transactions import Transaction, decode_transaction
@@ -33,8 +34,8 @@ def encode_block(header: Header, transactions: tuple[Transaction, ...]) -> bytes
 def decode_block(raw: bytes) -> tuple[Header, tuple[Transaction, ...]]:
     """Header and transactions; `MalformedBlockError`, or what is wrong with a transaction."""
     try:
-        parts = rlp.decode(bytes(raw))
-    except (RLPException, RecursionError) as error:
+        parts = decode_rlp(bytes(raw))
+    except RLPException as error:
         raise MalformedBlockError(f"the block's RLP does not decode: {error}") from error
     if not isinstance(parts, list) or len(parts) != 3 or parts[2] != []:
         raise MalformedBlockError("found no block: expected header, transactions and an empty list of uncles")

@@ -14,6 +14,7 @@ from trie.exceptions import BadTrieProof, InvalidNibbles, InvalidNode, Validatio
 from trie.utils.nibbles import bytes_to_nibbles
 
 from chain.errors import ProofError, ReceiptRootError, TransactionRootError
+from chain.wire.bounded import decode_rlp
 from chain.wire.headers import Header
 from chain.wire.transactions import TYPE, Transaction
 
@@ -64,7 +65,7 @@ class Receipt:
 def decode_receipt(encoded: bytes) -> Receipt:
     """A receipt from its canonical bytes; `ProofError` if they are none."""
     try:
-        status, gas, _, logs = rlp.decode(encoded[1:])
+        status, gas, _, logs = decode_rlp(encoded[1:])
         receipt = Receipt(
             status=1 if status == b"\x01" else 0,
             gas_used=int.from_bytes(gas, "big"),

@@ -12,6 +12,7 @@ from rlp.exceptions import RLPException
 from chain import limit_recursion
 from chain.errors import MalformedTransactionError
 from chain.wire.address import ADDRESS_BYTES, Address
+from chain.wire.bounded import decode_rlp
 from chain.wire.signatures import recover_signer, sign
 
 limit_recursion()
@@ -75,8 +76,8 @@ def decode_transaction(raw: bytes) -> Transaction:
             f"found transaction type 0x{bytes(raw[:1]).hex() or '(empty)'}, expected 0x02 (EIP-1559)"
         )
     try:
-        fields = rlp.decode(bytes(raw[1:]))
-    except (RLPException, RecursionError) as error:
+        fields = decode_rlp(bytes(raw[1:]))
+    except RLPException as error:
         raise MalformedTransactionError(f"the transaction's RLP does not decode: {error}") from error
     if not isinstance(fields, list) or len(fields) != _FIELDS:
         raise MalformedTransactionError(f"found {_count(fields)} fields, expected {_FIELDS}")

@@ -119,11 +119,20 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
             Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"])
         )
         _check_network(network)
+        _check_settings(founding)
         if founding.encode() != parameters:
             raise ValueError("they would be written otherwise")
         return founding
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
+
+
+def _check_settings(founding: FoundingParameters) -> None:
+    """Raise `ValueError` for settings of another network: whoever replays makes graphs of their size."""
+    found = founding.settings.rounds.edges, founding.settings.data.devices
+    expected = len(founding.network.servers), len(founding.network.devices)
+    if found != expected or not founding.settings.rounds.is_on_chain:
+        raise ValueError(f"found settings of {found[0]} servers and {found[1]} devices, expected {expected} on a chain")
 
 
 def _address(found: object) -> Address:

@@ -13,11 +13,16 @@ from torch import nn
 from policy.actor.flat_networks import FlatActor
 from policy.actor.networks import SharedActor
 from policy.errors import PolicyError
+from policy.files import read_bounded_text
 from policy.parameters import LatencyParams
 
 FORMAT = 1
 DIGITS = 9
 """Significant digits of a number: float32 comes back exactly"""
+MOST_BYTES = 64 << 20
+"""Of a file; the shipped one has 50 KB"""
+MOST_HIDDEN, MOST_PASSES = 1024, 64
+"""Of a network that a file asks for: ours has 32 and 4"""
 Actor = SharedActor | FlatActor
 SHIPPED = Path(__file__).parents[1] / "trained" / "a2c.json"
 
@@ -54,10 +59,10 @@ def write_weights(path: Path, actor: Actor, record: dict[str, Any]) -> None:
 def read_weights(path: Path = SHIPPED) -> Weights:
     """The weights of a file; `PolicyError` says what is wrong with it."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(read_bounded_text(path, MOST_BYTES))
     except FileNotFoundError as error:
         raise PolicyError(f"no weights at {path}; make them with: bfl policy train --out FOLDER") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PolicyError(f"{path} holds no weights: {error}") from error
     try:
         if content["format"] != FORMAT:
@@ -82,6 +87,9 @@ def actor_of(weights: Weights, params: LatencyParams) -> Actor:
     if weights.architecture == "shared":
         if weights.sizes.keys() != {"hidden", "passes"} or min(weights.sizes.values()) < 1:
             raise PolicyError(f"found weights of sizes {weights.sizes}, expected hidden and passes of at least 1")
+        if weights.sizes["hidden"] > MOST_HIDDEN or weights.sizes["passes"] > MOST_PASSES:
+            most = {"hidden": MOST_HIDDEN, "passes": MOST_PASSES}
+            raise PolicyError(f"found weights of sizes {weights.sizes}, expected at most {most}")
         shared = SharedActor(**weights.sizes)
         shared.settle(shared.passes)
         actor: Actor = shared

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from policy.env.observation import LastAllocation
-from policy.errors import PolicyError
+from policy.errors import PolicyError, StoredFileError
+from policy.files import read_bounded
 from policy.parameters import LatencyParams
+from policy.stored_zip import stored_members
+from policy.torch_files import read_torch_file
 from policy.world.projection import Decision
 from policy.world.state import State
 
@@ -35,6 +38,8 @@ PROGRESS_CALLS = 100
 """How often `on_progress` is called in a training"""
 MEMBER = "agent.json"
 """What is added to the library's zip: name, servers, channels"""
+MOST_BYTES, MOST_SLOTS = 256 << 20, 10_000
+"""Of a file that is loaded, and of the servers and sub-channels it may be for"""
 RoundsProgress = Callable[[int, float], None]
 
 
@@ -226,15 +231,19 @@ def load_agent(path: Path) -> LibraryAgent:
     from policy.rivals.device_env import DeviceVecEnv
 
     try:
-        with zipfile.ZipFile(path) as archive:
-            facts = json.loads(archive.read(MEMBER))
-        name, servers, channels = (facts[key] for key in ("name", "servers", "channels"))
-    except (OSError, zipfile.BadZipFile, KeyError, TypeError, ValueError) as error:
+        members = stored_members(read_bounded(path, MOST_BYTES))
+        facts = json.loads(bytes(members[MEMBER]))
+        name, servers, channels = str(facts["name"]), int(facts["servers"]), int(facts["channels"])
+        if not 0 < servers * channels <= MOST_SLOTS:
+            raise ValueError(f"found {servers} x {channels} slots, expected at most {MOST_SLOTS}")
+        for weights in (content for member, content in members.items() if member.endswith(".pth")):
+            read_torch_file(bytes(weights))  # asks for no more than there is
+    except (OSError, StoredFileError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise PolicyError(f"{path}: found no saved agent, expected a zip with {MEMBER}: {error}") from error
-    spec, params = library_spec(str(name)), LatencyParams(devices=1, servers=servers, channels=channels)
+    spec, params = library_spec(name), LatencyParams(devices=1, servers=servers, channels=channels)
     model = spec.new(DeviceVecEnv(params, 1, spec.actions), 0, 0)
     try:
         model.set_parameters(str(path), device="cpu")
     except (ValueError, RuntimeError, UnpicklingError) as error:
         raise PolicyError(f"{path}: found no weights of {name} for {servers} x {channels} slots: {error}") from error
-    return LibraryAgent(str(name), servers, channels, model)
+    return LibraryAgent(name, servers, channels, model)

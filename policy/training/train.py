@@ -1,5 +1,6 @@
 """Training: updates one after the other, a learning curve, checkpoints to go on from."""
 
+import io
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -13,9 +14,10 @@ import numpy as np
 import torch
 
 from policy.actor.planner import Policy
-from policy.errors import PolicyError
-from policy.files import replacing
+from policy.errors import PolicyError, StoredFileError
+from policy.files import read_bounded, replacing
 from policy.parameters import LatencyParams
+from policy.torch_files import read_torch_file
 from policy.training.learner import Learner, SharedLearner, UpdateReport
 from policy.training.settings import LearningParams
 from policy.world.latency import latency_of, reward
@@ -24,6 +26,8 @@ from policy.world.state import State, new_state
 VALIDATION_SEED = 5_000_000
 """Validation states come from seeds beyond those of training and below those of evaluation"""
 VALIDATION_STATES = 100
+MOST_BYTES = 256 << 20
+"""Of a checkpoint"""
 CHECK_EVERY = 10
 """Updates between two points of the learning curve"""
 
@@ -147,10 +151,12 @@ class Training:
 def _read_checkpoint(path: Path) -> dict[str, Any]:
     """What is in a checkpoint; only numbers are read, nothing is executed."""
     try:
-        found = torch.load(path, weights_only=True)
+        raw = read_bounded(path, MOST_BYTES)
+        read_torch_file(raw)  # asks for no more than there is
+        found = torch.load(io.BytesIO(raw), weights_only=True)
     except FileNotFoundError as error:
         raise PolicyError(f"no checkpoint at {path}") from error
-    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError) as error:
+    except (OSError, RuntimeError, ValueError, EOFError, UnpicklingError, StoredFileError) as error:
         said = str(error).partition("\n")[0] or type(error).__name__
         raise PolicyError(f"{path} is no checkpoint: {said}") from error
     parts = {"settings", "memory", "done", "rounds", "cpu_s", "sampled_s", "curve"}

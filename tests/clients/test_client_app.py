@@ -165,7 +165,8 @@ def own_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def real_device(number: int, folder: Path) -> Context:
-    return context({"device-id": number, "data-dir": str(folder)}, dataset="own_data_of_devices:make")
+    node = {"device-id": number, "data-dir": str(folder), "allow-plugins": True}
+    return context(node, dataset="own_data_of_devices:make")
 
 
 def test_a_device_with_a_data_folder_of_its_own_holds_all_of_it_and_needs_no_partition(own_data: Path) -> None:
@@ -173,7 +174,8 @@ def test_a_device_with_a_data_folder_of_its_own_holds_all_of_it_and_needs_no_par
     attic, cellar = real_device(0, own_data / "attic"), real_device(3, own_data / "cellar")
     assert dict(ask(message, attic).content["about"]) == {"device": 0, "samples": 30, "offload": "any"}
     assert dict(ask(message, cellar).content["about"]) == {"device": 3, "samples": 12, "offload": "any"}
-    without_folder = context({"device-id": 0}, dataset="own_data_of_devices:make", data_dir=str(own_data / "attic"))
+    node = {"device-id": 0, "allow-plugins": True}
+    without_folder = context(node, dataset="own_data_of_devices:make", data_dir=str(own_data / "attic"))
     code, reason = error_of(ask(message, without_folder))
     assert code == 400
     assert reason.startswith("PartitionError: dividing a data set needs flwr-datasets")
@@ -244,3 +246,18 @@ def test_a_context_that_makes_no_device_is_answered_with_an_error_reply(subtests
             with subtests.test(name=name, message_type=message_type):
                 where, reason = MALFORMED_CONTEXTS[name]
                 assert error_of(ask(message_with(RecordDict(), message_type), where)) == (400, reason)
+
+
+def test_a_real_device_runs_no_code_that_a_run_names_unless_its_owner_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Q4: the run configuration is a message of whoever starts the run; the node configuration is the owner's word."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "strange_data.py").write_text("from clients.data import synthetic as load\n")
+    named, device = {"dataset": "strange_data:load"}, {"device-id": 0}
+    for word in ({}, {"allow-plugins": False}, {"allow-plugins": "false"}, {"allow-plugins": 0}):
+        code, reason = error_of(ask(message_with(RecordDict(), "evaluate"), context(device | word, **named)))
+        assert (code, "strange_data" in sys.modules) == (400, False)
+        assert reason.startswith("ClientError: run configuration: found dataset = 'strange_data:load', code to run on")
+    assert device_of(context(device | {"allow-plugins": True}, **named))[0].index == 0
+    assert device_of(context({"partition-id": 1}, **named))[0].index == 1, "in a simulation it is the owner's"

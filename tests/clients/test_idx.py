@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 from numpy.typing import NDArray
 
+from clients import idx
 from clients.errors import DataError
 from clients.idx import read_idx
 from tests.clients.idx_files import idx_bytes
@@ -128,3 +129,10 @@ def test_a_gzip_file_with_a_flipped_bit_is_refused(tmp_path: Path) -> None:
 def test_a_folder_in_place_of_a_file_is_refused_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         read_idx(tmp_path)
+
+
+def test_a_gzipped_file_that_unpacks_to_anything_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(idx, "_MOST_BYTES", 1000)
+    told = "found more than 1,000 bytes, expected an idx file; fetch it again"
+    assert refusal(tmp_path / "images.gz", gzip.compress(bytes(1001))) == f"{tmp_path / 'images.gz'}: {told}"
+    assert refusal(tmp_path / "images", bytes(1001)) == f"{tmp_path / 'images'}: {told}"

@@ -9,8 +9,11 @@ from bfl.experiments.context import ExperimentContext
 from bfl.experiments.images import ImageSource
 from bfl.experiments.learning.trials import Trial, dataset_trial
 from bfl.simulation import run as simulation
+from bfl.simulation.checkpoint import MOST_BYTES, array_in
 from edge_servers.learning.aggregation import FixedPoint
-from policy.files import replacing
+from policy.errors import StoredFileError
+from policy.files import read_bounded, replacing
+from policy.stored_zip import stored_members
 
 _WAIT_S = 1.0
 
@@ -21,9 +24,9 @@ def real_aggregates(context: ExperimentContext, images: ImageSource, partition: 
     trial = dataset_trial(images, "consensus-no-chain", partition, 0, rounds, edges=servers, evaluate_every=0)
     path = context.folder / "points" / f"{trial.key}-aggregates.npz"
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return [np.array(row, dtype=np.int32) for row in stored["x"]]
-    except (OSError, ValueError, KeyError, EOFError):  # not there, or damaged
+        stored = stored_members(read_bounded(path, MOST_BYTES))["x.npy"]
+        return [np.array(row) for row in array_in(stored, np.dtype(np.int32), 2)]
+    except (OSError, ValueError, KeyError, StoredFileError):  # not there, or damaged
         pass
     found = _run_trial(context, trial)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -13,13 +13,13 @@ from typing import Any
 
 from bfl.config import read_settings
 from bfl.errors import BflError, RunFolderError
-from bfl.experiments.context import ExperimentContext
+from bfl.experiments.context import MOST_BYTES, ExperimentContext
 from bfl.experiments.images import ImageSource
 from bfl.simulation import run as simulation
 from bfl.simulation.run_folder import RunFolder
 from clients.parameters import key_of
 from edge_servers.report import RoundReport
-from policy.files import replacing
+from policy.files import read_bounded_text, replacing
 
 SAME: dict[str, object] = {"data-per-round": "all", "planner": "fixed", "codec": "fp32", "threads": 1}
 """Of all runs. Whole shares, devices 0, 4, 5 of ten offload: no scheme has an easier round than another. Gradients on
@@ -113,7 +113,7 @@ def _start_or_resume(trial: Trial, path: Path) -> simulation.Simulation:
         shutil.rmtree(path, ignore_errors=True)  # cut short before it was a run
         return simulation.start(read_settings(flags=trial.flags), path)
     try:
-        return simulation.resume(path, None, allow_other_environment=False)
+        return simulation.resume(path, None, allow_other_environment=False, data=trial.dataset)
     except RunFolderError as error:
         raise BflError(f"{error}\nIf nobody is using it, delete {path}: the run is then made anew.") from error
 
@@ -121,8 +121,8 @@ def _start_or_resume(trial: Trial, path: Path) -> simulation.Simulation:
 def read_json_or(path: Path, otherwise: Any) -> Any:
     """The content of a JSON file, or `otherwise` where there is none or it is damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        return json.loads(read_bounded_text(path, MOST_BYTES))
+    except (FileNotFoundError, ValueError, RecursionError):
         return otherwise
 
 

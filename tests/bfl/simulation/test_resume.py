@@ -15,7 +15,8 @@ import pytest
 from bfl.config import read_settings
 from bfl.errors import RunFolderError
 from bfl.simulation import run as simulation
-from bfl.simulation.run_folder import Checkpoint, RunFolder
+from bfl.simulation.checkpoint import Checkpoint
+from bfl.simulation.run_folder import RunFolder
 from clients.evaluation import Scores
 from edge_servers.federation import Federation
 from tests.bfl.conftest import Command

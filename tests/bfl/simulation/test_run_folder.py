@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from bfl.config import read_settings
 from bfl.errors import RunFolderError
-from bfl.simulation.run_folder import Checkpoint, RunFolder, metrics_of
+from bfl.simulation.checkpoint import Checkpoint
+from bfl.simulation.run_folder import RunFolder, metrics_of
 from chain.wire.address import Address
 from clients.evaluation import Scores
 from edge_servers.founding.standing import Standing, Tenure

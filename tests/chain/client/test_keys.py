@@ -189,3 +189,11 @@ def test_keys_need_neither_py_evm_nor_web3() -> None:
     code = "import sys; sys.modules['eth'] = sys.modules['web3'] = None; import chain.client.keys"
     shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
     assert shown.returncode == 0, shown.stderr
+
+
+def test_a_key_file_of_megabytes_is_no_keystore(tmp_path: Path) -> None:
+    path = tmp_path / "key.json"
+    path.write_text("[" + "0," * (1 << 16) + "0]")
+    path.chmod(0o600)
+    with pytest.raises(KeyFileError, match="is no keystore"):
+        load_key(path, "secret")

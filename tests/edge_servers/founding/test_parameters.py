@@ -183,3 +183,16 @@ def test_a_number_beyond_all_bounds_is_refused() -> None:
     spoiled = ARTICLES.encode().replace(b'"weight":1365', b'"weight":1e999')
     with pytest.raises(FederationError):
         read_founding_parameters(spoiled)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"edges": 50, "graph": "complete"}, {"scheme": "fedavg", "edges": 10**6, "graph": "complete"}, {"devices": 10**9},
+     {"scheme": "fedavg"}],
+)  # fmt: skip
+def test_settings_of_another_network_than_the_participants_are_refused(change: dict[str, Any]) -> None:
+    """Whoever replays makes a graph of `edges` servers: a million of them, complete, never end."""
+    spoiled = content()
+    spoiled["settings"] |= change
+    with pytest.raises(FederationError, match=r"found settings of .* servers and .* devices, expected"):
+        read_founding_parameters(canonical_json(spoiled))

@@ -1,0 +1,66 @@
+"""A chain.db that somebody else made is read, not obeyed: small files do not become gigabytes (Q4)."""
+
+import sqlite3
+import zlib
+from pathlib import Path
+
+import pytest
+
+from chain.audit.archive import FileArchive
+from chain.errors import StoreError
+from chain.store.store import Store
+from tests.chain.small_chain import story
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    story().write(tmp_path)
+    return tmp_path / "chain.db"
+
+
+def change(path: Path, *statements: str) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+def test_receipts_that_unpack_to_anything_are_damage(path: Path) -> None:
+    bomb = zlib.compress(bytes(100 << 20), 9)
+    connection = sqlite3.connect(path)
+    with connection:
+        connection.execute("UPDATE block SET receipts = ? WHERE number = 2", (bomb,))
+    connection.close()
+    archive = FileArchive(path)
+    with pytest.raises(StoreError, match="chain database: found more than 67108864 bytes when unpacked"):
+        archive.block(2)
+    archive.close()
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        (
+            "DROP TABLE meta",
+            "CREATE VIEW meta AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i, i FROM n",
+        ),
+        ("ALTER TABLE block ADD COLUMN more BLOB GENERATED ALWAYS AS (zeroblob(1000000000))",),
+        ("ALTER TABLE part ADD COLUMN more BLOB as(zeroblob(9))",),
+        ("CREATE TRIGGER t AFTER INSERT ON block BEGIN DELETE FROM block; END",),
+        ("CREATE VIRTUAL TABLE v USING fts5(x)",),
+    ],
+    ids=["endless view", "generated column", "generated column in short", "trigger", "virtual table"],
+)
+def test_a_database_that_computes_its_rows_is_refused(path: Path, statements: tuple[str, ...]) -> None:
+    change(path, *statements)
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match=r"is no chain database: found the .* that computes rows"):
+            Store.open(path, read_only=read_only)
+
+
+def test_a_row_of_more_than_a_quarter_of_a_gigabyte_is_not_read(path: Path) -> None:
+    change(path, "UPDATE block SET body = zeroblob(300000000) WHERE number = 2")
+    archive = FileArchive(path)
+    with pytest.raises(StoreError, match="too big"):
+        archive.block(2)
+    archive.close()
