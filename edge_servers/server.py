@@ -7,6 +7,7 @@ from functools import partial
 from flwr.app import Message
 
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.batches import NodeKey
 from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
@@ -33,7 +34,6 @@ from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.parameters import Settings
 from edge_servers.planning.drafting import draft_plan
-from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL, Draft, Planner, planned_orders
 
 _LOG = logging.getLogger(__name__)

@@ -17,14 +17,14 @@ from chain.protocol.slots import Slot, iterate_slot, slot_of_kind
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate, encode_floats
 from chain.wire.documents import ClosedList
+from chain.wire.plan import Plan
+from chain.wire.plan import read_plan as plan_in
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import decode_transaction
 from clients.orders import LedgerTerms, Order
 from edge_servers.errors import BoardError, EdgeError, GradientRefusedError
 from edge_servers.learning.gradients import Close, Gradient, Refusal, SignedGradient
 from edge_servers.ledger.board import Clock, InProcessBoard, RoundSlot
-from edge_servers.planning.plan import Plan
-from edge_servers.planning.plan import read_plan as plan_in
 from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, model_of
 from edge_servers.replay.replay import iterate_payload, model_payload
 
