@@ -1,13 +1,16 @@
 """What a device brings to a chain: its key, and the last block it has checked. It trains on nothing unproven (P16)."""
 
 import functools
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from eth_account.signers.local import LocalAccount
 
+from chain.client.keys import address_of
 from chain.errors import ChainError, ProofError
 from chain.protocol.genesis import Genesis
 from chain.protocol.proof import ModelProof, ProvenModel, check_model
@@ -15,7 +18,11 @@ from chain.protocol.turns import Membership
 from chain.wire.codec import PayloadKind, encode_floats
 from chain.wire.sidecar import payload_digest
 from clients.errors import OrderError
+from clients.founded_work import FoundedWork
+from clients.order_check import SignedPlan, check_order, order_digest, read_signed_plan
 from clients.orders import LedgerTerms, Order
+from clients.parameters import DeviceParams
+from clients.wallet_memory import Remembered, WalletMemory
 
 
 @dataclass(frozen=True, eq=False)  # itself a key of the cache below
@@ -29,17 +36,49 @@ class KnownChain:
     """sha256 of model 0's values."""
     sizes: tuple[int, ...]
     """Of the model's tensors."""
+    work: FoundedWork
+    """What devices do, and nothing else (Q5)."""
 
 
 class Wallet:
     """A device's key and what it trusts. It lives across rounds, and goes forward only."""
 
-    def __init__(self, account: LocalAccount, chain: KnownChain, known_hash: bytes = b"") -> None:
-        """`known_hash`: a block later than the founding that is known to be right."""
-        self.account, self.chain = account, chain
-        self.known_hash = known_hash or chain.founding_hash
-        self._known_round = 0
+    def __init__(
+        self,
+        account: LocalAccount,
+        chain: KnownChain,
+        known_hash: bytes = b"",
+        memory: Path | None = None,
+        answers_per_round: int = DeviceParams.answers_per_round,
+    ) -> None:
+        """`known_hash`: a block later than the founding that is known to be right. `memory`: the file that keeps what
+        this device knows and what it answered over a restart; without one it forgets with its process.
+        """
+        self.account, self.chain, self._most_answers = account, chain, answers_per_round
+        known = (known_hash or chain.founding_hash).hex()
+        fresh = Remembered(chain.founding_hash.hex(), str(address_of(account)), known)
+        self._memory = WalletMemory(fresh, memory)
+        self.known_hash = known_hash or bytes.fromhex(self._memory.now.proven_hash)
+        self._known_round = self._memory.now.proven_round
         self._signed: tuple[int, object, tuple[bytes, bytes]] = (0, None, (b"", b""))
+
+    def accept(self, order: Order) -> None:
+        """Raise `OrderError` unless this device owes the order an answer (Q5); from here on it is counted as given.
+
+        That is: a server's signed plan says it, the founding allows it, its model is proven, and there was no other.
+        """
+        if order.ledger is None or not order.plan_post:
+            raise OrderError("order: found no ledger terms with a signed plan; this device answers for its chain alone")
+        check_order(order, signed_plan(order.plan_post, order.plan_payload, self.chain), self.chain.work)
+        self.check(order)
+        if order.round == 1:  # of a later one the proof says it
+            self._check_first_model(order, order.ledger)
+        digest, most = order_digest(order), self._most_answers
+
+        def answer(known: Remembered) -> Remembered:
+            return known.answering(order.round, digest, most).knowing(self._known_round, self.known_hash.hex())
+
+        self._memory.change(answer)
 
     def check(self, order: Order) -> None:
         """Raise `OrderError` unless the order is for this chain and its model in a block of a lawful leader's."""
@@ -62,17 +101,26 @@ class Wallet:
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
         self.known_hash, self._known_round = proven.block_hash, proven.round
 
+    def _check_first_model(self, order: Order, terms: LedgerTerms) -> None:
+        posted = _posted_digest(order.model.astype("<f4").tobytes(), self.chain.sizes).hex()
+        if terms.base_model != posted:
+            raise OrderError(
+                f"order: found base model {terms.base_model:.12}, expected the founding block's {posted:.12}"
+            )
+
     def signed_once(self, round_: int, says: object, sign: Callable[[], tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
         """What `sign` makes, transaction and payload, once per round: two different posts for one slot would be this
         device's crime (P15).
         """
-        last, said, transaction = self._signed
+        last, said, signed = self._signed
         if round_ < last or (round_ == last and says != said):
             raise OrderError(f"order: this device has signed another gradient for round {last} already")
         if round_ > last:
-            transaction = sign()
-            self._signed = (round_, says, transaction)
-        return transaction
+            signed = sign()
+            digest = hashlib.sha256(signed[0]).hexdigest()
+            self._memory.change(lambda known: known.signing(round_, digest))  # before anybody sees it
+            self._signed = (round_, says, signed)
+        return signed
 
 
 def _check_terms(terms: LedgerTerms, genesis: Genesis) -> None:
@@ -80,6 +128,19 @@ def _check_terms(terms: LedgerTerms, genesis: Genesis) -> None:
     found, own = (terms.chain_id, terms.registry), (genesis.chain_id, genesis.registry.hex())
     if found != own:
         raise OrderError(f"order: found chain {found[0]} and registry {found[1]:.40}, expected {own[0]} and {own[1]}")
+
+
+def signed_plan(post: bytes, payload: bytes, chain: KnownChain) -> SignedPlan:
+    """The plan that an order carries; `OrderError` says what is wrong. Many devices of a process read it once."""
+    try:
+        return _signed_plan(post, payload, chain)
+    except ChainError as error:
+        raise OrderError(f"order: its plan is none of this network: {error}") from error
+
+
+@functools.lru_cache(maxsize=8)
+def _signed_plan(post: bytes, payload: bytes, chain: KnownChain) -> SignedPlan:
+    return read_signed_plan(post, payload, chain.genesis, chain.membership.servers, chain.work)
 
 
 @dataclass(frozen=True)

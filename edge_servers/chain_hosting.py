@@ -86,7 +86,7 @@ class HostedChain:
         rounds = founding.settings.rounds
         membership = Membership(_homes(founding.network), rounds.term_cap, rounds.turn_s)
         digest = vector_digest(model_in(first, founding, node))
-        return KnownChain(node.genesis, membership, first.header.hash, digest, founding.sizes)
+        return KnownChain(node.genesis, membership, first.header.hash, digest, founding.sizes, founding.work)
 
     def wallets(self, accounts: Iterable[LocalAccount]) -> list[Wallet]:
         """Devices join: they know the network's founding block, or its head if it has run before."""

@@ -118,8 +118,10 @@ class ChainBoard:
 
     def digests(self, round_: int) -> tuple[bytes, bytes]:
         """Digests of the base model and the plan of a running round, as gradients name them."""
-        plan = next(iter(self.ledger.posts(round_, Slot.PLAN).values()))
-        return self.ledger.model_digest(), plan.digest
+        return self.ledger.model_digest(), self._plan_post(round_).digest
+
+    def _plan_post(self, round_: int) -> Post:
+        return next(iter(self.ledger.posts(round_, Slot.PLAN).values()))
 
     def endorse(self, round_: int, sender: Address) -> None:
         """This server's node has checked the parent block; with one node for all there is nothing to agree on."""
@@ -236,26 +238,20 @@ class ChainBoard:
     # --- devices
 
     def with_terms(self, orders: list[Order], addresses: Sequence[Address]) -> list[Order]:
-        """Orders with what a device needs to sign its gradient, and with the proof of the model it gets (P16)."""
+        """Orders with what a device signs for, the plan as it was signed (Q5) and the proof of the model (P16)."""
         if not orders:
             return []
         round_ = orders[0].round
-        base, plan = self.digests(round_)
+        base, plan = self.ledger.model_digest(), self._plan_post(round_)
+        payload = plan.payload
+        if payload is None:
+            raise BoardError(f"the plan of round {round_} is not here any more")
         proof = self._proof(round_ - 1) if round_ > 1 else b""
-        access = self.ledger.access
+        said = {"proof": proof, "plan_post": self.ledger.signed_bytes(plan), "plan_payload": payload}
+        access, codec = self.ledger.access, self.founding.settings.rounds.codec
+        terms = LedgerTerms(access.chain_id, access.registry.hex(), 0, codec, base.hex(), plan.digest.hex())
         return [
-            replace(
-                order,
-                proof=proof,
-                ledger=LedgerTerms(
-                    chain_id=access.chain_id,
-                    registry=access.registry.hex(),
-                    nonce=self.ledger.nonce(address),
-                    codec=self.founding.settings.rounds.codec,
-                    base_model=base.hex(),
-                    plan=plan.hex(),
-                ),
-            )
+            replace(order, ledger=replace(terms, nonce=self.ledger.nonce(address)), **said)
             for order, address in zip(orders, addresses, strict=True)
         ]
 
