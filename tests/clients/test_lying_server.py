@@ -13,13 +13,12 @@ from torch import nn
 from chain.wire.plan import Plan
 from chain.wire.transactions import decode_transaction
 from clients import device as devices
-from clients.device import Device, answer_orders
-from clients.orders import DataReply, Order, SignedReply, read_reply
+from clients.device import Device
+from clients.orders import DataReply, SignedReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
-from clients.wallet import Wallet
 from edge_servers.round import plan as plan_round
+from tests.clients.chain_device import answer, joined, order_to
 from tests.clients.lying_server import for_all, planned
-from tests.clients.messages import sent
 from tests.edge_servers.small_network import SHARE, SmallChain, small_chain
 
 
@@ -38,27 +37,13 @@ def plan(chain: SmallChain) -> Plan:
     return chain.federation.servers[0].current.plan
 
 
-def order_to(chain: SmallChain, device: int) -> Order:
-    orders = [order for server in chain.federation.servers for order in server.orders()]
-    return next(order for order in orders if order.device == device)
-
-
 Join = Callable[..., Device]
 
 
 @pytest.fixture
 def join(chain: SmallChain) -> Join:
     """A process of a device that knows what its file says, and nothing else."""
-
-    def joined(device: int, memory: Path | None = None) -> Device:
-        wallet = Wallet(chain.hosting.account("device", device), chain.hosted.known_chain(), memory=memory)
-        return replace(chain.devices[device], wallet=wallet)
-
-    return joined
-
-
-def answer(device: Device, order: Order, **options: Any) -> Message:
-    return answer_orders([(device, sent(order))], "auto", 10, **options)[0]
+    return lambda device, memory=None: joined(chain, device, memory=memory)
 
 
 def signed(message: Message) -> SignedReply:

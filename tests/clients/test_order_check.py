@@ -6,16 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Array, ArrayRecord, Message, RecordDict
+from flwr.app import Array, ArrayRecord, RecordDict
 
-from chain.client.keys import new_account
-from chain.protocol.contract import encode_call
-from chain.wire.documents import canonical_json
 from chain.wire.plan import Plan
-from chain.wire.sidecar import payload_digest
 from clients import wallet as wallets
 from clients.consent import Consent
-from clients.device import Device, answer_orders
 from clients.errors import OrderError
 from clients.founded_work import FoundedWork
 from clients.order_check import order_digest
@@ -26,8 +21,9 @@ from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.learning.graph import Graph
 from edge_servers.planning.state import round_samples
 from edge_servers.round import plan as plan_round
-from tests.clients.lying_server import for_all, home_key, planned, signed_call
-from tests.clients.messages import message_with, sent
+from tests.clients.chain_device import answer, joined, order_to, refusal
+from tests.clients.lying_server import for_all, planned
+from tests.clients.messages import message_with
 from tests.edge_servers.addresses import address
 from tests.edge_servers.small_network import SHARE, SmallChain, small_chain
 
@@ -57,30 +53,6 @@ def order(chain: SmallChain) -> Order:
 def offloading(chain: SmallChain) -> Order:
     """To device 0, which hands its data to server 0."""
     return order_to(chain, 0)
-
-
-def order_to(chain: SmallChain, device: int) -> Order:
-    orders = [order for server in chain.federation.servers for order in server.orders()]
-    return next(order for order in orders if order.device == device)
-
-
-def joined(chain: SmallChain, device: int, **options: Any) -> Device:
-    """A device that has answered nothing yet."""
-    wallet = Wallet(chain.hosting.account("device", device), chain.hosted.known_chain(), **options)
-    return replace(chain.devices[device], wallet=wallet)
-
-
-def answer(device: Device, order: Order) -> Message:
-    return answer_orders([(device, sent(order))], "auto", 10)[0]
-
-
-def refusal(chain: SmallChain, order: Order) -> str:
-    """Why a device that has answered nothing yet refuses an order; the leader's it answers all the same."""
-    device = joined(chain, order.device)
-    refused = answer(device, order)
-    assert refused.has_error()
-    assert not answer(device, order_to(chain, order.device)).has_error()
-    return str(refused.error.reason).removeprefix("OrderError: order: ")
 
 
 def test_the_leaders_orders_are_answered(chain: SmallChain) -> None:
@@ -119,63 +91,6 @@ def test_a_device_on_a_chain_evaluates_no_model_for_anybody(chain: SmallChain, o
     message = message_with(RecordDict({"model": ArrayRecord({"model": Array(order.model)})}), "evaluate")
     assert "evaluates nothing" in str(joined(chain, 3).evaluate(message).error.reason)
     assert not replace(chain.devices[3], wallet=None).evaluate(message).has_error()
-
-
-# --- the plan's post --------------------------------------------------------------------------------------------------
-
-
-def test_a_plan_that_no_server_has_signed_is_refused(chain: SmallChain, order: Order, plan: Plan) -> None:
-    for signer in (new_account(), chain.hosting.account("device", 3), chain.hosting.account("founder", 0)):
-        assert "found the signature of 0x" in refusal(chain, planned(chain, order, plan, signer))
-
-
-def posts(chain: SmallChain, plan: Plan) -> dict[str, tuple[bytes, str]]:
-    """Posts that are not the plan's, and what a device says of them."""
-    key, payload = home_key(chain, 3), plan.payload
-    digest, size = payload_digest(payload), len(payload)
-    right = encode_call("plan", plan.round, 0, digest, size)
-    return {
-        "another round": (signed_call(chain, key, encode_call("plan", 2, 0, digest, size)), "in a post of round 2"),
-        "another attempt": (signed_call(chain, key, encode_call("plan", 1, 1, digest, size)), "a plan at attempt 0"),
-        "another payload": (signed_call(chain, key, encode_call("plan", 1, 0, bytes(32), size)), "beside the post of"),
-        "another size": (signed_call(chain, key, encode_call("plan", 1, 0, digest, size + 1)), "bytes, expected"),
-        "another call": (signed_call(chain, key, encode_call("close", 1, 0, digest, digest, size)), "another call"),
-        "another chain": (signed_call(chain, key, right, chain_id=1), "found chain id 1"),
-        "another registry": (signed_call(chain, key, right, to=bytes(20)), "found a call to 0x00"),
-        "a creation": (signed_call(chain, key, right, to=b""), "found a contract creation"),
-        "a fee": (signed_call(chain, key, right, max_fee=1), "found a value or a fee"),
-        "no call": (signed_call(chain, key, b"\x01\x02\x03\x04"), "its plan is none of this network"),
-        "cut": (signed_call(chain, key, right)[:-1], "its plan is none of this network"),
-        "no transaction": (b"\x02", "its plan is none of this network"),
-        "deep": (b"\x02" + b"\xc1" * 900, "its plan is none of this network"),
-    }
-
-
-def test_a_post_that_is_not_this_plans_is_refused(
-    subtests: pytest.Subtests, chain: SmallChain, order: Order, plan: Plan
-) -> None:
-    for name, (post, message) in posts(chain, plan).items():
-        with subtests.test(name):
-            assert message in refusal(chain, replace(order, plan_post=post))
-
-
-def test_a_payload_that_is_no_plan_of_this_network_is_refused(
-    subtests: pytest.Subtests, chain: SmallChain, order: Order, plan: Plan
-) -> None:
-    short = replace(plan, assignment=plan.assignment[:2])
-    cases: list[tuple[bytes, str]] = [
-        (b"{}", "found a plan with other fields"),
-        (b"[" * 8_000, "found no JSON"),
-        (canonical_json("x" * 20_000), "at most"),
-        (short.payload, "found a plan for [2, 6] devices, expected 6"),
-        (replace(plan, assignment=(-1, -1, -1, 3, -1, -1)).payload, "found data for a server that is none of 3"),
-        (replace(plan, assignment=(-1, -1, -1, -2, -1, -1)).payload, "found data for a server that is none of 3"),
-    ]
-    for payload, message in cases:
-        with subtests.test(message):
-            call = encode_call("plan", 1, 0, payload_digest(payload), len(payload))
-            post = signed_call(chain, home_key(chain, 3), call)
-            assert message in refusal(chain, replace(order, plan_post=post, plan_payload=payload))
 
 
 # --- the order against its plan, the plan against the founding --------------------------------------------------------
