@@ -7,6 +7,8 @@ import numpy as np
 from policy.parameters import LatencyParams
 from policy.world.round_data import data_samples, device_bits
 
+_WORLD = LatencyParams()
+
 
 @dataclass(frozen=True)
 class FoundedWork:
@@ -33,5 +35,5 @@ class FoundedWork:
         share = self.shares[device]
         if not self.draws_samples:
             return share
-        bits = np.array([device_bits(LatencyParams(), self.seed, round_, device)])
+        bits = np.array([device_bits(_WORLD, self.seed, round_, device)])
         return min(share, int(data_samples(bits, self.sample_bytes)[0]))

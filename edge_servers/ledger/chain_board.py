@@ -247,11 +247,17 @@ class ChainBoard:
         if payload is None:
             raise BoardError(f"the plan of round {round_} is not here any more")
         proof = self._proof(round_ - 1) if round_ > 1 else b""
-        said = {"proof": proof, "plan_post": self.ledger.signed_bytes(plan), "plan_payload": payload}
+        post = self.ledger.signed_bytes(plan)
         access, codec = self.ledger.access, self.founding.settings.rounds.codec
         terms = LedgerTerms(access.chain_id, access.registry.hex(), 0, codec, base.hex(), plan.digest.hex())
         return [
-            replace(order, ledger=replace(terms, nonce=self.ledger.nonce(address)), **said)
+            replace(
+                order,
+                ledger=replace(terms, nonce=self.ledger.nonce(address)),
+                proof=proof,
+                plan_post=post,
+                plan_payload=payload,
+            )
             for order, address in zip(orders, addresses, strict=True)
         ]
 

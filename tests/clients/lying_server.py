@@ -47,4 +47,5 @@ def home_key(chain: SmallChain, device: int) -> LocalAccount:
 def for_all(plan: Plan, **changes: Any) -> Plan:
     """The plan with another value for every device."""
     n = len(plan.assignment)
-    return replace(plan, **{name: (value,) * n if name != "deadline_s" else value for name, value in changes.items()})
+    each: dict[str, Any] = {name: value if name == "deadline_s" else (value,) * n for name, value in changes.items()}
+    return replace(plan, **each)

@@ -14,6 +14,7 @@ from chain.wire.plan import Plan
 from chain.wire.transactions import decode_transaction
 from clients import device as devices
 from clients.device import Device
+from clients.errors import OrderError
 from clients.orders import DataReply, SignedReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
 from edge_servers.round import plan as plan_round
@@ -178,7 +179,7 @@ def test_after_a_restart_a_device_does_not_go_back_to_an_earlier_block(
     again = join(3, path).wallet
     assert again is not None
     assert again.known_hash == chain.hosted.nodes[0].head.hash
-    with pytest.raises(devices.OrderError, match="found round 1, model 1 is proven already"):
+    with pytest.raises(OrderError, match="found round 1, model 1 is proven already"):
         again.check(replace(order, round=1))
 
 

@@ -13,7 +13,7 @@ from clients import wallet as wallets
 from clients.consent import Consent
 from clients.errors import OrderError
 from clients.founded_work import FoundedWork
-from clients.order_check import order_digest
+from clients.order_check import order_digest, read_signed_plan
 from clients.orders import LedgerTerms, Order, SignedReply, read_reply
 from clients.parameters import DataParams
 from clients.wallet import Wallet
@@ -172,7 +172,7 @@ def test_a_device_counts_the_samples_of_a_round_as_everybody_does(data_per_round
 
 def test_devices_of_one_process_read_a_plan_once(chain: SmallChain, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[bytes] = []
-    known, right = chain.hosted.known_chain(), wallets.read_signed_plan
+    known, right = chain.hosted.known_chain(), read_signed_plan
 
     def counted(post: bytes, payload: bytes, *rest: Any) -> Any:
         read.append(post)

@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -160,7 +161,7 @@ def test_a_memory_in_use_is_waited_for_and_then_named(path: Path, monkeypatch: p
 
 
 @pytest.mark.parametrize("change", [{"network": "33" * 32}, {"device": "0x" + "44" * 20}], ids=str)
-def test_the_memory_of_another_device_or_network_is_refused(path: Path, change: dict[str, str]) -> None:
+def test_the_memory_of_another_device_or_network_is_refused(path: Path, change: dict[str, Any]) -> None:
     WalletMemory(FRESH, path).change(answered)
     with pytest.raises(WalletError, match="another network"):
         WalletMemory(replace(FRESH, **change), path)
