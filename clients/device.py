@@ -1,6 +1,7 @@
 """A device: its share of the data, its consent, and how it carries out an order."""
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from clients.arrays import read_array
 from clients.batches import NodeKey, round_subset
 from clients.consent import Consent
 from clients.data import Samples
-from clients.errors import ClientError, OrderError
+from clients.errors import ClientError, LateError, OrderError
 from clients.evaluation import evaluate_model
 from clients.models import Vector
 from clients.orders import (
@@ -63,6 +64,9 @@ class Device:
 
     def evaluate(self, message: Message) -> Message:
         """Accuracy and loss of a model on this device's own share."""
+        if self.wallet is not None:  # whoever may ask with any model learns the data, one question at a time (Q5)
+            refusal = OrderError("this device has joined a chain: it answers orders of its plans and evaluates nothing")
+            return error_message(refusal, message, MALFORMED)
         try:
             vector = read_array(message.content["model"], "model")
             scores = evaluate_model(self.network, vector, self.table.select(torch.from_numpy(self.share)))
@@ -94,7 +98,7 @@ class Device:
         if len(order.model) != expected:
             raise OrderError(f"order: the model has {len(order.model)} values, expected {expected}")
         if self.wallet is not None:
-            self.wallet.check(order)
+            self.wallet.accept(order)
         elif order.ledger is not None:
             raise OrderError("order: this device has joined no network")
         return order
@@ -128,13 +132,23 @@ class Device:
 
 
 def answer_orders(
-    asked: Sequence[tuple[Device, Message]], engine: str, chunk: int, train: Trainer = local_updates
+    asked: Sequence[tuple[Device, Message]],
+    engine: str,
+    chunk: int,
+    train: Trainer = local_updates,
+    now: Callable[[], float] = time.monotonic,
 ) -> list[Message]:
     """The replies of devices to their orders: a ClientApp calls it with one, the simulation with a whole round.
 
     Whoever has to train is trained in one call. What goes wrong on one device is that device's error reply, never
-    an exception and never another device's trouble.
+    an exception and never another device's trouble. The deadline of an order runs from here, on the clock `now`.
     """
+    began_s = now()
+
+    def recipe(order: Order) -> Recipe:
+        common = (order.seed, order.round, order.optimizer, order.learning_rate, order.batch, engine, chunk)
+        return Recipe(*common, ends_s=began_s + order.deadline_s, now=now)
+
     replies: dict[int, Message] = {}
     trainees: list[tuple[int, Order]] = []
     models: dict[str, Vector] = {}
@@ -149,7 +163,7 @@ def answer_orders(
         else:  # a device that does not consent trains, as the order's other half says
             shared = models.setdefault(order.model_digest, order.model)  # a thousand orders keep one model
             trainees.append((i, replace(order, model=shared)))
-    for i, order, outcome in _train_orders(asked, trainees, engine, chunk, train):
+    for i, order, outcome in _train_orders(asked, trainees, recipe, train):
         device, message = asked[i]
         try:
             if isinstance(outcome, ClientError):
@@ -177,22 +191,21 @@ Outcome = tuple[int, Order, LocalUpdate | ClientError]
 def _train_orders(
     asked: Sequence[tuple[Device, Message]],
     trainees: Sequence[tuple[int, Order]],
-    engine: str,
-    chunk: int,
+    recipe_of: Callable[[Order], Recipe],
     train: Trainer,
 ) -> list[Outcome]:
-    """Train orders that share a recipe together; a device whose data cannot be had fails alone."""
+    """Train orders that share a recipe and a deadline together; a device whose data cannot be had fails alone."""
     outcomes: list[Outcome] = []
-    groups: dict[Recipe, list[tuple[int, Order, TrainingNode]]] = {}
+    groups: dict[tuple[Recipe, float], list[tuple[int, Order, TrainingNode]]] = {}
     for i, order in trainees:
-        recipe = Recipe(order.seed, order.round, order.optimizer, order.learning_rate, order.batch, engine, chunk)
+        recipe = recipe_of(order)
         try:
             node = asked[i][0].training_node(order)
         except TROUBLE as error:
             outcomes.append((i, order, _failure("training", error)))
         else:
-            groups.setdefault(recipe, []).append((i, order, node))
-    for recipe, members in groups.items():
+            groups.setdefault((recipe, recipe.ends_s), []).append((i, order, node))
+    for (recipe, _), members in groups.items():
         outcomes += _train_together(members, asked[members[0][0]][0].network, recipe, train)
     return outcomes
 
@@ -200,9 +213,11 @@ def _train_orders(
 def _train_together(
     members: Sequence[tuple[int, Order, TrainingNode]], network: nn.Module, recipe: Recipe, train: Trainer
 ) -> list[Outcome]:
-    """One call for all; where it fails, one by one, so that only the guilty one fails."""
+    """One call for all; where it fails, one by one, so that only the guilty one fails. Time is over for all at once."""
     try:
         updates = train([node for _, _, node in members], network, recipe)
+    except LateError as error:
+        return [(i, order, _failure("training", error)) for i, order, _ in members]
     except TROUBLE as error:
         if len(members) == 1:
             i, order, _ = members[0]

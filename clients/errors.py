@@ -25,5 +25,13 @@ class OrderError(ClientError):
     """An order that is malformed or does not belong to this device."""
 
 
+class WalletError(ClientError):
+    """What a device remembers of its chain, in a file that is damaged, open to others or of another network."""
+
+
+class LateError(ClientError):
+    """Training that is not over at the deadline of its order."""
+
+
 class ReplyError(ClientError):
     """A reply that is malformed."""

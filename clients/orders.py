@@ -69,6 +69,9 @@ class Order:
     """On a chain: the device signs its gradient as a transaction."""
     proof: bytes = b""
     """On a chain: that the model is in a sealed block (P16)."""
+    plan_post: bytes = b""
+    plan_payload: bytes = b""
+    """On a chain: the leader's plan, the signed transaction and what is beside it (Q5)."""
 
     @property
     def message_type(self) -> str:
@@ -81,6 +84,8 @@ _FIELDS: dict[str, type] = {
     "batch": int, "learning-rate": float, "optimizer": str, "seed": int, "deadline-s": float, "offload-to": int,
 }  # fmt: skip
 _POSITIVE = ("round", "samples", "iterations", "batch", "learning-rate", "deadline-s")
+_MOST_BYTES = {"proof": 16 << 20, "plan_post": 1 << 10, "plan_payload": 16 << 20}
+"""What an order on a chain carries besides its terms, and how much of it at most"""
 
 
 def order_messages(orders: Iterable[tuple[Order, int]]) -> list[Message]:
@@ -93,7 +98,8 @@ def order_messages(orders: Iterable[tuple[Order, int]]) -> list[Message]:
         fields = {key: getattr(order, key.replace("-", "_")) for key in _FIELDS}
         content = RecordDict({"order": ConfigRecord(fields), "model": records[order.model_digest]})
         if order.ledger:
-            content["ledger"] = ConfigRecord({**asdict(order.ledger), "proof": order.proof})
+            beside = {name: getattr(order, name) for name in _MOST_BYTES}
+            content["ledger"] = ConfigRecord({**asdict(order.ledger), **beside})
         # It lives as long as its deadline: a device that was away must not work through the orders of dead rounds.
         lifetime_s = max(order.deadline_s, _SHORTEST_LIFETIME_S)
         messages.append(Message(content, node_id, order.message_type, group_id=str(order.round), ttl=lifetime_s))
@@ -119,20 +125,27 @@ def read_order(message: Message) -> Order:
     _check_model(model, str(fields["model-digest"]))
     values: dict[str, Any] = {key.replace("-", "_"): value for key, value in fields.items() if key in _FIELDS}
     if "ledger" in message.content:
-        ledger, proof = _read_terms(dict(_record(message, "ledger")))
-        values |= {"ledger": ledger, "proof": proof}
+        values |= _read_terms(dict(_record(message, "ledger")))
     return Order(model=model, **values)
 
 
-def _read_terms(fields: dict[str, Any]) -> tuple[LedgerTerms, bytes]:
-    proof = fields.pop("proof", None)
+def _read_terms(fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields of an order that it has on a chain only."""
     kinds: dict[str, Any] = {field.name: field.type for field in dataclass_fields(LedgerTerms)}
-    if fields.keys() != kinds.keys() or type(proof) is not bytes:
-        raise OrderError(f"order: found ledger terms {sorted(fields)}, expected {sorted(kinds)} and a proof")
-    for name, value in fields.items():
-        if type(value) is not kinds[name] or (kinds[name] is int and value < 0):
-            raise OrderError(f"order: ledger {name} is {value!r:.80}, expected {kinds[name].__name__}")
-    return LedgerTerms(**fields), proof
+    if fields.keys() != kinds.keys() | _MOST_BYTES.keys():
+        expected = f"{sorted(kinds)}, a plan and a proof"
+        raise OrderError(f"order: found ledger terms {sorted(fields)!s:.200}, expected {expected}")
+    for name, most in _MOST_BYTES.items():
+        found = fields[name]
+        if type(found) is not bytes or len(found) > most:
+            size = f"{len(found)} bytes" if type(found) is bytes else type(found).__name__
+            raise OrderError(f"order: found {size} of {name}, expected at most {most} bytes")
+    for name, kind in kinds.items():
+        value = fields[name]
+        if type(value) is not kind or (kind is int and value < 0):
+            raise OrderError(f"order: ledger {name} is {value!r:.80}, expected {kind.__name__}")
+    ledger = LedgerTerms(**{name: fields[name] for name in kinds})
+    return {"ledger": ledger, **{name: fields[name] for name in _MOST_BYTES}}
 
 
 def _check_model(model: NDArray[Any], digest: str) -> None:

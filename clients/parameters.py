@@ -96,6 +96,13 @@ class TrainingParams:
         return sizes
 
 
+@dataclass(frozen=True)
+class DeviceParams:
+    """What a device decides for itself, whatever a network was founded with."""
+
+    answers_per_round: int = setting(3, "how often a device on a chain answers the same order of a round", minimum=1)
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """` (did you mean "x"?)`, or nothing where no known word is close."""
     close = difflib.get_close_matches(word, list(known), n=1)

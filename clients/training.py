@@ -3,8 +3,10 @@
 A device calls it with itself, an edge server with itself, the simulation with everybody at once.
 """
 
+import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -15,6 +17,7 @@ from clients import stacked
 from clients.batches import NodeKey, mini_batches
 from clients.cores import map_on_cores
 from clients.data import Samples
+from clients.errors import LateError
 from clients.models import Vector, to_vector, with_parameters
 from policy.streams import Purpose, stream
 
@@ -44,6 +47,15 @@ class Recipe:
     batch: int
     engine: str = "auto"
     chunk: int = 10
+    ends_s: float = field(default=math.inf, compare=False)
+    """When whoever trains stops, on the clock `now`: not part of what is trained."""
+    now: Callable[[], float] = field(default=time.monotonic, compare=False)
+
+    def check_time(self) -> None:
+        """Raise `LateError` once it is over."""
+        late_s = self.now() - self.ends_s
+        if late_s >= 0:
+            raise LateError(f"found {late_s:.3g} s past the deadline, expected to be done by then")
 
 
 @dataclass(frozen=True)
@@ -65,12 +77,13 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
     Eqs. 4, 5 (L5):  w_y^0 = w,  w_y^e = w_y^{e-1} - eta * (mean gradient over mini-batch e)
     Eqs. 6, 7 (L6):  C_y = (w - w_y^{e_y}) / eta
 
-    Both engines use the same mini-batches and agree to rounding.
+    Both engines use the same mini-batches and agree to rounding. Past the recipe's end they stop with a `LateError`.
     """
     if uses_stacked(network, recipe.engine):
         trained = _train_stacked(nodes, network, recipe)
     else:
         trained = [_train_one(node, network, recipe) for node in nodes]
+    recipe.check_time()
     eta = np.float32(recipe.learning_rate)
     return [
         LocalUpdate(len(node), node.iterations, (node.model - after) / eta)
@@ -133,6 +146,7 @@ def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector
     with torch.random.fork_rng(devices=[]):  # for networks that draw, as Dropout does
         torch.manual_seed(int(stream(recipe.seed, Purpose.DROPOUT, recipe.round, node.key.counter).integers(2**62)))
         for images, labels in zip(batches.images, batches.labels, strict=True):
+            recipe.check_time()
             step(F.cross_entropy(mine(node.samples.scale_images(images)), labels))
     return to_vector(mine)
 
@@ -164,5 +178,6 @@ def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Reci
     images = torch.stack([b.images for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
     labels = torch.stack([b.labels for b in batches], dim=1)  # (iterations, nodes, B)
     for step_images, step_labels in zip(images, labels, strict=True):
+        recipe.check_time()
         step(many.loss(nodes[0].samples.scale_images(step_images, channels_last=True), step_labels))
     return many.vectors()

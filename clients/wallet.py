@@ -1,14 +1,17 @@
 """What a device brings to a chain: its key, and the last final block it knows. It trains on nothing unproven (Q2)."""
 
 import functools
+import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from eth_account.signers.local import LocalAccount
 
+from chain.client.keys import address_of
 from chain.errors import ChainError
 from chain.protocol.genesis import Genesis
 from chain.protocol.proof import ModelProof, ProvenModel, check_model
@@ -16,7 +19,11 @@ from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.codec import PayloadKind, encode_floats
 from chain.wire.sidecar import payload_digest
 from clients.errors import OrderError
+from clients.founded_work import FoundedWork
+from clients.order_check import SignedPlan, check_order, order_digest, read_signed_plan
 from clients.orders import LedgerTerms, Order
+from clients.parameters import DeviceParams
+from clients.wallet_memory import Remembered, WalletMemory
 
 
 class FinalBlock(NamedTuple):
@@ -24,6 +31,16 @@ class FinalBlock(NamedTuple):
 
     number: int
     hash: bytes
+
+    @classmethod
+    def of_round(cls, round_: int, block_hash: bytes) -> "FinalBlock":
+        """Round k is block k + 1 (P1)."""
+        return cls(round_ + FOUNDING_BLOCK, block_hash)
+
+    @property
+    def round(self) -> int:
+        """Whose model is in it."""
+        return self.number - FOUNDING_BLOCK
 
 
 @dataclass(frozen=True, eq=False)  # itself a key of the cache below
@@ -38,16 +55,49 @@ class KnownChain:
     """sha256 of model 0's values."""
     sizes: tuple[int, ...]
     """Of the model's tensors."""
+    work: FoundedWork
+    """What devices do, and nothing else (Q5)."""
 
 
 class Wallet:
     """A device's key and what it trusts. It lives across rounds, and goes forward only."""
 
-    def __init__(self, account: LocalAccount, chain: KnownChain, known: FinalBlock | None = None) -> None:
-        """`known`: a block later than the founding that is known to be final."""
-        self.account, self.chain = account, chain
-        self.known = known or FinalBlock(FOUNDING_BLOCK, chain.founding_hash)
+    def __init__(
+        self,
+        account: LocalAccount,
+        chain: KnownChain,
+        known: FinalBlock | None = None,
+        memory: Path | None = None,
+        answers_per_round: int = DeviceParams.answers_per_round,
+    ) -> None:
+        """`known`: a block later than the founding that is known to be final. `memory`: the file that keeps what this
+        device knows and what it answered over a restart; without one it forgets with its process.
+        """
+        self.account, self.chain, self._most_answers = account, chain, answers_per_round
+        known = known or FinalBlock(FOUNDING_BLOCK, chain.founding_hash)
+        fresh = Remembered(chain.founding_hash.hex(), str(address_of(account)), known.hash.hex(), known.round)
+        self._memory = WalletMemory(fresh, memory)
+        remembered = FinalBlock.of_round(self._memory.now.proven_round, bytes.fromhex(self._memory.now.proven_hash))
+        self.known = max(known, remembered, key=lambda block: block.number)
         self._signed: tuple[int, object, tuple[bytes, bytes]] = (0, None, (b"", b""))
+
+    def accept(self, order: Order) -> None:
+        """Raise `OrderError` unless this device owes the order an answer (Q5); from here on it is counted as given.
+
+        That is: a server's signed plan says it, the founding allows it, its model is proven, and there was no other.
+        """
+        if order.ledger is None or not order.plan_post:
+            raise OrderError("order: found no ledger terms with a signed plan; this device answers for its chain alone")
+        check_order(order, signed_plan(order.plan_post, order.plan_payload, self.chain), self.chain.work)
+        self.check(order)
+        if order.round == 1:  # of a later one the proof says it
+            self._check_first_model(order, order.ledger)
+        digest, most = order_digest(order), self._most_answers
+
+        def answer(known: Remembered) -> Remembered:
+            return known.answering(order.round, digest, most).knowing(self.known.round, self.known.hash.hex())
+
+        self._memory.change(answer)
 
     def check(self, order: Order) -> None:
         """Raise `OrderError` unless the order is for this chain and its model in a block that is final (Q2)."""
@@ -73,17 +123,26 @@ class Wallet:
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
         self.known = proven.block
 
+    def _check_first_model(self, order: Order, terms: LedgerTerms) -> None:
+        posted = _posted_digest(order.model.astype("<f4").tobytes(), self.chain.sizes).hex()
+        if terms.base_model != posted:
+            raise OrderError(
+                f"order: found base model {terms.base_model:.12}, expected the founding block's {posted:.12}"
+            )
+
     def signed_once(self, round_: int, says: object, sign: Callable[[], tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
         """What `sign` makes, transaction and payload, once per round: two different posts for one slot would be this
         device's crime (P15).
         """
-        last, said, transaction = self._signed
+        last, said, signed = self._signed
         if round_ < last or (round_ == last and says != said):
             raise OrderError(f"order: this device has signed another gradient for round {last} already")
         if round_ > last:
-            transaction = sign()
-            self._signed = (round_, says, transaction)
-        return transaction
+            signed = sign()
+            digest = hashlib.sha256(signed[0]).hexdigest()
+            self._memory.change(lambda known: known.signing(round_, digest))  # before anybody sees it
+            self._signed = (round_, says, signed)
+        return signed
 
 
 def _check_terms(terms: LedgerTerms, genesis: Genesis) -> None:
@@ -91,6 +150,19 @@ def _check_terms(terms: LedgerTerms, genesis: Genesis) -> None:
     found, own = (terms.chain_id, terms.registry), (genesis.chain_id, genesis.registry.hex())
     if found != own:
         raise OrderError(f"order: found chain {found[0]} and registry {found[1]:.40}, expected {own[0]} and {own[1]}")
+
+
+def signed_plan(post: bytes, payload: bytes, chain: KnownChain) -> SignedPlan:
+    """The plan that an order carries; `OrderError` says what is wrong. Many devices of a process read it once."""
+    try:
+        return _signed_plan(post, payload, chain)
+    except ChainError as error:
+        raise OrderError(f"order: its plan is none of this network: {error}") from error
+
+
+@functools.lru_cache(maxsize=8)
+def _signed_plan(post: bytes, payload: bytes, chain: KnownChain) -> SignedPlan:
+    return read_signed_plan(post, payload, chain.genesis, chain.servers, chain.work)
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ class HostedChain:
             raise FederationError("the network is not founded yet")
         digest = vector_digest(model_in(first, founding, node))
         servers = frozenset[bytes](founding.network.servers)
-        return KnownChain(node.genesis, servers, first.header.hash, digest, founding.sizes)
+        return KnownChain(node.genesis, servers, first.header.hash, digest, founding.sizes, founding.work)
 
     def wallets(self, accounts: Iterable[LocalAccount]) -> list[Wallet]:
         """Devices join: they know the network's founding block, or the last final one if it has run before."""

@@ -5,7 +5,7 @@ from typing import Any
 
 from chain.wire.address import Address
 from edge_servers.errors import BoardError, LeaderFailedError
-from edge_servers.founding.network import Network
+from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.standing import Standing
 from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.ledger.oversight import Oversight
@@ -55,6 +55,11 @@ class RankedServer:
     def sealer(self) -> Sealer:
         """How its rounds end."""
         return self.access.sealer
+
+    @property
+    def cluster(self) -> list[DeviceRecord]:
+        """The devices whose home this server is."""
+        return self.network.cluster(self.index)
 
     @property
     def leaders(self) -> list[Address]:

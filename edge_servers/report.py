@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.evaluation import Scores
 from edge_servers.founding.network import Network
 from edge_servers.learning.aggregation import FixedPoint, consensus_error, divergence, total_samples
@@ -11,7 +12,6 @@ from edge_servers.learning.gradients import Refusal, Weight
 from edge_servers.ledger.sealing import Seal
 from edge_servers.parameters import Settings
 from edge_servers.planning.latency import real_terms
-from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import Draft
 from edge_servers.planning.state import LOCAL
 from edge_servers.replay.offences import Offence

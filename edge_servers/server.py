@@ -7,6 +7,7 @@ from functools import partial
 from flwr.app import Message
 
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.batches import NodeKey
 from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
@@ -33,7 +34,6 @@ from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.parameters import Settings
 from edge_servers.planning.drafting import draft_plan
-from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL, Draft, Planner, planned_orders
 
 _LOG = logging.getLogger(__name__)
@@ -108,11 +108,6 @@ class EdgeServer(RankedServer):
 
     def _collect(self, devices: list[DeviceRecord]) -> None:
         self.admit_replies(devices, self.link.collect({device.index for device in devices}))
-
-    @property
-    def cluster(self) -> list[DeviceRecord]:
-        """The devices whose home this server is."""
-        return self.network.cluster(self.index)
 
     def _offloads(self, device: DeviceRecord) -> bool:
         return self.current.plan.assignment[device.index] != LOCAL

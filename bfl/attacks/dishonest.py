@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bfl.attacks.conduct import WITHHELD, Conduct, Twice, conduct_of, honest
 from bfl.attacks.kinds import Attack
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.models import Vector
 from clients.orders import Order
 from edge_servers.founding.network import LearningTask, Network
@@ -17,7 +18,6 @@ from edge_servers.learning.gradients import Gradient
 from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.ledger.sealing import Seal, Sealer
 from edge_servers.parameters import Settings
-from edge_servers.planning.plan import Plan
 
 if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount

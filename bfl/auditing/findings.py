@@ -21,10 +21,10 @@ from chain.protocol.slots import Slot, kind_of, step_of
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate
 from chain.wire.headers import Header
+from chain.wire.plan import Plan
 from chain.wire.transactions import TYPE, decode_transaction
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import SCALE_BITS, norm
-from edge_servers.planning.plan import Plan
 from edge_servers.replay.audit import Auditor, DerivedRound
 from edge_servers.replay.offences import FALSE_FLAG, WORD, Offence, equivocation
 

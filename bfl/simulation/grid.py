@@ -139,7 +139,7 @@ class InProcessGrid(Grid):
         self._waiting = [m for m in self._waiting if m.metadata.message_id not in answered]
         orders = [m for m in messages if m.metadata.message_type in (TRAIN, OFFLOAD)]
         asked = [(self._devices[m.metadata.dst_node_id], m) for m in orders]
-        replies = answer_orders(asked, self._engine, self._chunk, train)
+        replies = answer_orders(asked, self._engine, self._chunk, train, now=_no_time)
         replies += [self._answer(m) for m in messages if m.metadata.message_type not in (TRAIN, OFFLOAD)]
         for reply in replies:
             device = self._devices[reply.metadata.src_node_id].index
@@ -154,6 +154,11 @@ class InProcessGrid(Grid):
         if message.metadata.message_type == "evaluate":
             return device.evaluate(message)
         return Message(Error(FAILED, f"no handler for {message.metadata.message_type}"), reply_to=message)
+
+
+def _no_time() -> float:
+    """Simulated time passes while somebody waits: training takes none, however many devices one machine is."""
+    return 0.0
 
 
 def _is_training(message: Message) -> bool:

@@ -77,6 +77,9 @@ class ChainAccess(PayloadSource, Protocol):
     def transaction(self, transaction_hash: bytes) -> SentCall | None:
         """A transaction, pending or sealed; None if there is none."""
 
+    def raw_transaction(self, transaction_hash: bytes) -> bytes | None:
+        """The same as it was signed: whoever reads it can tell by whom."""
+
     # --- posting
 
     def send(

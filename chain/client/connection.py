@@ -162,6 +162,11 @@ class Connection(OwnNode):
                 return None
             raise
 
+    def raw_transaction(self, transaction_hash: bytes) -> bytes | None:
+        """The same as it was signed."""
+        found = self.request("eth_getRawTransactionByHash", Web3.to_hex(transaction_hash))
+        return None if found is None else read_bytes(found)
+
     def head(self) -> int:
         """Number of the last sealed block."""
         with translate_errors():

@@ -124,6 +124,13 @@ class PostReader:
         except NotRegistryCallError:
             return None  # our own node admits none such; another network may
 
+    def signed_bytes(self, post: Post) -> bytes:
+        """A post as its sender signed it: whoever gets it can tell who that was."""
+        found = self._access.raw_transaction(post.transaction_hash)
+        if found is None:
+            raise LedgerError(f"transaction 0x{post.transaction_hash.hex()} is not here any more")
+        return found
+
     def founding(self) -> Call | None:
         """The call that founded the network: digests of the parameters and of model 0, sizes of payloads (P2, B2)."""
         logs = self._logs("Founded", 0, [])

@@ -96,14 +96,19 @@ class NodeAccess:
 
     def transaction(self, transaction_hash: bytes) -> SentCall | None:
         """A transaction, pending or sealed; None if there is none."""
+        found = self._transaction(transaction_hash)
+        return None if found is None else SentCall(found.nonce, found.data)
+
+    def raw_transaction(self, transaction_hash: bytes) -> bytes | None:
+        """The same as it was signed."""
+        found = self._transaction(transaction_hash)
+        return None if found is None else found.raw
+
+    def _transaction(self, transaction_hash: bytes) -> Transaction | None:
         pending, sealed = self.node.find_pending(transaction_hash), self.node.find_sealed(transaction_hash)
         if sealed is not None:
-            found = sealed[0].transactions[sealed[1]]
-        elif pending is not None:
-            found = pending.post.transaction
-        else:
-            return None
-        return SentCall(found.nonce, found.data)
+            return sealed[0].transactions[sealed[1]]
+        return None if pending is None else pending.post.transaction
 
     # --- posting
 

@@ -178,6 +178,13 @@ class Methods(SidecarMethods):
         block, index = found
         return transaction_json(block.transactions[index], Place(block.header, index))
 
+    def eth_getRawTransactionByHash(self, transaction_hash: Any) -> str | None:  # noqa: N802
+        wanted = parsing.hash32(transaction_hash, "transaction hash")
+        entry, found = self._node.find_pending(wanted), self._node.find_sealed(wanted)
+        if found is not None:
+            return hex_bytes(found[0].transactions[found[1]].raw)
+        return None if entry is None else hex_bytes(entry.post.transaction.raw)
+
     def eth_getTransactionReceipt(self, transaction_hash: Any) -> Json | None:  # noqa: N802
         found = self._node.find_sealed(parsing.hash32(transaction_hash, "transaction hash"))
         if found is None:

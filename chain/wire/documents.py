@@ -1,6 +1,7 @@
 """Payloads that are documents: canonical JSON, so that one content has one digest."""
 
 import functools
+import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -83,6 +84,11 @@ def canonical_json(content: Any) -> bytes:
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise CodecError(f"found content that has no canonical JSON: {error}") from error
+
+
+def canonical_digest(content: Any) -> str:
+    """sha256 of canonical JSON."""
+    return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def read_canonical_json(payload: bytes) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from flwr.app import Message
 
+from chain.wire.plan import Plan
 from clients.errors import ReplyError
 from clients.orders import DataReply, GradientReply, SignedReply, read_reply
 from edge_servers.errors import GradientRefusedError
@@ -16,7 +17,6 @@ from edge_servers.learning.filters import VERDICTS, deterministic_filter
 from edge_servers.learning.gradients import Gradient, Refusal
 from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
-from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import LOCAL
 from edge_servers.replay.record import UNAVAILABLE
 

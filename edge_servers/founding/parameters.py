@@ -16,6 +16,7 @@ from chain.wire.codec import encoded_size
 from chain.wire.documents import canonical_json, read_canonical_json
 from clients.consent import Consent
 from clients.errors import ClientError
+from clients.founded_work import FoundedWork
 from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.learning.gossip import WEIGHT_BITS
@@ -60,6 +61,24 @@ class FoundingParameters:
             model=encoded_size(self.sizes, "fp32"),
             plan=_DOCUMENT_BYTES + _PLAN_BYTES * nodes,
             close=_DOCUMENT_BYTES + _CLOSE_BYTES * nodes,
+        )
+
+    @property
+    def work(self) -> FoundedWork:
+        """What a device is told when it joins: with it, it can tell an order that was founded from any other (Q5)."""
+        data, training, rounds = self.settings.data, self.settings.training, self.settings.rounds
+        return FoundedWork(
+            seed=data.seed,
+            iterations=training.iterations,
+            batch=training.batch,
+            learning_rate=training.learning_rate,
+            optimizer=training.optimizer,
+            codec=rounds.codec,
+            deadline_s=rounds.deadline_s,
+            shares=tuple(device.samples for device in self.network.devices),
+            sample_bytes=self.sample_bytes,
+            draws_samples=data.data_per_round == "state",
+            plan_bytes=self.payload_sizes.plan,
         )
 
     def encode(self) -> bytes:

@@ -5,10 +5,10 @@ from typing import Any, NamedTuple, Protocol
 
 from chain.client.waiting import wait_until
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.orders import Order
 from edge_servers.errors import BoardError, GradientRefusedError
 from edge_servers.learning.gradients import Gradient
-from edge_servers.planning.plan import Plan
 
 _KEPT_ROUNDS = 1
 

@@ -18,6 +18,8 @@ from chain.protocol.slots import Slot, iterate_slot, slot_of_kind
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate, encode_floats
 from chain.wire.documents import ClosedList
+from chain.wire.plan import Plan
+from chain.wire.plan import read_plan as plan_in
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import decode_transaction
 from clients.orders import LedgerTerms, Order
@@ -25,8 +27,6 @@ from edge_servers.errors import BoardError, EdgeError, EndorsementWithheldError,
 from edge_servers.learning.gradients import Close, Gradient, Refusal, SignedGradient
 from edge_servers.ledger.board import Clock, InProcessBoard, RoundSlot
 from edge_servers.ledger.endorsing import endorse_round, post_endorsements
-from edge_servers.planning.plan import Plan
-from edge_servers.planning.plan import read_plan as plan_in
 from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, model_of
 from edge_servers.replay.replay import iterate_payload, model_payload
 
@@ -101,8 +101,10 @@ class ChainBoard:
 
     def digests(self, round_: int) -> tuple[bytes, bytes]:
         """Digests of the base model and the plan of a running round, as gradients name them."""
-        plan = next(iter(self.ledger.posts(round_, Slot.PLAN).values()))
-        return self.ledger.model_digest(), plan.digest
+        return self.ledger.model_digest(), self._plan_post(round_).digest
+
+    def _plan_post(self, round_: int) -> Post:
+        return next(iter(self.ledger.posts(round_, Slot.PLAN).values()))
 
     def endorse(self, round_: int, sender: Address) -> None:
         """Sign the sealed block of a round, once: as its leader, or what its leader has signed (Q1)."""
@@ -226,25 +228,25 @@ class ChainBoard:
     # --- devices
 
     def with_terms(self, orders: list[Order], addresses: Sequence[Address]) -> list[Order]:
-        """Orders with what a device needs to sign its gradient, and with the proof of the model it gets (P16)."""
+        """Orders with what a device signs for, the plan as it was signed (Q5) and the proof of the model (P16)."""
         if not orders:
             return []
         round_ = orders[0].round
-        base, plan = self.digests(round_)
+        base, plan = self.ledger.model_digest(), self._plan_post(round_)
+        payload = plan.payload
+        if payload is None:
+            raise BoardError(f"the plan of round {round_} is not here any more")
         proof = self._proof(round_ - 1) if round_ > 1 else b""
-        access = self.ledger.access
+        post = self.ledger.signed_bytes(plan)
+        access, codec = self.ledger.access, self.founding.settings.rounds.codec
+        terms = LedgerTerms(access.chain_id, access.registry.hex(), 0, codec, base.hex(), plan.digest.hex())
         return [
             replace(
                 order,
+                ledger=replace(terms, nonce=self.ledger.nonce(address)),
                 proof=proof,
-                ledger=LedgerTerms(
-                    chain_id=access.chain_id,
-                    registry=access.registry.hex(),
-                    nonce=self.ledger.nonce(address),
-                    codec=self.founding.settings.rounds.codec,
-                    base_model=base.hex(),
-                    plan=plan.hex(),
-                ),
+                plan_post=post,
+                plan_payload=payload,
             )
             for order, address in zip(orders, addresses, strict=True)
         ]

@@ -10,6 +10,7 @@ from chain.node.node import Node
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
 from chain.wire.headers import Header
+from chain.wire.plan import Plan
 from clients.models import Vector
 from edge_servers.errors import ReplayError
 from edge_servers.founding.parameters import FoundingParameters
@@ -18,7 +19,6 @@ from edge_servers.learning.aggregation import divergence
 from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.board import Clock
 from edge_servers.ledger.sealing import Seal
-from edge_servers.planning.plan import Plan
 from edge_servers.replay.record import model_in
 
 _LOG = logging.getLogger(__name__)

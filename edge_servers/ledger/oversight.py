@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.models import Vector
 from edge_servers.errors import BoardError
 from edge_servers.founding.network import Network
@@ -12,7 +13,6 @@ from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.filters import VERDICTS, deterministic_filter
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.board import Board, RoundSlot
-from edge_servers.planning.plan import Plan
 from edge_servers.replay.offences import Offence
 
 

@@ -14,6 +14,7 @@ from chain.client.ledger import Ledger
 from chain.errors import ChainError, RevertedError
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from chain.wire.sidecar import payload_digest
 from clients.models import Vector
 from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanError, ReplayError
@@ -22,7 +23,6 @@ from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.chain_board import ChainBoard
-from edge_servers.planning.plan import Plan
 from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import (

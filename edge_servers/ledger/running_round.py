@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from chain.wire.address import Address
+from chain.wire.plan import NO_PLAN, Plan
 from clients.models import Vector
 from clients.orders import DataReply
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.gradients import Gradient, Refusal, Weight
-from edge_servers.planning.plan import NO_PLAN, Plan
 
 
 @dataclass

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.models import Vector
 from clients.orders import vector_digest
 from edge_servers.founding.network import Network
-from edge_servers.planning.plan import Plan
 from policy.streams import Purpose, stream
 
 

@@ -1,10 +1,10 @@
 """The leader's plan, drafted: the state of the round, what the planner proposes, and the post that says so."""
 
+from chain.wire.plan import Plan
 from edge_servers.founding.network import Network
 from edge_servers.founding.standing import Standing
 from edge_servers.parameters import Settings
 from edge_servers.planning.latency import paper_terms
-from edge_servers.planning.plan import Plan
 from edge_servers.planning.proposal import Draft, Planner, planned_phi, propose_offloading, round_state
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from chain.wire.plan import Plan
 from clients.models import Vector
 from clients.orders import Order
 from clients.training import Recipe
@@ -13,7 +14,6 @@ from edge_servers.founding.network import Network
 from edge_servers.learning.graph import needed_steps, spectral_radius
 from edge_servers.learning.schemes import SCHEMES
 from edge_servers.parameters import RoundParams
-from edge_servers.planning.plan import Plan
 from edge_servers.planning.planners import FixedPlanner, Planner, RandomPlanner, Request, make_planner
 from edge_servers.planning.state import LOCAL, RoundState, round_state, widen_channels
 from policy.errors import PolicyError

@@ -7,11 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from chain.wire.documents import canonical_digest
 from clients.consent import Consent
 from clients.parameters import DataParams
 from edge_servers.errors import PlanError
 from edge_servers.founding.network import Network
-from edge_servers.planning.plan import canonical_digest
 from policy.parameters import LatencyParams
 from policy.world.round_data import data_bits, data_samples
 from policy.world.rounds import simulated_state

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 
 from chain.errors import CodecError
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from edge_servers.errors import GradientRefusedError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.gradients import Gradient
-from edge_servers.planning.plan import Plan
 from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord
 
 

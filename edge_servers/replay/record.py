@@ -18,13 +18,13 @@ from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.codec import PayloadKind, decode_floats, view_floats
 from chain.wire.documents import ClosedList
+from chain.wire.plan import NO_PLAN, Plan, read_plan
 from clients.models import Vector
 from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
 from edge_servers.learning.schemes import SCHEMES
-from edge_servers.planning.plan import NO_PLAN, Plan, read_plan
 from edge_servers.planning.state import LOCAL, round_samples
 
 UNAVAILABLE = "unavailable"
@@ -76,7 +76,10 @@ class RoundRecord:
         payload = self._leaders_payload(Slot.PLAN)
         if payload is None:
             raise PlanError(f"round {self.round} has no plan")
-        return read_plan(payload)
+        try:
+            return read_plan(payload)
+        except CodecError as error:
+            raise PlanError(str(error)) from error
 
     @cached_property
     def closed_list(self) -> ClosedList:

@@ -9,12 +9,12 @@ from policy.streams import Purpose, stream
 
 def data_bits(params: LatencyParams, seed: int, round_: int, devices: int) -> NDArray[np.float64]:
     """Data each device has in this round. S3: D_n ~ U[0.5, 2] MB, drawn anew every round."""
-    return np.array(
-        [
-            stream(seed, Purpose.DATA_SIZE, round_, device).uniform(params.data_min_bits, params.data_max_bits)
-            for device in range(devices)
-        ]
-    )
+    return np.array([device_bits(params, seed, round_, device) for device in range(devices)])
+
+
+def device_bits(params: LatencyParams, seed: int, round_: int, device: int) -> float:
+    """The same of one device: no draw needs those of the others."""
+    return stream(seed, Purpose.DATA_SIZE, round_, device).uniform(params.data_min_bits, params.data_max_bits)
 
 
 def data_samples(bits: NDArray[np.float64], sample_bytes: int) -> NDArray[np.int64]:

@@ -321,3 +321,17 @@ def test_orders_do_not_change_the_network_of_the_device(table: Samples) -> None:
 
 def test_a_device_consents_unless_it_says_otherwise(table: Samples) -> None:
     assert Device(0, table, np.arange(3), NETWORK).consent.allows(5)
+
+
+def test_devices_that_cannot_finish_in_time_answer_nothing(table: Samples) -> None:
+    """One deadline for all of them; who has longer is not held up by who has not."""
+    moments = iter([0.0] + [59.0] * 2 + [61.0] * 100)
+    asked = [(device(table, n), sent(order(n, deadline_s=600.0 if n == 2 else 60.0))) for n in range(3)]
+    replies = answer_orders(asked, "auto", 10, now=lambda: next(moments))
+    for reply in replies[:2]:
+        code, reason = error_of(reply)
+        assert (code, reason) == (
+            500,
+            "ClientError: training failed: LateError: found 1 s past the deadline, expected to be done by then",
+        )
+    assert gradient_of(replies[2]).device == 2

@@ -70,12 +70,22 @@ TERMS = LedgerTerms(
 )  # fmt: skip
 
 
-def test_an_order_on_a_chain_arrives_with_its_terms_and_its_proof(subtests: pytest.Subtests) -> None:
+def test_an_order_on_a_chain_arrives_with_its_terms_its_plan_and_its_proof(subtests: pytest.Subtests) -> None:
     cases: list[bytes] = [b"", b"\x00\xff" * 30_000]
     for proof in cases:
         with subtests.test(proof=proof):
-            order = an_order(ledger=TERMS, proof=proof)
+            order = an_order(ledger=TERMS, proof=proof, plan_post=b"signed", plan_payload=proof + b"{}")
             assert_same_order(read_order(over_the_wire(sent(order))), order)
+
+
+def test_what_is_beside_the_terms_is_measured_before_it_is_read(subtests: pytest.Subtests) -> None:
+    for name, most in {"proof": 16 << 20, "plan_post": 1 << 10, "plan_payload": 16 << 20}.items():
+        with subtests.test(name):
+            changes: dict[str, Any] = {name: bytes(most)}
+            read_order(sent(an_order(ledger=TERMS, **changes)))
+            changes = {name: bytes(most + 1)}
+            with pytest.raises(OrderError, match=f"found {most + 1} bytes of {name}, expected at most {most} bytes"):
+                read_order(sent(an_order(ledger=TERMS, **changes)))
 
 
 def test_an_order_without_a_chain_carries_no_terms() -> None:
@@ -92,7 +102,9 @@ def test_malformed_ledger_terms_are_refused(subtests: pytest.Subtests) -> None:
         ({"registry": b"ab"}, "ledger registry is b'ab', expected str"),
         ({"codec": 16}, "ledger codec is 16, expected str"),
         ({"plan": ["ef"]}, r"ledger plan is \['ef'\], expected str"),
-        ({"proof": "text"}, "found ledger terms .* and a proof"),
+        ({"proof": "text"}, "found str of proof, expected at most"),
+        ({"plan_post": 3}, "found int of plan_post, expected at most"),
+        ({"plan_payload": None}, "found ledger terms .*, a plan and a proof"),
         ({"proof": None}, "found ledger terms .* and a proof"),
         ({"nonce": None}, "found ledger terms"),
         ({"gas": 3}, "found ledger terms .*'gas'"),

@@ -11,7 +11,7 @@ from torch import nn
 
 from clients.batches import NodeKey, mini_batches
 from clients.data import Dataset, Samples
-from clients.errors import ModelError
+from clients.errors import LateError, ModelError
 from clients.models import Vector, build_network, to_vector
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates, make_step, uses_stacked
 from tests.clients.fp64 import exact_update, gradient_errors, weight_errors
@@ -449,3 +449,33 @@ def test_nodes_with_bytes_and_nodes_with_floats_train_side_by_side(subtests: pyt
             as_bytes, as_floats = local_updates(both, LINEAR, sgd(engine))
             np.testing.assert_allclose(as_bytes.values, [0.25, -0.25, -0.25, 0.25, 0, 0], atol=1e-6)
             np.testing.assert_allclose(as_floats.values, as_bytes.values, atol=1e-6)
+
+
+class Ticking:
+    """A clock that a reading moves on by a second."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def __call__(self) -> float:
+        self.readings += 1
+        return float(self.readings)
+
+
+@pytest.mark.parametrize("engine", ["sequential", "stacked"])
+def test_training_stops_between_two_iterations_once_its_time_is_over(engine: str) -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(4, 3))
+    samples = Samples(torch.rand(40, 1, 2, 2), torch.arange(40) % 3, (0.5,), (0.25,))
+    node = TrainingNode(NodeKey("device", 0), samples, None, 10, to_vector(network))
+    clock = Ticking()
+    with pytest.raises(LateError, match=r"found 0\.5 s past the deadline"):
+        local_updates([node], network, replace(sgd(engine), ends_s=3.5, now=clock))
+    assert clock.readings == 4
+    in_time = local_updates([node], network, replace(sgd(engine), ends_s=11.5, now=Ticking()))  # ten, and one after
+    np.testing.assert_array_equal(in_time[0].values, local_updates([node], network, sgd(engine))[0].values)
+    with pytest.raises(LateError):
+        local_updates([node], network, replace(sgd(engine), ends_s=11.0, now=Ticking()))
+
+
+def test_a_deadline_is_no_part_of_what_is_trained() -> None:
+    assert replace(sgd("auto"), ends_s=3.5) == sgd("auto")

@@ -32,11 +32,11 @@ from chain.wire.address import Address
 from chain.wire.blocks import Block, encode_block
 from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList, canonical_json
+from chain.wire.plan import read_plan
 from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
 from edge_servers.chain_hosting import ChainHosting
 from edge_servers.founding.parameters import FoundingParameters
-from edge_servers.planning.plan import read_plan
 from edge_servers.replay.audit import Auditor, DerivedRound
 from edge_servers.replay.record import model_in
 from tests.chain.network import seal

@@ -11,10 +11,10 @@ import pytest
 from bfl.attacks.conduct import WITHHELD, Conduct, honest
 from chain.protocol import slots
 from chain.wire.documents import ClosedList
+from chain.wire.plan import Plan
 from edge_servers.errors import BoardError
 from edge_servers.learning.gradients import Close
 from edge_servers.ledger.board import RoundSlot
-from edge_servers.planning.plan import Plan
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only, with_fields
 
 TURN_S = 900

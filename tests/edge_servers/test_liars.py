@@ -16,9 +16,9 @@ from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.blocks import encode_block
 from chain.wire.sidecar import Sidecar
-from clients.device import answer_orders
 from clients.errors import ParameterError
 from clients.orders import SignedReply, read_reply
+from clients.training import local_updates
 from edge_servers.devices.admission import believed_refusals
 from edge_servers.errors import BoardError, PlanError, ReplayError
 from edge_servers.learning.filters import close_list
@@ -274,8 +274,9 @@ def test_a_device_that_offloaded_and_posts_a_gradient_of_its_own_does_not_count_
     with chain_network(planner="fixed:0") as network:
         phases(network, "plan", "plan")
         (order,) = (each for each in network.servers[0].orders() if each.device == 0)
-        (answer,) = answer_orders([(network.devices[0], sent(replace(order, offload_to=-1)))], "auto", 10)
-        reply = read_reply(answer)
+        device = network.devices[0]
+        (update,) = local_updates([device.training_node(order)], device.network, network.servers[0].recipe)
+        reply = read_reply(device.report(order, update, sent(order)))
         assert isinstance(reply, SignedReply)
         phases(network, "train", "train")
         network.node.submit(reply.transaction, [Sidecar(reply.payload)])

@@ -10,6 +10,7 @@ from flwr.app import Array, Error, Message
 from numpy.typing import NDArray
 
 from bfl.simulation.grid import Fault
+from chain.wire.plan import Plan
 from clients.device import Device
 from clients.models import Vector
 from clients.orders import Order
@@ -18,7 +19,6 @@ from edge_servers.federation import Federation
 from edge_servers.learning.schemes import SCHEMES
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.parameters import ON_CHAIN
-from edge_servers.planning.plan import Plan
 from edge_servers.report import RoundReport
 from edge_servers.round import ALGORITHM_1
 from tests.edge_servers.small_network import DEVICES, SHARE, small_chain, small_federation

@@ -20,6 +20,7 @@ from chain.protocol.turns import Membership
 from chain.wire.address import Address
 from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
+from clients.founded_work import FoundedWork
 from clients.models import network_for, to_vector
 from clients.orders import DataReply, GradientReply, LedgerTerms, Order, SignedReply, read_reply, vector_digest
 from clients.parameters import DataParams, TrainingParams
@@ -462,7 +463,8 @@ TERMS = LedgerTerms(chain_id=7, registry="11" * 20, nonce=0, codec="fp32", base_
 
 def signer(text: str, **changes: Any) -> bytes:
     order_ = order(ledger=TERMS, **changes)
-    known = KnownChain(genesis(), Membership({}, term_cap=3, turn_s=60), bytes(32), "", ())
+    work = FoundedWork(0, 3, 10, 0.1, "sgd", "fp32", 60.0, (SHARE,) * DEVICES, 256, False, 1 << 14)
+    known = KnownChain(genesis(), Membership({}, term_cap=3, turn_s=60), bytes(32), "", (), work)
     wallet = Wallet(simulated_account(b"network", "device 3"), known)
     reply = read_reply(device(text, wallet).report(order_, UPDATE, sent(replace(order_, ledger=None))))
     assert isinstance(reply, SignedReply)

@@ -12,6 +12,7 @@ from bfl.attacks.dishonest import AttackedHosting, DishonestBoard, DishonestSeal
 from bfl.attacks.text import read_attacks
 from bfl.errors import BflError
 from bfl.simulation.grid import SimulatedClock
+from chain.wire.plan import NO_PLAN
 from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
 from edge_servers.errors import BoardError
@@ -22,7 +23,6 @@ from edge_servers.ledger.board import Board, InProcessBoard, RoundSlot
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.ledger.sealing import DrawnSealer, Sealer
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.planning.plan import NO_PLAN
 from tests.edge_servers.chain_network import chain_network
 from tests.edge_servers.planning.plannable import network
 from tests.edge_servers.small_network import small_dataset

@@ -13,6 +13,7 @@ from chain.node.node import Node
 from chain.protocol.contract import events
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.rpc.in_process import web3_in_process
+from chain.wire.transactions import decode_transaction
 from tests.chain.network import Network, founded_node
 
 NETWORK = Network()
@@ -71,6 +72,11 @@ def test_a_transaction_is_found_wherever_it_is(near: NodeAccess, far: Connection
         found = near.transaction(log.transaction_hash)
         assert found is not None
         assert found == far.transaction(log.transaction_hash)
+        raw = near.raw_transaction(log.transaction_hash)
+        assert raw is not None
+        assert raw == far.raw_transaction(log.transaction_hash)
+        assert decode_transaction(raw).hash == log.transaction_hash
+    assert near.raw_transaction(bytes(32)) is far.raw_transaction(bytes(32)) is None
     assert near.transaction(bytes(32)) is far.transaction(bytes(32)) is None
 
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chain.wire.address import Address
+from chain.wire.plan import Plan
 from clients.models import Vector
 from edge_servers.ledger.sealing import DrawnSealer, Seal, drawn_winner, founding_hash, round_hash
-from edge_servers.planning.plan import Plan
 from tests.edge_servers.addresses import address
 from tests.edge_servers.planning.plannable import network
 

@@ -12,10 +12,10 @@ from chain.protocol.posts import NoPayloads, Post
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.documents import ClosedList
+from chain.wire.plan import Plan
 from chain.wire.sidecar import payload_digest
 from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
-from edge_servers.planning.plan import Plan
 from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence

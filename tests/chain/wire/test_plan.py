@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chain.errors import CodecError
 from chain.wire.documents import canonical_json
-from edge_servers.errors import PlanError
-from edge_servers.planning.plan import Plan, read_plan
+from chain.wire.plan import Plan, read_plan
 
 PLAN = Plan(
     round=3, state_digest="ab" * 32, assignment=(-1, 2), samples=(40, 7), iterations=(3, 3), server_iterations=(3,),
@@ -71,12 +71,12 @@ def test_any_plan_has_one_form(**changes: Any) -> None:
     ],
 )
 def test_a_field_of_another_kind_is_refused_with_what_was_found(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(PlanError, match=message):
+    with pytest.raises(CodecError, match=message):
         read_plan(changed(**change))
 
 
 def test_a_long_field_is_not_quoted_in_full() -> None:
-    with pytest.raises(PlanError) as refused:
+    with pytest.raises(CodecError) as refused:
         read_plan(changed(round="x" * 10_000))
     assert len(str(refused.value)) < 200
 
@@ -84,7 +84,7 @@ def test_a_long_field_is_not_quoted_in_full() -> None:
 def test_a_plan_without_one_of_its_fields_is_refused() -> None:
     for name in asdict(PLAN):
         payload = canonical_json({key: value for key, value in asdict(PLAN).items() if key != name})
-        with pytest.raises(PlanError, match="other fields"):
+        with pytest.raises(CodecError, match="other fields"):
             read_plan(payload)
 
 
@@ -94,7 +94,7 @@ def test_numbers_that_are_none_are_refused(field: str, number: str) -> None:
     head, _, _ = field.rpartition("[") if "[" in field else field.rpartition(":")
     spoiled = PLAN.payload.decode().replace(field, field[: len(head) + 1] + number)
     assert number in spoiled
-    with pytest.raises(PlanError):
+    with pytest.raises(CodecError):
         read_plan(spoiled.encode())
 
 
@@ -114,11 +114,11 @@ def test_numbers_that_are_none_are_refused(field: str, number: str) -> None:
     ],
 )
 def test_what_is_not_canonical_json_is_refused(payload: bytes) -> None:
-    with pytest.raises(PlanError, match="the plan: "):
+    with pytest.raises(CodecError, match="the plan: "):
         read_plan(payload)
 
 
 @pytest.mark.parametrize("payload", [b"[]", b"3", b"null", b'"plan"', b"{}"])
 def test_canonical_json_that_is_no_plan_is_refused(payload: bytes) -> None:
-    with pytest.raises(PlanError, match="other fields"):
+    with pytest.raises(CodecError, match="other fields"):
         read_plan(payload)

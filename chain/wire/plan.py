@@ -10,7 +10,6 @@ from pydantic import Field
 
 from chain.errors import CodecError
 from chain.wire.documents import canonical_json, read_canonical_json, read_record
-from edge_servers.errors import PlanError
 
 _KIND = "plan"
 Whole = Annotated[int, Field(gt=-(2**63), lt=2**63)]
@@ -64,19 +63,14 @@ NO_PLAN = Plan(-1, "", (), (), (), (), 0, 0.0, 0.0, "")
 
 
 def read_plan(payload: bytes) -> Plan:
-    """The plan in a post; `PlanError` says what is wrong with it."""
+    """The plan in a post; `CodecError` says what is wrong with it."""
     try:
         content = read_canonical_json(payload)
     except CodecError as error:
-        raise PlanError(f"the plan: {error}") from error
+        raise CodecError(f"the plan: {error}") from error
     if not isinstance(content, dict) or content.keys() != _FIELDS or content["kind"] != _KIND:
-        raise PlanError(f"found a plan with other fields than {', '.join(Plan.__dataclass_fields__)}")
+        raise CodecError(f"found a plan with other fields than {', '.join(Plan.__dataclass_fields__)}")
     try:
         return read_record(Plan, payload)
     except CodecError as error:
-        raise PlanError(f"plan: {error}") from error
-
-
-def canonical_digest(content: object) -> str:
-    """sha256 of canonical JSON: sorted keys, no spaces."""
-    return hashlib.sha256(canonical_json(content)).hexdigest()
+        raise CodecError(f"plan: {error}") from error
