@@ -13,6 +13,7 @@ from chain.errors import ProofError
 from chain.protocol.endorsements import Domain, Endorsement, endorse
 from chain.protocol.proof import ModelProof, check_model, proof_of
 from chain.wire.sidecar import payload_digest
+from chain.wire.signatures import sign
 from tests.chain.network import account, addresses, endorsements_of, genesis
 from tests.chain.proofs import (
     ROUND,
@@ -180,8 +181,7 @@ def test_signatures_of_different_attempts_are_not_added() -> None:
 
 
 def _signature(server: LocalAccount, unsigned: Endorsement) -> bytes:
-    found = server.unsafe_sign_hash(unsigned.digest)
-    return found.r.to_bytes(32, "big") + found.s.to_bytes(32, "big") + bytes([found.v - 27])
+    return bytes(sign(server, unsigned.digest).to_bytes())
 
 
 # --- what the transaction says
