@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from chain.client.keys import address_of
 from chain.protocol.contract import events
 from chain.protocol.endorsements import Domain, Endorsement, quorum
-from chain.protocol.proof import FinalTransaction, ModelProof, TransactionProof, proof_of
+from chain.protocol.proof import FinalTransaction, ModelProof, proof_of
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
 from chain.wire.codec import PayloadKind, encode_floats
@@ -84,7 +84,8 @@ def signature(account_: LocalAccount, unsigned: Endorsement, is_high: bool = Fal
 @st.composite
 def signatures(draw: st.DrawFn, block_hash: bytes, round_: int, keys: Sequence[LocalAccount]) -> list[Endorsement]:
     """Whatever somebody signs with some keys: all of them, and then as often as he likes, for what he likes."""
-    made = [signature(key, Endorsement(round_, 0, block_hash, 7, DOMAINS[0])) for key in keys]
+    times = range(draw(st.sampled_from([1, 1, 4])))
+    made = [signature(key, Endorsement(round_, 0, block_hash, t, DOMAINS[0])) for t in times for key in keys]
     for key in draw(st.lists(st.sampled_from(keys), max_size=6)) if keys else ():
         unsigned = Endorsement(
             round_ + draw(st.sampled_from([0, 0, 1])),
@@ -145,8 +146,4 @@ def _votes(draw: st.DrawFn, keys: Sequence[LocalAccount], round_: int) -> FinalT
     number = draw(st.integers(0, round_ + FOUNDING_BLOCK + 1))
     block = voted(number, draw(st.sampled_from(SYBILS)), draw(st.sampled_from(SYBILS)))
     made = draw(signatures(block.header.hash, max(0, number - FOUNDING_BLOCK), keys))
-    return FinalTransaction(_proof(block), tuple(made))
-
-
-def _proof(block: Block) -> TransactionProof:
-    return proof_of(block, 0)
+    return FinalTransaction(proof_of(block, 0), tuple(made))
