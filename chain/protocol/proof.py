@@ -109,6 +109,8 @@ class ProvenModel:
     digest: bytes
     leader: Address
     header: Header
+    servers: frozenset[bytes]
+    """Whose signatures counted: they never become fewer."""
 
 
 def _bytes(text: str) -> bytes:
@@ -173,7 +175,7 @@ def check_model(proof: ModelProof, genesis: Genesis, servers: Collection[bytes])
     transaction, receipt = check_transaction(proof.model.proof)
     header = proof.model.header
     call = _model_call(transaction, receipt, genesis, header.block_number - FOUNDING_BLOCK)
-    return ProvenModel(int(call["round"]), bytes(call["digest"]), transaction.sender, header)
+    return ProvenModel(int(call["round"]), bytes(call["digest"]), transaction.sender, header, frozenset(members))
 
 
 def _members_at(proof: ModelProof, genesis: Genesis, servers: Collection[bytes]) -> set[bytes]:
