@@ -79,6 +79,7 @@ class Wallet:
         self._memory = WalletMemory(fresh, memory)
         remembered = FinalBlock.of_round(self._memory.now.proven_round, bytes.fromhex(self._memory.now.proven_hash))
         self.known = max(known, remembered, key=lambda block: block.number)
+        self._servers = chain.servers  # with those that are known to have joined
         self._signed: tuple[int, object, tuple[bytes, bytes]] = (0, None, (b"", b""))
 
     def accept(self, order: Order) -> None:
@@ -117,11 +118,13 @@ class Wallet:
                 f"order: two final blocks {self.known.number}: 0x{self.known.hash.hex()} is known, "
                 f"found 0x{proven.block.hash.hex()}: servers have signed twice"
             )
+        if not self._servers <= proven.servers:
+            raise OrderError(f"order: the proof leaves out {len(self._servers - proven.servers)} servers that joined")
         if proven.digest != _posted_digest(order.model.astype("<f4").tobytes(), self.chain.sizes):
             raise OrderError("order: the model is not the one that is proven")
         if order.ledger is not None and order.ledger.base_model != proven.digest.hex():
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
-        self.known = proven.block
+        self.known, self._servers = proven.block, proven.servers
 
     def _check_first_model(self, order: Order, terms: LedgerTerms) -> None:
         posted = _posted_digest(order.model.astype("<f4").tobytes(), self.chain.sizes).hex()
@@ -173,6 +176,8 @@ class ProvenHead:
     digest: bytes
     """The model's name on the ledger."""
     block: FinalBlock
+    servers: frozenset[bytes]
+    """Whose signatures counted."""
 
 
 @functools.lru_cache(maxsize=8)
@@ -196,4 +201,5 @@ def proven_model(proof: bytes, chain: KnownChain) -> ProvenHead:
 def _proven_model(proof: bytes, chain: KnownChain) -> ProvenHead:
     given = ModelProof.from_json(json.loads(proof), chain.genesis)
     found: ProvenModel = check_model(given, chain.genesis, chain.servers)
-    return ProvenHead(found.round, found.digest, FinalBlock(found.header.block_number, found.header.hash))
+    block = FinalBlock(found.header.block_number, found.header.hash)
+    return ProvenHead(found.round, found.digest, block, found.servers)

@@ -109,6 +109,8 @@ class ProvenModel:
     digest: bytes
     leader: Address
     header: Header
+    servers: frozenset[bytes]
+    """Whose signatures counted: they never become fewer."""
 
 
 def _bytes(text: str) -> bytes:
@@ -169,30 +171,37 @@ def check_model(proof: ModelProof, genesis: Genesis, servers: Collection[bytes])
     its receipt, which the signed header commits to: a refused post is in the block as well.
     """
     members = _members_at(proof, genesis, servers)
-    _check_signed(proof.model, members)
+    _check_signed(proof.model, members, genesis)
     transaction, receipt = check_transaction(proof.model.proof)
     header = proof.model.header
     call = _model_call(transaction, receipt, genesis, header.block_number - FOUNDING_BLOCK)
-    return ProvenModel(int(call["round"]), bytes(call["digest"]), transaction.sender, header)
+    return ProvenModel(int(call["round"]), bytes(call["digest"]), transaction.sender, header, frozenset(members))
 
 
 def _members_at(proof: ModelProof, genesis: Genesis, servers: Collection[bytes]) -> set[bytes]:
     """The servers whose signatures count under the model's block: the founding's, and who joined before it."""
-    members, before = set(servers), FOUNDING_BLOCK
+    members, joining, before = set(servers), set[bytes](), FOUNDING_BLOCK
     for each in proof.joined:
-        if not before <= each.header.block_number < proof.model.header.block_number:
-            raise ProofError(f"found a vote in block {each.header.block_number}, expected one after block {before}")
-        _check_signed(each, members)
+        number = each.header.block_number
+        if not before <= number < proof.model.header.block_number:
+            raise ProofError(f"found a vote in block {number}, expected one between the last and the model's block")
+        if number > before:  # who joins with a block signs from the next one on
+            members, joining, before = members | joining, set(), number
+        _check_signed(each, members, genesis)
         event = _event(check_transaction(each.proof)[1], genesis, "Registered")
         if event["participant"] != event["home"]:
             raise ProofError(f"{event['participant']} joined as a device, expected a server")
-        members, before = members | {event["participant"]}, each.header.block_number
-    return members
+        joining.add(event["participant"])
+    return members | joining
 
 
-def _check_signed(proven: FinalTransaction, servers: Collection[bytes]) -> None:
+def _check_signed(proven: FinalTransaction, servers: Collection[bytes], genesis: Genesis) -> None:
+    """The founding block is final without signatures, which proves nothing of a header that claims its number."""
+    if proven.header.block_number <= FOUNDING_BLOCK:
+        raise ProofError(f"found block {proven.header.block_number}, expected one after the founding: servers sign it")
+    domain = Domain.of(genesis)
     try:
-        check_final(proven.header, proven.endorsements, servers)
+        check_final(proven.header, [each for each in proven.endorsements if each.domain == domain], servers)
     except ChainError as error:
         raise ProofError(str(error)) from error
 

@@ -26,8 +26,9 @@ from chain.protocol.contract import (
     encode_call,
     revert_reason,
 )
+from chain.protocol.endorsements import Domain, Endorsement, endorse
 from chain.protocol.genesis import Genesis, block_gas
-from chain.protocol.turns import Membership
+from chain.protocol.turns import FOUNDING_BLOCK, Membership
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
 from chain.wire.sidecar import Sidecar, payload_digest
@@ -187,11 +188,34 @@ class Network:
         self.post_model(node, leader)
         return leader
 
-    def run_round(self, node: Node, winner: LocalAccount | None = None, leader: LocalAccount | None = None) -> Header:
-        """A whole round, sealed by `winner` (the first device by default)."""
+    def run_round(
+        self,
+        node: Node,
+        winner: LocalAccount | None = None,
+        leader: LocalAccount | None = None,
+        endorsers: Sequence[LocalAccount] = (),
+    ) -> Header:
+        """A whole round, sealed by `winner` (the first device by default) and signed by `endorsers`, if by any."""
         leader = self.post_round(node, leader)
         node.propose(address_of(leader))
-        return seal(node, address_of(winner or self.devices[0]))
+        header = seal(node, address_of(winner or self.devices[0]))
+        self.endorse(node, header, endorsers)
+        return header
+
+    def endorse(
+        self, node: Node, header: Header | None = None, servers: Sequence[LocalAccount] | None = None
+    ) -> list[Endorsement]:
+        """Servers (all by default) sign a block (the head by default), and the node is handed what they signed."""
+        signed = endorsements_of(header or node.head, self.servers if servers is None else servers, node.genesis)
+        for each in signed:
+            node.take_endorsement(each)
+        return signed
+
+
+def endorsements_of(header: Header, servers: Sequence[LocalAccount], rules: Genesis | None = None) -> list[Endorsement]:
+    """What servers sign under a block, a second after it was built."""
+    domain, round_ = Domain.of(rules or genesis()), header.block_number - FOUNDING_BLOCK
+    return [endorse(each, domain, round_, header.hash, 1000 * (header.timestamp + 1)) for each in servers]
 
 
 def founded_node(

@@ -21,7 +21,7 @@ from clients.errors import ClientError, OrderError
 from clients.orders import LedgerTerms, Order, SignedReply, read_reply, vector_digest
 from clients.signing import signed_gradient
 from clients.training import LocalUpdate, Recipe, TrainingNode
-from clients.wallet import Wallet
+from clients.wallet import FinalBlock, Wallet
 from edge_servers.replay.record import model_in
 from edge_servers.round import plan
 from tests.clients.messages import over_the_wire, sent
@@ -238,18 +238,21 @@ def test_a_later_model_is_proven_also_to_a_device_that_was_away_and_as_often_as_
 ) -> None:
     for _ in range(2):
         wallet.check(order)
-        assert wallet.known_hash == third.hosted.nodes[0].head.hash
+        assert wallet.known == head_of(third)
+
+
+def head_of(chain: SmallChain) -> FinalBlock:
+    head = chain.hosted.nodes[0].head
+    return FinalBlock(head.block_number, head.hash)
 
 
 def earlier(chain: SmallChain, order: Order) -> Order:
-    """An order of round 2, whose headers go on to the head: model 1 is proven to whoever knows any of the blocks."""
+    """An order of round 2 with the proof of model 1."""
     node = chain.hosted.nodes[0]
     block, founding = node.block(2), chain.hosted.founding
     assert block is not None
     model = model_in(block, founding, node)
-    before = LocalLedger(node).model_proof(1, 1)
-    headers = tuple(header for n in range(1, 4) if (header := node.header(n)) is not None)
-    proof = json.dumps(replace(before, headers=headers).to_json()).encode()
+    proof = json.dumps(LocalLedger(node).model_proof(1).to_json()).encode()
     return replace(order, round=2, model=model, model_digest=vector_digest(model), proof=proof, ledger=None)
 
 
@@ -257,23 +260,21 @@ def test_a_wallet_goes_forward_only(wallet: Wallet, third: SmallChain, order: Or
     old = earlier(third, order)
     wallet.check(old)
     wallet.check(order)
-    with pytest.raises(OrderError, match="found round 2, model 2 is proven already"):
-        wallet.check(old)
-    with pytest.raises(OrderError, match="found round 1, model 2 is proven already"):
-        wallet.check(replace(order, round=1))
-    assert wallet.known_hash == third.hosted.nodes[0].head.hash
+    for stale in (old, replace(order, round=1)):
+        with pytest.raises(OrderError, match=f"found round {stale.round}, block 3 is final already"):
+            wallet.check(stale)
+    assert wallet.known == head_of(third)
 
 
 def test_a_wallet_that_joined_late_does_not_go_back_before_the_block_it_knows(third: SmallChain, order: Order) -> None:
-    head = third.hosted.nodes[0].head.hash
     (late,) = third.hosted.wallets([third.hosting.account("device", 3)])
-    with pytest.raises(OrderError, match="found the model of block 2, 3 is known already"):
+    assert late.known == head_of(third)
+    with pytest.raises(OrderError, match="found round 2, block 3 is final already"):
         late.check(earlier(third, order))
-    founding = third.hosted.known_chain().model_digest
-    with pytest.raises(OrderError, match="found round 1, a later block than the founding is known already"):
-        late.check(replace(order, round=1, model_digest=founding))
+    with pytest.raises(OrderError, match="found round 1, block 3 is final already"):
+        late.check(replace(order, round=1, model_digest=third.hosted.known_chain().model_digest))
     late.check(order)
-    assert late.known_hash == head
+    assert late.known == head_of(third)
 
 
 def test_a_proof_of_another_round_is_refused(wallet: Wallet, order: Order) -> None:
@@ -288,20 +289,35 @@ def test_a_model_that_is_not_the_proven_one_is_refused(wallet: Wallet, order: Or
 
 
 def test_a_refused_proof_does_not_change_what_a_wallet_knows(wallet: Wallet, order: Order) -> None:
-    before = wallet.known_hash
+    before = wallet.known
     with pytest.raises(OrderError):
         wallet.check(replace(order, round=4))
-    assert wallet.known_hash == before
+    assert wallet.known == before
 
 
-def test_a_proof_from_a_block_that_nobody_knows_is_refused(third: SmallChain, order: Order) -> None:
-    stranger = Wallet(third.hosting.account("device", 3), third.hosted.known_chain(), bytes(31) + b"\x01")
-    with pytest.raises(OrderError, match="the headers do not contain 0x0000"):
-        stranger.check(order)
+def test_two_final_blocks_of_one_number_are_refused_with_both_names(third: SmallChain, order: Order) -> None:
+    known = FinalBlock(3, b"\1" * 32)
+    wallet = Wallet(third.hosting.account("device", 3), third.hosted.known_chain(), known)
+    told = f"two final blocks 3: 0x{'01' * 32} is known, found 0x{head_of(third).hash.hex()}: servers have signed twice"
+    with pytest.raises(OrderError, match=told):
+        wallet.check(order)
+    assert wallet.known == known
 
 
 def spoiled(proof: bytes) -> dict[str, bytes]:
     content = json.loads(proof)
+    model = content["model"]
+    whole = {
+        "votes of the wrong kind": {**content, "joined": 3},
+        "a strange vote": {**content, "joined": [3]},
+        "no model": {**content, "model": {}},
+        "no hex": {**content, "model": {**model, "header": "zz"}},
+        "no header": {**content, "model": {**model, "header": "0x"}},
+        "another transaction": {**content, "model": {**model, "index": 0}},
+        "no signatures": {**content, "model": {**model, "endorsements": []}},
+        "one signature": {**content, "model": {**model, "endorsements": model.get("endorsements", [])[:1] * 9}},
+        "signatures of the wrong kind": {**content, "model": {**model, "endorsements": 3}},
+    }
     return {
         "nothing": b"",
         "no text": b"\xff",
@@ -312,16 +328,11 @@ def spoiled(proof: bytes) -> dict[str, bytes]:
         "deep": b"[" * 100_000,
         "many digits": b"1" * 5_000,
         "cut": proof[:-3],
-        "headers of the wrong kind": json.dumps({**content, "headers": 3}).encode(),
-        "no hex": json.dumps({**content, "headers": ["zz"]}).encode(),
-        "one header": json.dumps({**content, "headers": content["headers"][:1]}).encode(),
-        "no model": json.dumps({**content, "model": {}}).encode(),
-        "a strange exclusion": json.dumps({**content, "exclusions": [3]}).encode(),
-        "another transaction": json.dumps({**content, "model": {**content["model"], "index": 0}}).encode(),
+        **{name: json.dumps(each).encode() for name, each in whole.items()},
     }
 
 
 def test_a_proof_that_is_none_is_refused(subtests: pytest.Subtests, wallet: Wallet, order: Order) -> None:
-    for name in list(spoiled(b'{"headers": [], "model": {}}')):
+    for name in list(spoiled(b'{"model": {}}')):
         with subtests.test(name=name), pytest.raises(OrderError, match="the model is not proven: "):
             wallet.check(replace(order, proof=spoiled(order.proof)[name]))

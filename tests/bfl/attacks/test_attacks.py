@@ -16,7 +16,6 @@ from bfl.attacks.kinds import DEVICE_KINDS, KINDS, SERVER_KINDS, Attack
 from bfl.attacks.text import read_attacks
 from bfl.errors import BflError
 from chain.client.keys import address_of, simulated_account
-from chain.protocol.turns import Membership
 from chain.wire.address import Address
 from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
@@ -464,7 +463,7 @@ TERMS = LedgerTerms(chain_id=7, registry="11" * 20, nonce=0, codec="fp32", base_
 def signer(text: str, **changes: Any) -> bytes:
     order_ = order(ledger=TERMS, **changes)
     work = FoundedWork(0, 3, 10, 0.1, "sgd", "fp32", 60.0, (SHARE,) * DEVICES, 256, False, 1 << 14)
-    known = KnownChain(genesis(), Membership({}, term_cap=3, turn_s=60), bytes(32), "", (), work)
+    known = KnownChain(genesis(), frozenset(), bytes(32), "", (), work)
     wallet = Wallet(simulated_account(b"network", "device 3"), known)
     reply = read_reply(device(text, wallet).report(order_, UPDATE, sent(replace(order_, ledger=None))))
     assert isinstance(reply, SignedReply)

@@ -1,6 +1,5 @@
-"""Model proofs (P16) that prove nothing: each forgery is refused."""
+"""Model proofs (P16, Q2) that prove nothing: each forgery is refused."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,16 +10,29 @@ from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
 from chain.errors import ProofError
-from chain.node.node import Node
-from chain.protocol.proof import ModelProof, _excluded_servers, check_model, proof_of
-from chain.wire.blocks import Block
-from chain.wire.headers import Header
-from chain.wire.seal import is_sealed
+from chain.protocol.endorsements import Domain, Endorsement, endorse
+from chain.protocol.proof import ModelProof, check_model, proof_of
 from chain.wire.sidecar import payload_digest
-from chain.wire.transactions import decode_transaction
-from tests.chain.network import Clock, Network, genesis
-from tests.chain.proofs import ROUND, honest, index_of, on_top, proven, replaced
-from tests.chain.small_chain import NETWORK, forged, model_of, signed, story
+from chain.wire.signatures import sign
+from tests.chain.network import account, addresses, endorsements_of, genesis
+from tests.chain.proofs import (
+    ROUND,
+    honest,
+    index_of,
+    of_block,
+    proven,
+    replaced,
+    resigned,
+    servers_before,
+    signed,
+    with_model,
+)
+from tests.chain.small_chain import NETWORK, forged, model_of, story
+
+SERVERS = servers_before(ROUND + 1)
+HEADER = story().headers[ROUND + 1]
+DOMAIN = Domain.of(genesis())
+_ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 
 def test_the_honest_proof_is_accepted() -> None:
@@ -34,25 +46,26 @@ def test_a_reverted_model_is_no_model() -> None:
     block = story().blocks[7]
     assert block.transactions[1].hash == story().reverted
     with pytest.raises(ProofError, match=r"transaction 1 of block 7 was reverted \(status 0\)"):
-        proven(replace(honest(), model=proof_of(block, 1)))
+        proven(of_block(block, 1))
 
 
 @pytest.mark.parametrize("event", ["Planned", "GradientPosted", "Closed", "IteratePosted"])
 def test_a_transaction_of_another_kind_is_no_model(event: str) -> None:
     block = story().blocks[ROUND + 1]
     with pytest.raises(ProofError, match="the receipt has no event ModelPublished of the registry"):
-        proven(replace(honest(), model=proof_of(block, index_of(block, event))))
+        proven(of_block(block, index_of(block, event)))
 
 
-def test_the_founding_model_is_not_a_leaders() -> None:
+def test_the_founding_block_proves_no_model_though_it_needs_no_signatures() -> None:
     block = story().blocks[1]
-    with pytest.raises(ProofError, match="no event ModelPublished"):
-        proven(replace(honest(), model=proof_of(block, index_of(block, "Founded"))))
+    for endorsed in ((), SERVERS):
+        with pytest.raises(ProofError, match="found block 1, expected one after the founding"):
+            proven(ModelProof(signed(proof_of(block, index_of(block, "Founded")), endorsed)))
 
 
 @pytest.mark.parametrize("index", [0, 1, 6, 127, 128, 255, 256, 2**40])
 def test_another_index_is_refused(index: int) -> None:
-    assert index != honest().model.index
+    assert index != honest().model.proof.index
     with pytest.raises(ProofError, match=f"do not lead from root 0x[0-9a-f]+ to item {index}|has no item {index}"):
         proven(replaced(honest(), index=index))
 
@@ -60,9 +73,9 @@ def test_another_index_is_refused(index: int) -> None:
 def test_every_flipped_byte_of_every_node_is_refused() -> None:
     proof = honest()
     for field in ("transaction_nodes", "receipt_nodes"):
-        nodes = getattr(proof.model, field)
+        nodes = getattr(proof.model.proof, field)
         for i, node in enumerate(nodes):
-            for at in range(0, len(node), 1 + len(node) // 40):
+            for at in range(0, len(node), 1 + len(node) // 20):
                 flipped = node[:at] + bytes([node[at] ^ 1]) + node[at + 1 :]
                 with pytest.raises(ProofError):
                     proven(replaced(proof, **{field: (*nodes[:i], flipped, *nodes[i + 1 :])}))
@@ -71,7 +84,7 @@ def test_every_flipped_byte_of_every_node_is_refused() -> None:
 @pytest.mark.parametrize("field", ["transaction_nodes", "receipt_nodes"])
 def test_missing_and_superfluous_nodes_are_refused(field: str) -> None:
     proof = honest()
-    nodes, other = getattr(proof.model, field), proof.exclusions[0].transaction_nodes
+    nodes, other = getattr(proof.model.proof, field), proof.joined[0].proof.transaction_nodes
     for i in range(len(nodes)):
         with pytest.raises(ProofError, match="do not lead"):
             proven(replaced(proof, **{field: nodes[:i] + nodes[i + 1 :]}))
@@ -88,109 +101,87 @@ def test_the_receipt_of_another_transaction_is_refused() -> None:
         proven(replaced(honest(), receipt_nodes=proof_of(block, 0).receipt_nodes))
 
 
-# --- the headers
+# --- the signatures
 
 
-@pytest.mark.parametrize(
-    ("headers", "known", "message"),
-    [
-        (lambda h: (*h[:3], *h[4:]), 0, "header 4: block 4 names parent"),
-        (lambda h: (*h[:2], h[3], h[2], *h[4:]), 0, "header 3: block 3 names parent"),
-        (lambda h: h[::-1], 0, "header 6: block 6 names parent"),
-        (lambda h: (*h[:3], *h[2:]), 0, "header 2: block 2 names parent"),
-        (lambda h: (*h[:5], replace(h[5], state_root=bytes(32)), *h[6:]), 0, "header 6: block 6 names parent"),
-        (lambda h: h[1:], 0, "do not contain 0x[0-9a-f]{64}, the one that is known"),
-        (lambda h: h[:7], 7, "do not contain 0x[0-9a-f]{64}, the one that is known"),
-        (lambda h: (), 0, "do not contain 0x[0-9a-f]{64}, the one that is known"),
-        (lambda h: h[:5], 0, "do not contain the model's block 5"),
-        (lambda h: h[6:], 7, "do not contain the model's block 5"),
-        (lambda h: h[3:], 7, "found 2 headers before block 5, expected at least 3"),
-        (lambda h: h[5:], 5, "found 0 headers before block 5, expected at least 3"),
-    ],
-)
-def test_headers_that_do_not_lead_to_the_known_one_are_refused(
-    headers: Callable[[tuple[Header, ...]], tuple[Header, ...]], known: int, message: str
-) -> None:
-    with pytest.raises(ProofError, match=message):
-        proven(replace(honest(), headers=headers(story().headers)), known)
+@pytest.mark.parametrize("count", range(5))
+def test_three_of_four_servers_are_a_majority_and_two_are_none(count: int) -> None:
+    proof = honest(signers=SERVERS[4 - count :])
+    if count < 3:
+        with pytest.raises(ProofError, match=f"block 5 is signed by {count} of 4 servers, expected at least 3: it is"):
+            proven(proof)
+    else:
+        assert proven(proof) == proven(honest())
 
 
-def test_a_header_without_work_is_refused() -> None:
-    network = Network()
-    node = Node.in_memory(genesis(difficulty=64), now=Clock())
-    network.found(node)
-    network.run_round(node)
-    blocks = [block for number in range(3) if (block := node.block(number)) is not None]
-    model, first = proof_of(blocks[2], len(blocks[2].transactions) - 1), blocks[0].header
-
-    def sealed_with(nonce: int) -> ModelProof:
-        header = model.header.with_nonce(nonce.to_bytes(8, "big"))
-        return ModelProof((first, blocks[1].header, header), replace(model, header=header))
-
-    nonces = {is_sealed(model.header.mining_hash, n.to_bytes(8, "big"), 64): n for n in range(2000)}
-    assert check_model(sealed_with(nonces[True]), first.hash, node.genesis, network.membership).round == 1
-    with pytest.raises(ProofError, match=r"header 2: found seal 0x[0-9a-f]+ of nonce 0x[0-9a-f]+, expected at most"):
-        check_model(sealed_with(nonces[False]), first.hash, node.genesis, network.membership)
+def test_an_excluded_server_counts_among_all_and_its_signature_counts_as_well() -> None:
+    liar = next(server for server in SERVERS if address_of(server) == story().liar)
+    others = [server for server in SERVERS if server is not liar]
+    assert proven(honest(signers=[liar, *others[:2]])) == proven(honest())
+    with pytest.raises(ProofError, match="signed by 2 of 4 servers"):
+        proven(honest(signers=others[:2]))
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"timestamp": 0}, "is of 0, before its parent"),
-        ({"difficulty": 2}, "has difficulty 2, expected 1"),
-        ({"gas_limit": 10**7}, "has gas limit 10000000"),
-        ({"base_fee_per_gas": 1}, "and base fee 1"),
-        ({"block_number": 9}, "block 9 names parent"),
-        ({"mix_hash": b"\1" * 32}, "has uncles or a mix hash"),
-        ({"uncles_hash": b"\1" * 32}, "has uncles or a mix hash"),
-    ],
-)
-def test_a_sealed_header_against_the_rules_is_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ProofError, match=message):
-        proven(on_top(forged(story().blocks[ROUND + 1], **changes), honest().exclusions))
+def _with_high_s(endorsement: Endorsement) -> Endorsement:
+    """The same signature in its other form."""
+    r, s, parity = endorsement.signature[:32], int.from_bytes(endorsement.signature[32:64], "big"), 1
+    parity -= endorsement.signature[64]
+    return replace(endorsement, signature=r + (_ORDER - s).to_bytes(32, "big") + bytes([parity]))
 
 
-# --- the leader
+def test_signatures_that_are_not_of_this_block_round_time_chain_or_registry_do_not_count() -> None:
+    own, other = endorsements_of(HEADER, SERVERS), forged(story().blocks[ROUND + 1], timestamp=HEADER.timestamp + 9)
+    elsewhere = [
+        [replace(each, round=ROUND - 1) for each in own],
+        [replace(each, attempt=1) for each in own],
+        [replace(each, time_ms=each.time_ms + 1) for each in own],
+        endorsements_of(other.header, SERVERS),
+        [replace(each, block_hash=HEADER.hash) for each in endorsements_of(other.header, SERVERS)],
+        [replace(each, domain=DOMAIN) for each in endorsements_of(HEADER, SERVERS, genesis(chain_id=1))],
+        endorsements_of(HEADER, SERVERS, genesis(chain_id=1)),
+        endorsements_of(HEADER, SERVERS, genesis(founder="0x" + "11" * 20)),
+        [endorse(each, DOMAIN, ROUND - 1, HEADER.hash, 5) for each in SERVERS],
+        endorsements_of(HEADER, [account(f"stranger {i}") for i in range(9)]),
+        endorsements_of(HEADER, NETWORK.devices),
+        [],
+    ]
+    for endorsements in elsewhere:
+        with pytest.raises(ProofError, match="block 5 is signed by 0 of 4 servers"):
+            proven(resigned(honest(), *endorsements))
+    assert proven(resigned(honest(), *own)).round == ROUND
 
 
-def test_somebody_who_is_no_edge_server_may_not_lead() -> None:
-    leader, membership = proven(honest()).leader, story().membership(ROUND)
-    others = {who: home for who, home in membership.homes.items() if leader not in (who, home)}
-    with pytest.raises(ProofError, match=f"0x{leader.hex()} may not lead: it is no edge server, or excluded"):
-        proven(honest(), membership=replace(membership, homes=others))
+def test_a_signature_has_one_form() -> None:
+    own = endorsements_of(HEADER, SERVERS)
+    for other in (
+        _with_high_s(own[0]),
+        replace(own[0], signature=own[0].signature[:64] + bytes([27 + own[0].signature[64]])),
+        replace(own[0], signature=own[0].signature[:-1]),
+        replace(own[0], signature=bytes(65)),
+        replace(own[0], signature=b"\xff" * 65),
+    ):
+        with pytest.raises(ProofError, match="an endorsement of round 4: "):
+            proven(resigned(honest(), other, *own[1:]))
 
 
-def test_an_excluded_server_may_not_lead() -> None:
-    """Its block is sealed, its receipt says status 1; the exclusion that is proven says otherwise."""
-    liar = next(server for server in NETWORK.servers if address_of(server) == story().liar)
-    with pytest.raises(ProofError, match=f"0x{story().liar.hex()} may not lead: it is no edge server, or excluded"):
-        proven(on_top(_with_model(liar), honest().exclusions))
+def test_one_server_counts_once_however_often_it_signs() -> None:
+    many = [endorse(server, DOMAIN, ROUND, HEADER.hash, time_ms) for time_ms in range(9) for server in SERVERS[:2]]
+    with pytest.raises(ProofError, match="signed by 2 of 4 servers"):
+        proven(resigned(honest(), *many, *many))
 
 
-def test_a_successor_before_its_turn_is_refused() -> None:
-    block = story().blocks[ROUND + 1]
-    early = forged(block, timestamp=block.header.timestamp - 1)
-    with pytest.raises(ProofError, match="has rank 1 and led 59 s after the parent block; its turn comes after 60 s"):
-        proven(on_top(early, honest().exclusions))
+def test_signatures_of_different_attempts_are_not_added() -> None:
+    def of_attempt(attempt: int, servers: list[LocalAccount]) -> list[Endorsement]:
+        unsigned = Endorsement(ROUND, attempt, HEADER.hash, 5, DOMAIN)
+        return [replace(unsigned, signature=_signature(server, unsigned)) for server in servers]
+
+    with pytest.raises(ProofError, match="signed by 2 of 4 servers"):
+        proven(resigned(honest(), *of_attempt(0, SERVERS[:2]), *of_attempt(1, SERVERS[2:])))
+    assert proven(resigned(honest(), *of_attempt(0, SERVERS[:2]), *of_attempt(1, SERVERS[1:]))).round == ROUND
 
 
-def test_a_spent_leader_comes_last() -> None:
-    """With a term cap of one, the leader of round 2 had to wait for all others in round 3."""
-    membership, leaders = story().membership(3), [header.coinbase for header in story().headers[3:5]]
-    assert leaders[0] == leaders[1] == proven(honest(3), membership=membership).leader
-    with pytest.raises(ProofError, match="has rank 2 and led 0 s after the parent block"):
-        proven(honest(3), membership=replace(membership, term_cap=1))
-
-
-def _with_model(sender: LocalAccount, **changes: Any) -> Block:
-    """Block 5 with nothing but a model of this sender, whose receipt is that of the honest one."""
-    block, payload = story().blocks[ROUND + 1], model_of(ROUND)
-    fields: dict[str, Any] = {"round_": ROUND, "digest": payload_digest(payload), "name": "model"} | changes
-    arguments = (fields["round_"], 0, bytes(32), fields["digest"], len(payload))
-    raw = signed(sender, 0, fields["name"], *arguments, **fields.get("envelope", {}))
-    receipt = replace(block.receipts[index_of(block, "ModelPublished")], gas_used=21_000)
-    logs = fields.get("logs", receipt.logs)
-    return forged(block, [decode_transaction(raw)], [replace(receipt, logs=logs)])
+def _signature(server: LocalAccount, unsigned: Endorsement) -> bytes:
+    return bytes(sign(server, unsigned.digest).to_bytes())
 
 
 # --- what the transaction says
@@ -210,7 +201,7 @@ def _with_model(sender: LocalAccount, **changes: Any) -> Block:
 )
 def test_a_model_that_does_not_fit_its_receipt_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ProofError, match=message):
-        proven(on_top(_with_model(NETWORK.servers[0], **changes), honest().exclusions))
+        proven(of_block(with_model(NETWORK.servers[0], **changes)))
 
 
 def test_an_event_of_another_contract_is_no_event() -> None:
@@ -218,48 +209,19 @@ def test_an_event_of_another_contract_is_no_event() -> None:
     receipt = block.receipts[index_of(block, "ModelPublished")]
     elsewhere = tuple(replace(log, address=b"\1" * 20) for log in receipt.logs)
     with pytest.raises(ProofError, match="no event ModelPublished of the registry"):
-        proven(on_top(_with_model(NETWORK.servers[0], logs=elsewhere), honest().exclusions))
+        proven(of_block(with_model(NETWORK.servers[0], logs=elsewhere)))
 
 
 def test_a_proof_of_another_network_is_refused() -> None:
-    for other, message in (
-        (genesis(chain_id=1), "no post of this network: found chain id 4242, expected 1"),
-        (genesis(founder="0x" + "11" * 20), "no event ModelPublished of the registry"),
-        (genesis(difficulty=2), "has difficulty 1, expected 2"),
-    ):
-        with pytest.raises(ProofError, match=message):
-            check_model(honest(), story().headers[0].hash, other, story().membership(ROUND))
-    with pytest.raises(ProofError, match="the one that is known"):
-        check_model(honest(), genesis(chain_id=1).header.hash, story().genesis, story().membership(ROUND))
+    """In memory and over JSON, where the signatures are read as the reader's own network has them."""
+    content, servers = honest().to_json(), addresses(NETWORK.servers)
+    for other in (genesis(chain_id=1), genesis(founder="0x" + "11" * 20)):
+        for proof in (honest(), ModelProof.from_json(content, other)):
+            with pytest.raises(ProofError, match="block 3 is signed by 0 of 3 servers, expected at least 2"):
+                check_model(proof, other, servers)
 
 
-# --- exclusions
-
-
-def test_an_exclusion_must_be_on_the_same_chain_and_accepted() -> None:
-    proof, block = honest(), story().blocks[4]
-    for exclusion, message in (
-        (proof_of(forged(block, timestamp=block.header.timestamp + 1), 0), "do not contain block 4 of an exclusion"),
-        (proof_of(block, 0), "the receipt has no event Excluded"),
-        (proof_of(story().blocks[7], 1), "transaction 1 of block 7 was reverted"),
-        (replace(proof.exclusions[0], index=0), "do not lead"),
-    ):
-        with pytest.raises(ProofError, match=message):
-            proven(replace(proof, exclusions=(exclusion,)))
-
-
-def test_an_exclusion_that_is_over_or_yet_to_come_does_not_count() -> None:
-    """That of round 3 shortens nobody's wait in round 2, nor in round 6, when it is over."""
-    exclusions = honest().exclusions
-    assert _excluded_servers(replace(honest(2), exclusions=exclusions), story().genesis) == set()
-    assert (
-        _excluded_servers(honest(3), story().genesis) == _excluded_servers(honest(5), story().genesis) == {story().liar}
-    )
-    sixth = replace(honest(5), model=replace(honest(5).model, header=story().headers[7]))
-    assert _excluded_servers(sixth, story().genesis) == set()
-
-
-# --- a sealed header that commits to nonsense
+# --- a signed header that commits to nonsense
 
 
 @pytest.mark.parametrize(
@@ -272,10 +234,8 @@ def test_an_exclusion_that_is_over_or_yet_to_come_does_not_count() -> None:
 )
 def test_a_root_over_what_is_no_transaction_is_refused(item: Any, message: str) -> None:
     leaf = rlp.encode([b"\x20\x80", item], infer_serializer=False)  # the whole path to index 0
-    block = forged(story().blocks[ROUND + 1], transaction_root=keccak(leaf))
-    model = replace(honest().model, header=block.header, index=0, transaction_nodes=(leaf,))
-    receipt = proof_of(_with_model(NETWORK.servers[0]), 0)
+    receipt = proof_of(with_model(NETWORK.servers[0]), 0)
+    block = story().blocks[ROUND + 1]
     header = forged(block, transaction_root=keccak(leaf), receipt_root=receipt.header.receipt_root).header
-    model = replace(model, header=header, receipt_nodes=receipt.receipt_nodes)
     with pytest.raises(ProofError, match=message):
-        proven(ModelProof((*story().headers[: ROUND + 1], header), model, honest().exclusions))
+        proven(ModelProof(signed(replace(receipt, header=header, transaction_nodes=(leaf,))), honest().joined))

@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chain.errors import ProofError
-from chain.protocol.proof import ModelProof, TransactionProof
+from chain.protocol.endorsements import Domain
+from chain.protocol.proof import FinalTransaction, ModelProof, TransactionProof
+from tests.chain.network import genesis
 from tests.chain.proofs import honest, proven
 
-_KEYS = ("headers", "model", "exclusions", "header", "index", "transaction", "receipt")
+_KEYS = ("model", "joined", "endorsements", "header", "index", "transaction", "receipt")
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.just("0x"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(_KEYS), inner, max_size=4),
@@ -28,9 +30,13 @@ def _text() -> str:
 
 @given(_JSON)
 def test_random_json_is_no_proof(content: Any) -> None:
-    for kind in (ModelProof, TransactionProof):
+    for read in (
+        lambda: ModelProof.from_json(content, genesis()),
+        lambda: FinalTransaction.from_json(content, Domain.of(genesis())),
+        lambda: TransactionProof.from_json(content),
+    ):
         with pytest.raises(ProofError):
-            kind.from_json(content)
+            read()
 
 
 def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
@@ -59,7 +65,7 @@ def test_a_proof_with_anything_in_the_place_of_anything_is_refused_or_proves_the
     old = parent[last]
     parent[last] = data.draw(_JSON | st.sampled_from(_variants(old)))
     try:
-        found = proven(ModelProof.from_json(content))
+        found = proven(ModelProof.from_json(content, genesis()))
     except ProofError:
         return
     assert found == proven(honest())
@@ -68,7 +74,7 @@ def test_a_proof_with_anything_in_the_place_of_anything_is_refused_or_proves_the
 def test_truncated_text_is_no_proof() -> None:
     for end in range(0, len(_text()), len(_text()) // 50):
         with pytest.raises(ProofError, match="found no model proof"):
-            ModelProof.from_json(_text()[:end])
+            ModelProof.from_json(_text()[:end], genesis())
 
 
 @pytest.mark.parametrize("index", [float("inf"), float("nan"), 1e400, -1, 1.0, "1", True, None, []])
@@ -76,4 +82,12 @@ def test_an_index_is_a_whole_number(index: Any) -> None:
     content = honest().to_json()
     content["model"]["index"] = index
     with pytest.raises(ProofError, match=r"found index .*, expected the position of a transaction"):
-        ModelProof.from_json(content)
+        ModelProof.from_json(content, genesis())
+
+
+@pytest.mark.parametrize("signed", [[""], ["0x"], ["0x" + "00" * 116], ["0x" + "00" * 118], [3], [None], 3, None, {}])
+def test_an_endorsement_has_a_fixed_size(signed: Any) -> None:
+    content = honest().to_json()
+    content["model"]["endorsements"] = signed
+    with pytest.raises(ProofError, match="found no transaction of a final block"):
+        ModelProof.from_json(content, genesis())
