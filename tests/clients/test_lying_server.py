@@ -178,8 +178,8 @@ def test_after_a_restart_a_device_does_not_go_back_to_an_earlier_block(
     assert signed(answer(join(3, path), order))
     again = join(3, path).wallet
     assert again is not None
-    assert again.known_hash == chain.hosted.nodes[0].head.hash
-    with pytest.raises(OrderError, match="found round 1, model 1 is proven already"):
+    assert again.known.hash == chain.hosted.nodes[0].head.hash
+    with pytest.raises(OrderError, match="found round 1, block 2 is final already"):
         again.check(replace(order, round=1))
 
 

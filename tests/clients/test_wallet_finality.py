@@ -11,6 +11,7 @@ from chain.protocol.endorsements import quorum
 from chain.protocol.proof import FinalTransaction, ModelProof, proof_of
 from chain.wire.codec import PayloadKind, decode_floats
 from clients.errors import OrderError
+from clients.founded_work import FoundedWork
 from clients.models import Vector
 from clients.orders import Order, vector_digest
 from clients.wallet import FinalBlock, KnownChain, Wallet
@@ -18,6 +19,7 @@ from tests.chain.minority import RULES, SIZES, Attack, attacks, model_payload, p
 from tests.chain.network import account, addresses, endorsements_of
 
 SERVERS = servers_of(3)
+WORK = FoundedWork(0, 5, 10, 0.1, "sgd", "fp32", 60.0, (10,), 256, False, 1 << 14)
 NEW = [account(f"new server {i}") for i in range(4)]
 
 
@@ -28,7 +30,7 @@ def values_in(payload: bytes) -> Vector:
 def wallet_of(servers: list[LocalAccount], known: FinalBlock | None = None) -> Wallet:
     """A device that knows the founding of a network of these servers."""
     model = vector_digest(values_in(model_payload(0)))
-    chain = KnownChain(RULES, frozenset(addresses(servers)), b"\7" * 32, model, SIZES)
+    chain = KnownChain(RULES, frozenset(addresses(servers)), b"\7" * 32, model, SIZES, WORK)
     return Wallet(account("device 0"), chain, known)
 
 

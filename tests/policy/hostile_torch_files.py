@@ -66,7 +66,7 @@ class _Pickler(pickle.Pickler):
         if isinstance(found, Raw):
             from collections import OrderedDict
 
-            arguments = (f"storage {found.key}", found.offset, found.shape, found.stride, False, OrderedDict())
+            arguments: Any = (f"storage {found.key}", found.offset, found.shape, found.stride, False, OrderedDict())
             return torch._utils._rebuild_tensor_v2, arguments
         return NotImplemented
 

@@ -33,8 +33,8 @@ Content = dict[str, Any]
 
 def content() -> Content:
     """What `export_model` writes."""
-    weight, bias = torch.from_numpy(PROVEN.values.copy()).split([6, 3])
-    tensors = {"layer.weight": weight.clone().reshape(2, 3), "layer.bias": bias.clone()}
+    values = torch.from_numpy(PROVEN.values.copy())
+    tensors = {"layer.weight": values[:6].clone().reshape(2, 3), "layer.bias": values[6:].clone()}
     return {**PROVEN.about, "state_dict": tensors}
 
 

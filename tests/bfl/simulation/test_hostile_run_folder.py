@@ -134,7 +134,7 @@ def npz(how: int = zipfile.ZIP_STORED, **arrays: bytes) -> bytes:
     return file.getvalue()
 
 
-def npy(values: np.ndarray) -> bytes:  # type: ignore[type-arg]
+def npy(values: np.ndarray[Any, Any]) -> bytes:
     file = io.BytesIO()
     np.save(file, values)
     return file.getvalue()

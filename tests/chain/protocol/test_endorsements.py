@@ -95,7 +95,8 @@ def test_another_size_is_no_endorsement(size: int) -> None:
 
 
 def test_what_has_no_form_is_refused() -> None:
-    for changes in ({"round": 2**64}, {"attempt": 2**32}, {"time_ms": -1}):
+    impossible: list[dict[str, Any]] = [{"round": 2**64}, {"attempt": 2**32}, {"time_ms": -1}]
+    for changes in impossible:
         with pytest.raises(EndorsementError, match="that has no form"):
             replace(endorse(SERVER, DOMAIN, 3, bytes(32), 5), **changes).encode()
 
