@@ -1,18 +1,17 @@
 """What the blobs of a chain database say; one that does not decode is damage, and is told as such."""
 
-import zlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-import rlp
 from rlp.exceptions import RLPException
 
 from chain.errors import ChainError, StoreError
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.store.database import Database
-from chain.wire.receipts import Receipt, decode_receipt
-from chain.wire.transactions import Transaction, decode_transaction
+from chain.wire.blocks import decode_transactions
+from chain.wire.receipts import Receipt, unpack_receipts
+from chain.wire.transactions import Transaction
 
 FORMAT = 2
 _OLD_FORMATS = {1: "0.4 or 0.5.0"}
@@ -20,18 +19,18 @@ T = TypeVar("T")
 
 
 def transactions_in(blob: bytes) -> tuple[Transaction, ...]:
-    return tuple(decode_transaction(raw) for raw in rlp.decode(blob))
+    return decode_transactions(blob)
 
 
 def receipts_in(blob: bytes) -> tuple[Receipt, ...]:
-    return tuple(decode_receipt(each) for each in rlp.decode(zlib.decompress(blob)))
+    return unpack_receipts(blob)
 
 
 def read_row(decode: Callable[[bytes], T], blob: bytes, what: str) -> T:
     """What a blob of the database says; SQLite notices damaged pages, not damaged blobs."""
     try:
         return decode(blob)
-    except (ChainError, RLPException, RecursionError, zlib.error, TypeError) as error:
+    except (ChainError, RLPException, TypeError) as error:
         raise StoreError(f"{what} is damaged in the chain database: {error}") from error
 
 
