@@ -8,7 +8,7 @@ import select
 import socket
 import time
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -179,9 +179,9 @@ def test_nothing_of_a_refused_request_is_kept(guarded: str, url: str, monkeypatc
     limits = []
     read = door._read
 
-    async def noted(request: Any, limit: int) -> bytes | None:
+    async def noted(request: Any, limit: int, hold: Callable[[int], None]) -> bytes | None:
         limits.append(limit)
-        return await read(request, limit)
+        return await read(request, limit, hold)
 
     monkeypatch.setattr(door, "_read", noted)
     assert ask(guarded).status_code == 401
@@ -220,8 +220,11 @@ def test_a_token_that_no_header_carries_is_refused_and_not_shown(token: str) -> 
 
 
 @pytest.mark.parametrize(
-    "change", [{"port": -1}, {"port": 70_000}, {"read_s": 0.0}, {"requests_per_s": 0.0}, {"max_request_bytes": 0}]
-)
+    "change",
+    [{"port": -1}, {"port": 70_000}, {"read_s": 0.0}, {"header_s": 0.0}, {"answer_s": -1.0}, {"requests_per_s": 0.0},
+     {"max_request_bytes": 0}, {"max_connections": 0}, {"max_connections_per_address": 0}, {"max_answers": 0},
+     {"max_arriving_bytes": 0}, {"max_unsent_bytes": 0}, {"max_answers_per_address": 0}],
+)  # fmt: skip
 def test_impossible_parameters_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(LedgerError, match=r"found .*, expected"):
         ServerParams(**change)
