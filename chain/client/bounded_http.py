@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -56,6 +56,7 @@ class _Bounds:
     until_s: float
 
 
+T = TypeVar("T")
 _bounds: ContextVar[_Bounds | None] = ContextVar("_bounds", default=None)
 
 
@@ -81,14 +82,15 @@ class BoundedProvider(HTTPProvider):
         ask = super().make_batch_request
         return self._bounded(LARGEST, lambda: ask(batch_requests))
 
-    def _bounded(self, limits: AnswerLimits, ask: Callable[[], Any]) -> Any:
+    def _bounded(self, limits: AnswerLimits, ask: Callable[[], T]) -> T:
         before = _bounds.set(_Bounds(limits, time.monotonic() + self._whole_s))
         try:
             return ask()
         finally:
             _bounds.reset(before)
 
-    def decode_rpc_response(self, raw_response: bytes) -> RPCResponse:
+    @staticmethod
+    def decode_rpc_response(raw_response: bytes) -> RPCResponse:
         """An answer as values: not more of them than such an answer has."""
         bounds = _bounds.get()
         items = sum(map(raw_response.count, (b"[", b"{", b",")))
@@ -96,7 +98,7 @@ class BoundedProvider(HTTPProvider):
             raise NodeUnreachableError(
                 f"found {items} values in an answer, expected at most {bounds.limits.most_items}"
             )
-        return super().decode_rpc_response(raw_response)
+        return HTTPProvider.decode_rpc_response(raw_response)
 
 
 # --- the token

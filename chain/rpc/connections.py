@@ -88,7 +88,8 @@ class Visit(H11Protocol):
         super().connection_made(transport)
         self.conn = _Parser(h11.SERVER)
         self.visitor = visitor_at(self.client[0] if self.client else "")
-        self.since_s, self._timer = self.loop.time(), None
+        self.since_s = self.loop.time()
+        self._timer: asyncio.TimerHandle | None = None
         if self.everybody.admit(self):
             self._wait()
         else:

@@ -121,7 +121,7 @@ def test_a_request_that_is_answered_makes_room_for_nobody() -> None:
         assert let_go.wait(20)
         return head(*arguments)
 
-    own.node.nonce = slow  # type: ignore[method-assign]
+    own.node.nonce = slow  # type: ignore[assignment,method-assign]
     body = json.dumps(CHAIN_ID | {"method": "eth_getTransactionCount", "params": ["0x" + "00" * 20]}).encode()
     with served(own, max_connections=2) as url, contextlib.ExitStack() as stack:
         asking = [stack.enter_context(contextlib.closing(visit(url, post(body)))) for _ in range(2)]
