@@ -59,9 +59,11 @@ class Charge:
 
     admits: Callable[[], bool]
     refusal: str
+    pause: Callable[[], None]
+    """Before it is made, for whoever has had his share of the time."""
 
 
-_FREE = Charge(lambda: True, "")
+_FREE = Charge(lambda: True, "", lambda: None)
 
 
 class Dispatcher:
@@ -95,8 +97,10 @@ class Dispatcher:
             elif number and not charge.admits():
                 if not _is_notification(request):
                     replies.append(_encode(_error(_identifier(request), _RequestError(TOO_OFTEN, charge.refusal))))
-            elif reply := self._reply(request):
-                replies.append(reply)
+            else:
+                charge.pause()
+                if reply := self._reply(request):
+                    replies.append(reply)
         return b"[" + b",".join(replies) + b"]" if replies else b""
 
     def _reply(self, request: Any) -> bytes:

@@ -1,12 +1,13 @@
 """Who comes in over HTTP, how much, how often and how slowly: what a request has passed before the node hears of it."""
 
+import asyncio
 import contextlib
 import hmac
 import re
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 
 from chain.errors import LedgerError
 from chain.rpc.dispatcher import INVALID_REQUEST
-from chain.rpc.shares import Arrival, Arrivals, visitor_at
+from chain.rpc.shares import Arrival, Arrivals, Shares, visitor_at
 
 _KNOWN_CLIENTS = 10_000
 _TIMES = ("header_s", "read_s", "answer_s")
@@ -45,9 +46,11 @@ class ServerParams:
     """An answer is taken by then, or the connection is closed."""
     max_connections: int = 512
     max_connections_per_address: int = 64
-    max_answers: int = 32
+    max_answers: int = 16
     """Requests that are answered at once; the others wait."""
-    max_answers_per_address: int = 8
+    max_answers_per_address: int = 4
+    max_share: float = 0.2
+    """Of one processor that an address uses while others ask, its requests taken in and answered; then it waits."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[!-~]*", self.token):  # not shown: it is a secret
@@ -87,6 +90,7 @@ class RequestLimits:
         """`most_bytes`: what a request may have at least, by the payloads that the network was founded with."""
         self._params, self._rate, self._founded = params, RateLimit(params.requests_per_s), most_bytes
         self._arrivals = Arrivals(params.max_arriving_bytes)
+        self.shares = Shares(params.max_share)
 
     @contextlib.asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[bytes | Response]:
@@ -109,7 +113,7 @@ class RequestLimits:
     async def _arrived(self, request: Request, arrival: Arrival, most: int) -> bytes | Response:
         try:
             async with arrival.timeout:
-                body = await _read(request, most, lambda size: self._arrivals.hold(arrival, size, most))
+                body = await _read(request, most, self._holder(arrival, most))
         except ClientDisconnect:
             return Response(status_code=400)
         except TimeoutError:
@@ -119,6 +123,17 @@ class RequestLimits:
         finally:
             arrival.is_whole = True
         return _refusal(413, f"the request is larger than {most} bytes") if body is None else body
+
+    def _holder(self, arrival: Arrival, most: int) -> Callable[[int, int], Awaitable[None]]:
+        """Hears of every part: (bytes of it, bytes that are kept)."""
+
+        async def hold(part: int, kept: int) -> None:
+            self._arrivals.hold(arrival, kept, most)
+            self.shares.charge_bytes(arrival.visitor, part)
+            if (delay_s := self.shares.delay_s(arrival.visitor)) > 0:
+                await asyncio.sleep(delay_s)
+
+        return hold
 
     def hurry(self) -> None:
         """Wait no longer for requests that are arriving."""
@@ -157,10 +172,10 @@ def _has_token(request: Request, token: str) -> bool:
     return not token or (is_same and scheme.lower() == "bearer")
 
 
-async def _read(request: Request, limit: int, hold: Callable[[int], None] = lambda _: None) -> bytes | None:
+async def _read(request: Request, limit: int, hold: Callable[[int, int], Awaitable[None]]) -> bytes | None:
     """The body, or None if it is longer than the limit: what a client claims in a header is not believed.
 
-    `hold` hears how many bytes are kept here.
+    `hold` hears how many bytes have come and how many are kept here, and may take its time.
     """
     parts, size = [], 0
     async for part in request.stream():
@@ -169,7 +184,7 @@ async def _read(request: Request, limit: int, hold: Callable[[int], None] = lamb
             parts.append(part)
         else:
             parts = []
-        hold(size if parts else 0)
+        await hold(len(part), size if parts else 0)
     return b"".join(parts) if size <= limit else None
 
 

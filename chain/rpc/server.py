@@ -36,8 +36,12 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
         async with door.body(request) as body:
             if isinstance(body, Response):
                 return body
-            charge = Charge(lambda: door.admits(request), door.too_often)
-            reply = await turns.answer(visitor_of(request), lambda: dispatcher.respond_to_bytes(body, charge))
+            reply = await turns.answer(
+                visitor_of(request),
+                lambda bill: dispatcher.respond_to_bytes(
+                    body, Charge(lambda: door.admits(request), door.too_often, bill.pause)
+                ),
+            )
         if len(reply) > _LARGE_ANSWER_BYTES:
             visits.make_room(len(reply))
         return Response(reply, media_type="application/json") if reply else Response(status_code=204)
@@ -46,7 +50,7 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
         if (refusal := door.refusal(request)) is not None:
             return refusal
         try:
-            head = await turns.answer(visitor_of(request), lambda: node.head)
+            head = await turns.answer(visitor_of(request), lambda _: node.head)
         except ChainError as error:
             return JSONResponse({"error": str(error)}, status_code=503)
         return JSONResponse({"block": head.block_number, "hash": "0x" + head.hash.hex()})
@@ -60,7 +64,7 @@ class _Server(uvicorn.Server):
     def __init__(self, node: Node, params: ServerParams) -> None:
         self._door = RequestLimits(params, lambda: _post_bytes(node))
         visits = Visits(_visit_limits(params))
-        turns = Turns(params.max_answers, params.max_answers_per_address)
+        turns = Turns(params.max_answers, params.max_answers_per_address, self._door.shares)
         super().__init__(_config(_application(node, self._door, turns, visits), visits))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What one visitor may hold of a node that all share (Q6): bytes of requests, and requests that are answered at once.
+"""What one visitor may have of a node that all share (Q6): bytes of requests, answers at once, time of the processor.
 
 Whoever holds most gives way: who fills the node's memory from one place takes it from nobody but himself.
 """
@@ -7,7 +7,9 @@ import asyncio
 import contextlib
 import functools
 import ipaddress
-from collections import Counter
+import threading
+import time
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -16,6 +18,10 @@ import anyio.to_thread
 
 _KNOWN = 10_000
 _SITE_BITS = 64
+_ACTIVE_S = 1.0
+_MOST_DEBT_S, _LENT_S = 1.0, 0.05
+_READING_S_PER_BYTE = 5e-9
+"""What it costs to take a byte of a request in"""
 T = TypeVar("T")
 
 
@@ -90,20 +96,87 @@ def _expire(arrival: Arrival) -> None:
         arrival.timeout.reschedule(0.0)
 
 
+class Shares:
+    """Seconds of the processor that visitors have used. Who has used more than his share waits, while others ask.
+
+    Who is alone never does. For any thread.
+    """
+
+    def __init__(self, share: float, now: Callable[[], float] = time.monotonic) -> None:
+        """`share`: seconds per second."""
+        self._share, self._now, self._lock = share, now, threading.Lock()
+        self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """(seconds used and not paid off, when that was), the last one who asked last"""
+
+    def charge(self, visitor: str, seconds: float) -> None:
+        """He has used so much."""
+        with self._lock:
+            now = self._now()
+            self._debts[visitor] = min(_MOST_DEBT_S, self._debt_s(visitor, now) + seconds), now
+            self._debts.move_to_end(visitor)
+            if len(self._debts) > _KNOWN:
+                self._debts.popitem(last=False)
+
+    def charge_bytes(self, visitor: str, size: int) -> None:
+        """So much of a request of his was taken in."""
+        self.charge(visitor, size * _READING_S_PER_BYTE)
+
+    def delay_s(self, visitor: str) -> float:
+        """How long he waits now."""
+        with self._lock:
+            now = self._now()
+            others = (since for name, (_, since) in reversed(self._debts.items()) if name != visitor)
+            if now - next(others, -_ACTIVE_S) >= _ACTIVE_S:
+                return 0.0
+            return max(0.0, self._debt_s(visitor, now) - _LENT_S) / self._share
+
+    def _debt_s(self, visitor: str, now: float) -> float:
+        debt_s, since = self._debts.get(visitor, (0.0, now))
+        return max(0.0, debt_s - self._share * (now - since))
+
+
+class Bill:
+    """What answering one request costs whoever sent it; belongs to the thread that answers."""
+
+    def __init__(self, shares: Shares, visitor: str) -> None:
+        self._shares, self._visitor, self._since = shares, visitor, time.thread_time()
+
+    def settle(self) -> None:
+        """Charge what was used so far."""
+        now = time.thread_time()
+        self._shares.charge(self._visitor, now - self._since)
+        self._since = now
+
+    def pause(self) -> None:
+        """Between two calls of a batch: whoever has had his share lets others go first."""
+        self.settle()
+        if (delay_s := self._shares.delay_s(self._visitor)) > 0:
+            time.sleep(delay_s)
+
+
 class Turns:
     """Requests that are answered at once, in all and of one visitor; the others wait, each in the queue of his own."""
 
-    def __init__(self, most: int, most_per_visitor: int) -> None:
-        self._most, self._most_per_visitor = most, most_per_visitor
+    def __init__(self, most: int, most_per_visitor: int, shares: Shares) -> None:
+        self._most, self._most_per_visitor, self._shares = most, most_per_visitor, shares
         self._threads: anyio.CapacityLimiter | None = None
         self._own: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
-    async def answer(self, visitor: str, respond: Callable[[], T]) -> T:
-        """What `respond` says, from a thread."""
+    async def answer(self, visitor: str, respond: Callable[[Bill], T]) -> T:
+        """What `respond` says, from a thread; its time is charged."""
         if self._threads is None:  # it belongs to the loop that runs
             self._threads = anyio.CapacityLimiter(self._most)
+
+        def billed() -> T:
+            bill = Bill(self._shares, visitor)
+            try:
+                return respond(bill)
+            finally:
+                bill.settle()
+
         async with self._turn(visitor):
-            return await anyio.to_thread.run_sync(respond, limiter=self._threads)
+            await asyncio.sleep(self._shares.delay_s(visitor))
+            return await anyio.to_thread.run_sync(billed, limiter=self._threads)
 
     @contextlib.asynccontextmanager
     async def _turn(self, visitor: str) -> AsyncIterator[None]:
