@@ -18,7 +18,7 @@ import rlp
 from rlp.exceptions import RLPException
 
 from bfl.auditing.findings import AuditedRound, audited_round
-from bfl.auditing.folder_payloads import FolderPayloads, most_payload_bytes, read_payloads
+from bfl.auditing.folder_payloads import most_payload_bytes, read_payloads
 from bfl.auditing.model_export import export_model, tensor_layout
 from bfl.auditing.model_file import ProvenModel, check_model_file
 from bfl.auditing.proof_files import file_names, file_sha256, most_bytes, read_file
@@ -27,6 +27,7 @@ from chain.audit.archive import Archive
 from chain.audit.inspection import Inspection, checked_block
 from chain.audit.light import LightInspector
 from chain.audit.payloads import CheckedPayloads
+from chain.client.payloads import MemoryShelf
 from chain.errors import ChainError, ProofError
 from chain.protocol.availability import kept_payloads
 from chain.protocol.contract import decode_log
@@ -34,10 +35,12 @@ from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import read_signed_call
 from chain.wire.blocks import Block, decode_block, encode_block
-from chain.wire.bounded import decode_rlp, unpack
+from chain.wire.bounded import unpack
 from chain.wire.documents import canonical_json, read_canonical_json
 from chain.wire.headers import Header
+from chain.wire.lists import decode_list
 from chain.wire.receipts import Receipt, decode_receipt
+from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
 from clients.models import Vector
 from edge_servers.founding.network import Network
@@ -47,6 +50,7 @@ FORMAT = "bfl model proof 3"
 MANIFEST, README, GENESIS = "manifest.json", "README.txt", "genesis.json"
 HEADERS, RECEIPTS, ENDORSEMENTS = "headers.rlp", "receipts.z", "endorsements.json"
 _RECEIPTS_BYTES, _MOST_RECEIPTS_BYTES = 1 << 20, 1 << 30  # of a block on average, of all
+_MOST_ITEMS = 1 << 24
 _MALFORMED = (RLPException, ChainError, TypeError, ValueError)
 
 
@@ -246,12 +250,12 @@ def _read_genesis(raw: bytes) -> Genesis:
 
 
 def _read_headers(raw: bytes) -> list[Header]:
-    return [Header.from_bytes(each) for each in decode_rlp(raw, deepest=1)]
+    return [Header.from_bytes(each) for each in decode_list(raw, _MOST_ITEMS)]
 
 
 def _read_receipts(raw: bytes, blocks: int) -> list[tuple[Receipt, ...]]:
     encoded = unpack(raw, min(_MOST_RECEIPTS_BYTES, _RECEIPTS_BYTES * blocks))
-    return [tuple(decode_receipt(each) for each in block) for block in decode_rlp(encoded, deepest=2)]
+    return [tuple(decode_receipt(each) for each in block) for block in decode_list(encoded, _MOST_ITEMS, depth=2)]
 
 
 def _read_block(raw: bytes, genesis: Genesis) -> tuple[Header, tuple[Transaction, ...], int]:
@@ -271,7 +275,7 @@ def _derived(
     folder: Path, genesis: Genesis, headers: list[Header], receipts: list[tuple[Receipt, ...]]
 ) -> tuple[DerivedRound, Vector]:
     """Follow the headers from the genesis block, and derive the last round from the model before it."""
-    source, signed = FolderPayloads(), _parsed(folder, ENDORSEMENTS, lambda raw: _read_endorsements(raw, genesis))
+    source, signed = MemoryShelf(), _parsed(folder, ENDORSEMENTS, lambda raw: _read_endorsements(raw, genesis))
     inspector, auditor = LightInspector(genesis, source), Auditor(genesis)
     inspector.check(Block(headers[0], (), receipts[0], 0))
     last, derived = len(headers) - 1, None
@@ -284,7 +288,8 @@ def _derived(
         header, transactions, most = _parsed(folder, _block(number), partial(_read_block, genesis=genesis))
         if header != headers[number]:
             raise ProofError(f"{_block(number)}: its header is not number {number} of {HEADERS}")
-        source.add(_parsed(folder, _payloads(number), read_payloads, most))
+        for payload in _parsed(folder, _payloads(number), read_payloads, most):
+            source.put(Sidecar(payload))
         block = Block(header, transactions, receipts[number], 0)
         checked = inspector.check(block)
         inspector.check_final(header, signed)

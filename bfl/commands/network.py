@@ -106,10 +106,20 @@ def node(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to answer on; 0 takes a free one.")] = 8545,
     peer: Annotated[list[str] | None, typer.Option(help="JSON-RPC address of another node; may be repeated.")] = None,
+    peer_token: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="URL=VARIABLE",
+            help="Token of a --peer: the environment variable that has it; may be repeated. A peer without one is sent "
+            "none, and none is sent over plain http to another machine.",
+        ),
+    ] = None,
     requests_per_s: Annotated[float, typer.Option(min=1, help="Requests per second and client.")] = 500.0,
     max_request_mb: Annotated[
         float | None, typer.Option(min=0.1, help="Largest request, in MB (default: a full block fits, at least 32).")
     ] = None,
+    max_connections: Annotated[int, typer.Option(min=1, help="Connections at once, in all.")] = 512,
+    max_connections_per_address: Annotated[int, typer.Option(min=1, help="Connections at once of one client.")] = 64,
 ) -> None:
     """Run a node of the chain: JSON-RPC for web3, devices and auditors. BFL_RPC_TOKEN demands a bearer token."""
     from chain.rpc.peers import Peers
@@ -118,14 +128,22 @@ def node(
     stop = _stop_by_signal()
     for each in peer or []:
         _check_peer(each)
-    params = ServerParams(host, port, token(), requests_per_s=requests_per_s)
+    tokens = _peer_tokens(peer or [], peer_token or [])
+    params = ServerParams(
+        host,
+        port,
+        token(),
+        requests_per_s=requests_per_s,
+        max_connections=max_connections,
+        max_connections_per_address=max_connections_per_address,
+    )
     _check_can_listen(host, port)  # what can be refused is, before a database is made
     if host not in ("127.0.0.1", "localhost", "::1") and not token():
         print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
     _log_to_terminal()
     with closing(_opened(database, genesis_file)) as running:
         params = replace(params, max_request_bytes=_request_bytes(running, max_request_mb))
-        with RpcServer(running, params) as url, Peers(running, peer or [], token()):
+        with RpcServer(running, params) as url, Peers(running, peer or [], tokens):
             _introduce(running, url, database)
             _watch(running, Console(), stop)
     print("stopped")
@@ -139,6 +157,22 @@ def _check_peer(url: str) -> None:
         is_address = False
     if not is_address or re.search(r"\s", url):
         raise BflError(f"found --peer {url!r}, expected http:// or https:// and a host, such as http://other:8545")
+
+
+def _peer_tokens(peers: list[str], given: list[str]) -> dict[str, str]:
+    """The token of each peer, from the environment: on a command line everybody on this machine could read it."""
+    from chain.client.bounded_http import check_token_may_go
+
+    found: dict[str, str] = {}
+    for each in given:
+        url, _, variable = each.rpartition("=")
+        if url not in peers:
+            raise BflError("found --peer-token for no --peer, expected URL=VARIABLE with the URL of one")
+        found[url] = os.environ.get(variable, "")
+        if re.fullmatch(r"[!-~]+", found[url]) is None:  # not shown: somebody may have given the token itself
+            raise BflError(f"found no token for {url}; set the variable that its --peer-token names, in visible ASCII")
+        check_token_may_go(url, found[url])
+    return found
 
 
 def _check_can_listen(host: str, port: int) -> None:

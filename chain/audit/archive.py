@@ -1,14 +1,11 @@
 """A chain to read, whole blocks with receipts and payloads: from a database file, or from a node. No py-evm."""
 
 import contextlib
-import zlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-import rlp
-from rlp.exceptions import RLPException
 from web3 import Web3
 
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
@@ -22,10 +19,9 @@ from chain.protocol.turns import MOST_SERVERS
 from chain.store.store import Store
 from chain.wire.blocks import Block, decode_block
 from chain.wire.headers import Header
-from chain.wire.receipts import Receipt, decode_receipt
+from chain.wire.receipts import Receipt, unpack_receipts
 
 DATABASE = "chain.db"
-_MAX_RECEIPTS_BYTES = 64 << 20  # of a block; a node may send zeros that unpack to anything
 
 
 class Archive(PayloadSource, Protocol):
@@ -201,14 +197,10 @@ def _listed(found: Any) -> list[Any]:
     return found
 
 
-def _read_receipts(compressed: bytes, number: int) -> tuple[Receipt, ...]:
-    unpacking = zlib.decompressobj()
+def _read_receipts(packed: bytes, number: int) -> tuple[Receipt, ...]:
     try:
-        encoded = unpacking.decompress(compressed, _MAX_RECEIPTS_BYTES)
-        if not unpacking.eof:
-            raise MalformedBlockError(f"the receipts of block {number} are cut off, or too many")
-        return tuple(decode_receipt(each) for each in rlp.decode(encoded))
-    except (RLPException, RecursionError, zlib.error, TypeError, ProofError) as error:
+        return unpack_receipts(packed)
+    except ProofError as error:
         raise MalformedBlockError(f"the receipts of block {number} do not decode: {error}") from error
 
 

@@ -11,6 +11,7 @@ from chain.errors import ChainError, DeadlineError, NodeUnreachableError, Revert
 
 _REVERTED = "execution reverted: "
 _UNAUTHORIZED = 401
+_UNAUTHORIZED_ADVICE = "; set BFL_RPC_TOKEN to the node's token (of a peer: --peer-token)"
 # What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
 _NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
@@ -42,7 +43,11 @@ def _refusal(error: requests.HTTPError) -> str:
         said = error.response.json()["error"]["message"]
     except (ValueError, TypeError, KeyError):
         said = error.response.reason
-    what_to_do = "; set BFL_RPC_TOKEN to the node's token" if error.response.status_code == _UNAUTHORIZED else ""
+    what_to_do = (
+        "; set BFL_RPC_TOKEN to the node's token (of a peer: --peer-token)"
+        if error.response.status_code == _UNAUTHORIZED
+        else ""
+    )
     return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
 
 

@@ -39,7 +39,7 @@ from chain.protocol.round_check import CheckRound, RoundBody
 from chain.store.database import IN_MEMORY
 from chain.store.store import Store
 from chain.wire.address import Address
-from chain.wire.blocks import decode_block
+from chain.wire.blocks import decode_transactions, open_sealed_block
 from chain.wire.headers import Header
 from chain.wire.seal import draw_winner, find_nonce
 from chain.wire.sidecar import Sidecar
@@ -186,16 +186,16 @@ class Node(ChainFollower):
     def import_block(self, raw: bytes, sidecars: Sequence[Sidecar] = ()) -> Header:
         """Take a block another node sealed, or raise what is wrong with it. Known blocks are no error.
 
-        `WaitingBlockError` where a payload that it keeps is missing here: it counts as soon as that is delivered (B4).
+        `WaitingBlockError` where a payload is missing here: it counts as soon as that is delivered (B4).
         """
-        header, transactions = decode_block(raw)
+        header, body = open_sealed_block(raw)  # before the lock is taken, and before a signature is looked at (Q6)
         if self.header(header.hash) is not None:
             return header
-        posts = read_posts(header, transactions, self.genesis)
+        self._check_place(header)
+        posts = read_posts(header, decode_transactions(body), self.genesis)
         beside = {sidecar.digest: sidecar for sidecar in sidecars}
         with self._exclusive():
             self._finality.check_running()
-            self._check_place(header)
             block = WaitingBlock(header, posts)
             for missing in block.missing(self):
                 sidecar = beside.get(missing.digest) or self._ask_sources(missing.digest)
@@ -208,6 +208,7 @@ class Node(ChainFollower):
                 self._waiting.forget()
             return header
 
+    @under_lock
     def _check_place(self, header: Header) -> Header:
         """What a header must obey before anything else of its block is looked at; returns its parent."""
         parent = self._store.find_header(header.parent_hash)

@@ -23,13 +23,15 @@ from chain.rpc.methods import Methods
 
 Answer = dict[str, Any]
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
-REFUSED, TOO_LARGE = -32000, -32003
+REFUSED, TOO_LARGE, TOO_OFTEN = -32000, -32003, -32005
 EXECUTION_REVERTED = 3
 MAX_BATCH = 100
-MAX_BATCH_BYTES = 64 << 20
+MAX_BATCH_BYTES = 16 << 20
 # A batch of 100 needs 901. `json` recurses in C: wherever a library has lifted Python's recursion limit (py-evm: to
 # 100,000; see `chain.limit_recursion`), 100 KB of "[" end the process.
 MAX_BRACKETS = 1000
+# Nor does `json` let anybody else run meanwhile: 32 MB of "1,1,1" are 16 million objects, and a second of silence.
+MAX_COMMAS = 20_000
 _ERROR_STRING = bytes.fromhex("08c379a0")  # Solidity's Error(string)
 _log = logging.getLogger(__name__)
 
@@ -51,33 +53,54 @@ class _Method:
     most: int
 
 
+@dataclass(frozen=True)
+class Charge:
+    """What the calls of a batch cost whoever sent it: whether one more may be made, and what he hears if not."""
+
+    admits: Callable[[], bool]
+    refusal: str
+    pause: Callable[[], None]
+    """Before it is made, for whoever has had his share of the time."""
+
+
+_FREE = Charge(lambda: True, "", lambda: None)
+
+
 class Dispatcher:
     """Answers JSON-RPC requests about one node."""
 
     def __init__(self, node: Node) -> None:
         self._methods = {name: _method(name, call) for name, call in Methods(node).table().items()}
 
-    def respond_to_bytes(self, body: bytes) -> bytes:
-        """The answer to a request body: one request, or a batch. Empty where only notifications were sent."""
+    def respond_to_bytes(self, body: bytes, charge: Charge = _FREE) -> bytes:
+        """The answer to a request body: one request, or a batch. Empty where only notifications were sent.
+
+        Of a batch the first call was paid for with the request; `charge` is asked for every other one.
+        """
         try:
             request = _parse(body)
             if isinstance(request, list):
-                return self._batch(request)
+                return self._batch(request, charge)
         except _RequestError as failure:
             return _encode(_error(None, failure))
         return self._reply(request)
 
-    def _batch(self, requests: list[Any]) -> bytes:
+    def _batch(self, requests: list[Any], charge: Charge) -> bytes:
         if not 0 < len(requests) <= MAX_BATCH:
             found = f"found a batch of {len(requests)} requests, expected 1 to {MAX_BATCH}"
             raise _RequestError(INVALID_REQUEST, found)
         replies: list[bytes] = []
-        for request in requests:
+        for number, request in enumerate(requests):
             if sum(map(len, replies)) > MAX_BATCH_BYTES:
                 message = f"the batch's answers are larger than {MAX_BATCH_BYTES} bytes; ask for less at once"
                 replies.append(_encode(_error(_identifier(request), _RequestError(TOO_LARGE, message))))
-            elif reply := self._reply(request):
-                replies.append(reply)
+            elif number and not charge.admits():
+                if not _is_notification(request):
+                    replies.append(_encode(_error(_identifier(request), _RequestError(TOO_OFTEN, charge.refusal))))
+            else:
+                charge.pause()
+                if reply := self._reply(request):
+                    replies.append(reply)
         return b"[" + b",".join(replies) + b"]" if replies else b""
 
     def _reply(self, request: Any) -> bytes:
@@ -115,6 +138,8 @@ def _parse(body: bytes) -> Any:
     brackets = body.count(b"[") + body.count(b"{")
     if brackets > MAX_BRACKETS:
         raise _RequestError(INVALID_REQUEST, f"found {brackets} opening brackets, expected at most {MAX_BRACKETS}")
+    if (commas := body.count(b",")) > MAX_COMMAS:
+        raise _RequestError(INVALID_REQUEST, f"found {commas} commas, expected at most {MAX_COMMAS}")
     try:
         return json.loads(body.decode(), parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:

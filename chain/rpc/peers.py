@@ -6,27 +6,21 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from weakref import WeakKeyDictionary
 
 import requests
 from web3 import Web3
 
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
-from chain.errors import (
-    ChainError,
-    EndorsementError,
-    SidecarError,
-    UnknownParentError,
-    UnwantedSidecarError,
-    WaitingBlockError,
-)
+from chain.errors import ChainError, EndorsementError, SidecarError, UnwantedSidecarError, WaitingBlockError
 from chain.node.node import Node
 from chain.protocol.endorsements import Domain, decode_endorsement
 from chain.protocol.posts import Commitment
 from chain.protocol.turns import MOST_SERVERS
-from chain.wire.headers import Header
+from chain.rpc.branches import Refusals, missing_headers
 from chain.wire.sidecar import Sidecar
 
 _log = logging.getLogger(__name__)
@@ -43,9 +37,13 @@ _News = tuple[str, bytes, Sequence[Sidecar]]
 class Peers:
     """Keeps a node in step with others: one thread passes on, one asks. A slow or dead peer holds nobody up."""
 
-    def __init__(self, node: Node, urls: Sequence[str], token: str = "", pull_s: float = _PULL_S) -> None:
+    def __init__(
+        self, node: Node, urls: Sequence[str], tokens: Mapping[str, str] | None = None, pull_s: float = _PULL_S
+    ) -> None:
+        """`tokens`: of each peer its own; one that is not here is sent none (Q6)."""
         self._node, self._pull_s = node, pull_s
-        self._peers = [(url, web3_over_http(url, token, _TIMEOUT_S)) for url in urls]
+        self._peers = [(url, web3_over_http(url, (tokens or {}).get(url, ""), _TIMEOUT_S)) for url in urls]
+        self._refusals: WeakKeyDictionary[Web3, Refusals] = WeakKeyDictionary()
         self._queues: dict[str, queue.Queue[_News]] = {url: queue.Queue(_QUEUE) for url in urls}
         self._begun: dict[bytes, bytes] = {}
         self._claims = _Claims()
@@ -106,28 +104,28 @@ class Peers:
             self._stop.wait(self._pull_s)
 
     def fetch_from(self, web3: Web3) -> int:
-        """Take a peer's blocks that this node does not have, from a common ancestor on; returns how many."""
-        header = _header(web3, "latest")
-        missing: list[bytes] = []
-        while self._node.header(header.hash) is None:
-            if header.block_number == 0:
-                raise UnknownParentError(
-                    f"the peer is of another network: found genesis 0x{header.hash.hex()}, "
-                    f"expected 0x{self._node.genesis.header.hash.hex()}; leave it out, or start from its genesis"
-                )
-            missing.append(header.hash)
-            header = _header(web3, "0x" + header.parent_hash.hex(), header.block_number - 1)
-        for count, block_hash in enumerate(reversed(missing)):
+        """Take blocks of a peer that this node does not have, from a common ancestor on; returns how many."""
+        count = 0
+        for header in missing_headers(self._node, web3):
             if self._stop.is_set():
-                return count
-            raw = read_bytes(request(web3, "bfl_getRawBlock", "0x" + block_hash.hex()))
-            try:
-                self._node.import_block(raw)
-            except WaitingBlockError:
-                self.fetch_payloads(web3)
-                if self._node.header(block_hash) is None:
-                    raise
-        return len(missing)
+                break
+            self._take_block(web3, header.hash)
+            count += 1
+        return count
+
+    def _take_block(self, web3: Web3, block_hash: bytes) -> None:
+        refusals = self._refusals.setdefault(web3, Refusals())
+        refusals.check(block_hash)
+        raw = read_bytes(request(web3, "bfl_getRawBlock", "0x" + block_hash.hex()))
+        try:
+            self._node.import_block(raw)
+        except WaitingBlockError:
+            self.fetch_payloads(web3)
+            if self._node.header(block_hash) is None:
+                raise
+        except ChainError as error:
+            refusals.note(block_hash, error)
+            raise
 
     def fetch_endorsements(self, web3: Web3) -> int:
         """Ask a peer who signed this node's head (Q1), until it is final; returns how many signatures are new."""
@@ -228,11 +226,3 @@ def _tell_trouble(url: str, error: ChainError, before: type[Exception] | None) -
     kind = requests.HTTPError if isinstance(error.__cause__, requests.HTTPError) else type(error)
     _log.log(logging.DEBUG if kind is before else logging.WARNING, "peer %s: %s", url, error)
     return kind
-
-
-def _header(web3: Web3, which: str, number: int | None = None) -> Header:
-    """A peer's header; its parent's must have the number before, or a liar could send us around for ever."""
-    header = Header.from_bytes(read_bytes(request(web3, "bfl_getRawHeader", which)))
-    if number is not None and (header.block_number != number or "0x" + header.hash.hex() != which):
-        raise UnknownParentError(f"the peer answers with another header than {which}")
-    return header

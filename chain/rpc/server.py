@@ -6,7 +6,6 @@ import threading
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -14,33 +13,44 @@ from starlette.routing import Route
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, LedgerError
 from chain.node.node import Node
-from chain.rpc.dispatcher import Dispatcher
-from chain.rpc.limits import RequestLimits, ServerParams
+from chain.rpc.connections import VisitLimits, Visits, protocol_of
+from chain.rpc.dispatcher import Charge, Dispatcher
+from chain.rpc.limits import RequestLimits, ServerParams, visitor_of
+from chain.rpc.shares import Turns
 
 __all__ = ["RpcServer", "ServerParams"]
 _FINISH_S = 5
 _REQUEST_BYTES = 64 << 10
 _STOP_S = 10.0
 _START_POLL_S = 0.01
+_BACKLOG = 128
+_LARGE_ANSWER_BYTES = 64 << 10
 _log = logging.getLogger(__name__)
 
 
-def _application(node: Node, door: RequestLimits) -> Starlette:
+def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) -> Starlette:
     """The HTTP application: POST / is JSON-RPC, GET /health says whether the node is alive."""
     dispatcher = Dispatcher(node)
 
     async def answer(request: Request) -> Response:
-        body = await door.body(request)
-        if isinstance(body, Response):
-            return body
-        reply = await run_in_threadpool(dispatcher.respond_to_bytes, body)
+        async with door.body(request) as body:
+            if isinstance(body, Response):
+                return body
+            reply = await turns.answer(
+                visitor_of(request),
+                lambda bill: dispatcher.respond_to_bytes(
+                    body, Charge(lambda: door.admits(request), door.too_often, bill.pause)
+                ),
+            )
+        if len(reply) > _LARGE_ANSWER_BYTES:
+            visits.make_room(len(reply))
         return Response(reply, media_type="application/json") if reply else Response(status_code=204)
 
     async def health(request: Request) -> Response:
         if (refusal := door.refusal(request)) is not None:
             return refusal
         try:
-            head = await run_in_threadpool(lambda: node.head)
+            head = await turns.answer(visitor_of(request), lambda _: node.head)
         except ChainError as error:
             return JSONResponse({"error": str(error)}, status_code=503)
         return JSONResponse({"block": head.block_number, "hash": "0x" + head.hash.hex()})
@@ -53,11 +63,23 @@ class _Server(uvicorn.Server):
 
     def __init__(self, node: Node, params: ServerParams) -> None:
         self._door = RequestLimits(params, lambda: _post_bytes(node))
-        super().__init__(_config(_application(node, self._door)))
+        visits = Visits(_visit_limits(params))
+        turns = Turns(params.max_answers, params.max_answers_per_address, self._door.shares)
+        super().__init__(_config(_application(node, self._door, turns, visits), visits))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.hurry()
         await super().shutdown(sockets)
+
+
+def _visit_limits(params: ServerParams) -> VisitLimits:
+    return VisitLimits(
+        params.max_connections,
+        params.max_connections_per_address,
+        params.header_s,
+        params.answer_s,
+        params.max_unsent_bytes,
+    )
 
 
 def _post_bytes(node: Node) -> int:
@@ -110,11 +132,12 @@ class RpcServer:
         self.stop()
 
 
-def _config(app: Starlette) -> uvicorn.Config:
+def _config(app: Starlette, visits: Visits) -> uvicorn.Config:
     """No logging set-up of its own (it would close the handlers of whoever runs us), no access log, no proxy's word."""
     return uvicorn.Config(
         app,
-        http="h11",
+        http=protocol_of(visits),
+        backlog=_BACKLOG,
         loop="asyncio",
         ws="none",
         lifespan="off",

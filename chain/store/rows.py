@@ -9,25 +9,24 @@ from rlp.exceptions import RLPException
 from chain.errors import ChainError, StoreError
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.store.database import Database
-from chain.wire.bounded import decode_rlp, unpack
-from chain.wire.receipts import Receipt, decode_receipt
-from chain.wire.transactions import Transaction, decode_transaction
+from chain.wire.blocks import decode_transactions
+from chain.wire.receipts import Receipt, unpack_receipts
+from chain.wire.transactions import Transaction
 
 FORMAT = 3
 _OLD_FORMATS = {
     1: "0.4 or 0.5.0, which had payloads in its transactions",
     2: "0.6.0, which knew no endorsements beside the chain",
 }
-_MOST_RECEIPTS_BYTES = 64 << 20  # of a block; a kilobyte of zlib says a megabyte of zeros
 T = TypeVar("T")
 
 
 def transactions_in(blob: bytes) -> tuple[Transaction, ...]:
-    return tuple(decode_transaction(raw) for raw in decode_rlp(blob))
+    return decode_transactions(blob)
 
 
 def receipts_in(blob: bytes) -> tuple[Receipt, ...]:
-    return tuple(decode_receipt(each) for each in decode_rlp(unpack(blob, _MOST_RECEIPTS_BYTES)))
+    return unpack_receipts(blob)
 
 
 def read_row(decode: Callable[[bytes], T], blob: bytes, what: str) -> T:

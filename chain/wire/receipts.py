@@ -1,6 +1,7 @@
 """Receipts and the tries a header commits to: roots and Merkle proofs of transactions and receipts."""
 
 import functools
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +15,18 @@ from trie.exceptions import BadTrieProof, InvalidNibbles, InvalidNode, Validatio
 from trie.utils.nibbles import bytes_to_nibbles
 
 from chain.errors import ProofError, ReceiptRootError, TransactionRootError
-from chain.wire.bounded import decode_rlp
 from chain.wire.headers import Header
+from chain.wire.lists import decode_list
 from chain.wire.transactions import TYPE, Transaction
 
 EMPTY_TRIE_ROOT = keccak(rlp.encode(b""))
 _MALFORMED = (RLPException, RecursionError, ValueError, TypeError, KeyError, IndexError)
 _NO_PATH = (BadTrieProof, InvalidNibbles, InvalidNode, ValidationError)
 _NAMED_BY_HASH = 32
+_RECEIPT_ITEMS, _RECEIPT_DEPTH = 8192, 4
+_NODE_ITEMS, _NODE_DEPTH = 1024, 32
+_MOST_RECEIPTS, _RECEIPTS_BYTES = 4096, 64 << 20
+"""Of a block; zeros unpack to a thousand times as many bytes"""
 _SHOWN_CHARACTERS = 200  # of an error that may quote a whole node
 
 
@@ -65,7 +70,7 @@ class Receipt:
 def decode_receipt(encoded: bytes) -> Receipt:
     """A receipt from its canonical bytes; `ProofError` if they are none."""
     try:
-        status, gas, _, logs = decode_rlp(encoded[1:])
+        status, gas, _, logs = decode_list(encoded[1:], _RECEIPT_ITEMS, _RECEIPT_DEPTH)
         receipt = Receipt(
             status=1 if status == b"\x01" else 0,
             gas_used=int.from_bytes(gas, "big"),
@@ -76,6 +81,22 @@ def decode_receipt(encoded: bytes) -> Receipt:
     except _MALFORMED as error:
         raise ProofError(f"the receipt does not decode: {str(error)[:_SHOWN_CHARACTERS]}") from error
     raise ProofError("the receipt is not in canonical form")
+
+
+def unpack_receipts(packed: bytes) -> tuple[Receipt, ...]:
+    """The receipts of a block as they are kept and sent, zlib of an RLP list; `ProofError` if they are none.
+
+    Whatever they unpack to, that is found out in bounded memory (Q6).
+    """
+    unpacking = zlib.decompressobj()
+    try:
+        encoded = unpacking.decompress(packed, _RECEIPTS_BYTES)
+        raw = decode_list(encoded, _MOST_RECEIPTS) if unpacking.eof else None
+    except (RLPException, zlib.error) as error:
+        raise ProofError(f"they do not decode: {error}") from error
+    if raw is None:
+        raise ProofError("they are cut off, or too many")
+    return tuple(decode_receipt(each) for each in raw)
 
 
 def block_bloom(receipts: Sequence[Receipt]) -> int:
@@ -158,7 +179,7 @@ def inclusion_proof(items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
 def proven_item(root: bytes, index: int, proof: Sequence[bytes]) -> bytes:
     """The item at `index` of a trie with this root; `ProofError` unless the nodes lead there."""
     try:
-        nodes = [rlp.decode(node) for node in proof]
+        nodes = [decode_list(node, _NODE_ITEMS, _NODE_DEPTH) for node in proof]
         item = HexaryTrie.get_from_proof(root, rlp.encode(index), nodes)
     except (*_NO_PATH, *_MALFORMED) as error:
         reason = str(error)[:_SHOWN_CHARACTERS]

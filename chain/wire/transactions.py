@@ -12,12 +12,14 @@ from rlp.exceptions import RLPException
 from chain import limit_recursion
 from chain.errors import MalformedTransactionError
 from chain.wire.address import ADDRESS_BYTES, Address
-from chain.wire.bounded import decode_rlp
+from chain.wire.lists import decode_list
 from chain.wire.signatures import recover_signer, sign
 
 limit_recursion()
 TYPE = b"\x02"
 _FIELDS = 12
+_MOST_ITEMS = 64
+"""Of anything that may be taken for a transaction, an access list included"""
 _NUMBERS = {"chain id": 0, "nonce": 1, "priority fee": 2, "fee": 3, "gas": 4, "value": 6, "parity": 9, "r": 10, "s": 11}
 
 
@@ -76,11 +78,11 @@ def decode_transaction(raw: bytes) -> Transaction:
             f"found transaction type 0x{bytes(raw[:1]).hex() or '(empty)'}, expected 0x02 (EIP-1559)"
         )
     try:
-        fields = decode_rlp(bytes(raw[1:]))
+        fields = decode_list(bytes(raw[1:]), _MOST_ITEMS, depth=4)
     except RLPException as error:
         raise MalformedTransactionError(f"the transaction's RLP does not decode: {error}") from error
-    if not isinstance(fields, list) or len(fields) != _FIELDS:
-        raise MalformedTransactionError(f"found {_count(fields)} fields, expected {_FIELDS}")
+    if len(fields) != _FIELDS:
+        raise MalformedTransactionError(f"found {len(fields)} fields, expected {_FIELDS}")
     if fields[8] != []:
         raise MalformedTransactionError("found an access list, expected an empty one")
     if any(not isinstance(field, bytes) for i, field in enumerate(fields) if i != 8):
@@ -102,10 +104,6 @@ def decode_transaction(raw: bytes) -> Transaction:
         number["r"],
         number["s"],
     )
-
-
-def _count(fields: object) -> str:
-    return str(len(fields)) if isinstance(fields, list) else "no"
 
 
 def _read_number(field: bytes, name: str) -> int:

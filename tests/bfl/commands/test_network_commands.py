@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from bfl.commands.network import _peer_tokens
 from chain.client.connection import web3_over_http
 from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
@@ -275,3 +276,67 @@ def test_a_node_that_was_stopped_has_given_its_port_back(folder: Path) -> None:
         code, said, errors = node.stop(signal.SIGTERM)
     assert (code, said[-1], errors) == (0, "stopped", "")
     socket.create_server(("127.0.0.1", int(node.url.rpartition(":")[2]))).close()
+
+
+# --- peers
+
+
+PEER = "http://127.0.0.1:9"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--peer-token", f"{PEER}=A"], "found --peer-token for no --peer, expected URL=VARIABLE"),
+        (["--peer", PEER, "--peer-token", "A"], "found --peer-token for no --peer"),
+        (["--peer", PEER, "--peer-token", PEER], "found --peer-token for no --peer"),
+        (["--peer", PEER, "--peer-token", f"{PEER}=s3cret"], f"found no token for {PEER}; set the variable"),
+        (["--peer", PEER, "--peer-token", f"{PEER}=SPACED"], f"found no token for {PEER}"),
+        (
+            ["--peer", "http://other:8545", "--peer-token", "http://other:8545=A"],
+            "found a token for other over plain http: .*; use https://, or a tunnel",
+        ),
+    ],
+)
+def test_a_token_of_a_peer_that_cannot_be_meant_is_refused(
+    command: Command, folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str
+) -> None:
+    monkeypatch.setenv("A", TOKEN)
+    monkeypatch.setenv("SPACED", "two words")
+    good = _written(folder / "good.json", small_genesis())
+    answer = command("network", "node", "--genesis", good, "--port", "0", *arguments)
+    assert is_refusal(answer.code, answer.out, answer.err, message)
+    assert TOKEN not in answer.err
+    assert "s3cret" not in answer.err
+    assert not (folder / "chain.db").exists()
+
+
+def test_every_peer_has_its_own_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BFL_RPC_TOKEN", "our-own")
+    monkeypatch.setenv("FIRST", "of-the-first")
+    peers = [PEER, "https://second:8545/?a=b", "http://third:8545"]
+    monkeypatch.setenv("SECOND", "of-the-second")
+    given = [f"{PEER}=FIRST", "https://second:8545/?a=b=SECOND"]
+    found = _peer_tokens(peers, given)
+    assert found == {PEER: "of-the-first", "https://second:8545/?a=b": "of-the-second"}
+
+
+@pytest.mark.slow
+def test_a_node_sends_a_peer_its_token_and_nobody_its_own(folder: Path) -> None:
+    rules = _new_rules()
+    _written(folder / "genesis.json", rules)
+    (folder / "a").mkdir()
+    (folder / "b").mkdir()
+    start = ("--genesis", "../genesis.json")
+    with socket.create_server(("127.0.0.1", 0)) as spy:
+        spy.settimeout(20)
+        theirs = f"http://127.0.0.1:{spy.getsockname()[1]}"
+        with running_node(folder / "a", *start, BFL_RPC_TOKEN=TOKEN) as first:
+            peers = ("--peer", first.url, "--peer", theirs, "--peer-token", f"{first.url}=OF_FIRST")
+            with running_node(folder / "b", *start, *peers, OF_FIRST=TOKEN, BFL_RPC_TOKEN=TOKEN[::-1]) as second:
+                heard = spy.accept()[0].recv(10_000)
+                charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms(turn_s=3600))
+                found_network(EmptyNetwork(web3_over_http(first.url, TOKEN)), NETWORK.founder, charter)
+                second.wait_for("block 1")
+    assert heard.startswith(b"POST")
+    assert b"uthorization" not in heard

@@ -29,7 +29,7 @@ def documented_order() -> list[str]:
 @pytest.mark.parametrize(
     ("first", "then", "changes", "is_sealed", "error", "message"),
     [
-        ("known parent", "seal", PARENT, False, UnknownParentError, "is unknown"),
+        ("seal", "known parent", PARENT, False, InvalidSealError, "expected at most"),
         ("known parent", "block number", PARENT | NUMBER, True, UnknownParentError, "is unknown"),
         ("seal", "block number", NUMBER, False, InvalidSealError, "expected at most"),
         ("block number", "difficulty", NUMBER | DIFFICULTY, True, UnknownParentError, "names parent"),

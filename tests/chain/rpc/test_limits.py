@@ -97,9 +97,12 @@ def test_a_body_beyond_the_limit_does_not_fill_the_memory() -> None:
             for _ in range(64):
                 yield bytes(1 << 20)
 
+    async def forget(*_: int) -> None:
+        """Count nothing."""
+
     tracemalloc.start()
     try:
-        assert asyncio.run(door._read(Endless(), 2 << 20)) is None  # type: ignore[arg-type]
+        assert asyncio.run(door._read(Endless(), 2 << 20, forget)) is None  # type: ignore[arg-type]
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     finally:
         tracemalloc.stop()
@@ -179,9 +182,9 @@ def test_nothing_of_a_refused_request_is_kept(guarded: str, url: str, monkeypatc
     limits = []
     read = door._read
 
-    async def noted(request: Any, limit: int) -> bytes | None:
+    async def noted(request: Any, limit: int, hold: Any) -> bytes | None:
         limits.append(limit)
-        return await read(request, limit)
+        return await read(request, limit, hold)
 
     monkeypatch.setattr(door, "_read", noted)
     assert ask(guarded).status_code == 401
@@ -220,8 +223,11 @@ def test_a_token_that_no_header_carries_is_refused_and_not_shown(token: str) -> 
 
 
 @pytest.mark.parametrize(
-    "change", [{"port": -1}, {"port": 70_000}, {"read_s": 0.0}, {"requests_per_s": 0.0}, {"max_request_bytes": 0}]
-)
+    "change",
+    [{"port": -1}, {"port": 70_000}, {"read_s": 0.0}, {"header_s": 0.0}, {"answer_s": -1.0}, {"requests_per_s": 0.0},
+     {"max_request_bytes": 0}, {"max_connections": 0}, {"max_connections_per_address": 0}, {"max_answers": 0},
+     {"max_arriving_bytes": 0}, {"max_unsent_bytes": 0}, {"max_answers_per_address": 0}, {"max_share": 0.0}],
+)  # fmt: skip
 def test_impossible_parameters_are_refused(change: dict[str, Any]) -> None:
     with pytest.raises(LedgerError, match=r"found .*, expected"):
         ServerParams(**change)

@@ -128,7 +128,9 @@ def test_a_peer_that_comes_up_and_wants_a_token_is_told_again(
     wait_until(lambda: len(told(caplog, logging.DEBUG)) > 1)
     stack.enter_context(RpcServer(node, ServerParams(port=port, token="secret")))  # noqa: S106
     wait_until(lambda: len(told(caplog, logging.WARNING)) == 2)
-    assert told(caplog, logging.WARNING)[1].endswith("; set BFL_RPC_TOKEN to the node's token")
+    assert told(caplog, logging.WARNING)[1].endswith(
+        "; set BFL_RPC_TOKEN to the node's token (of a peer: --peer-token)"
+    )
 
 
 def test_a_peer_of_another_network_is_told_once(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,9 @@
 
 import contextlib
 import random
+import time
+import tracemalloc
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +27,7 @@ from chain.wire.receipts import (
     inclusion_proof,
     proven_item,
     trie_root,
+    unpack_receipts,
 )
 
 word = st.binary(min_size=32, max_size=32)
@@ -210,3 +214,45 @@ def test_no_damaged_proof_proves_anything_else() -> None:
             with contextlib.suppress(ProofError):
                 found = proven_item(claimed, 150, [bytes(node) for node in nodes])
                 assert found == raw[150] or claimed != root
+
+
+# --- packed
+
+
+def packed(encoded: bytes) -> bytes:
+    return zlib.compress(encoded)
+
+
+def test_packed_receipts_are_unpacked() -> None:
+    assert unpack_receipts(packed(rlp.encode([PLAIN.encoded, PLAIN.encoded]))) == (PLAIN, PLAIN)
+    assert unpack_receipts(packed(b"\xc0")) == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [bytes(100 << 20), b"\xfb\x03\x00\x00\x00" + b"\x01" * (3 << 24), b"\xfb\x03\x00\x00\x00" + b"\xc0" * (3 << 24)],
+    ids=["too many bytes", "items", "lists"],
+)
+def test_what_unpacks_to_megabytes_is_refused_at_once(content: bytes) -> None:
+    bomb = packed(content)
+    tracemalloc.start()
+    before_s = time.process_time()
+    try:
+        with pytest.raises(ProofError, match=r"they are cut off, or too many|more than 4096 items|deep"):
+            unpack_receipts(bomb)
+        assert time.process_time() - before_s < 5.0
+        assert tracemalloc.get_traced_memory()[1] < 200 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("raw", [b"", b"\xff\xff", packed(b"x"), packed(b""), packed(rlp.encode([b"x"]))[:-4]])
+def test_what_is_no_list_of_receipts_is_refused(raw: bytes) -> None:
+    with pytest.raises(ProofError):
+        unpack_receipts(raw)
+
+
+def test_a_receipt_has_so_many_items_and_is_so_deep() -> None:
+    many = b"\x02" + rlp.encode([b"\x01", b"", bytes(256), [[bytes(20), [], b""]] * 4000])
+    with pytest.raises(ProofError, match="more than 8192 items"):
+        decode_receipt(many)

@@ -1,0 +1,178 @@
+"""Who is connected (Q6): how many in all and from one address, how long without a request, how long without taking the
+answer.
+
+uvicorn counts requests, and waits for ever for the rest of a header. Here a connection has an end whatever is sent, and
+where there are too many, one that waits makes room for the new one: half-sent requests keep nobody out.
+"""
+
+import asyncio
+from collections import defaultdict
+from dataclasses import dataclass
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from chain.rpc.shares import visitor_at
+
+_REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+_SMALL_BYTES, _MOST_SMALL = 256, 4096
+
+
+@dataclass(frozen=True)
+class VisitLimits:
+    """How many, how long, how much."""
+
+    most: int
+    most_per_visitor: int
+    header_s: float
+    answer_s: float
+    most_unsent_bytes: int
+
+
+class Visits:
+    """All that are open."""
+
+    def __init__(self, limits: VisitLimits) -> None:
+        self.limits = limits
+        self._of: defaultdict[str, dict[Visit, None]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._of.values()))
+
+    def admit(self, new: "Visit") -> bool:
+        """Whether there is room, or one that waits leaves for it: the oldest of the address that has most."""
+        own = self._of.get(new.visitor, {})
+        if len(own) >= self.limits.most_per_visitor:
+            has_room = _leave_one(own)
+        elif len(self) >= self.limits.most:
+            has_room = any(_leave_one(each) for each in sorted(self._of.values(), key=len, reverse=True))
+        else:
+            has_room = True
+        if has_room:
+            self._of[new.visitor][new] = None
+        return has_room
+
+    def forget(self, gone: "Visit") -> None:
+        """It is closed."""
+        own = self._of.get(gone.visitor, {})
+        own.pop(gone, None)
+        if not own:
+            self._of.pop(gone.visitor, None)
+
+    def make_room(self, size: int) -> None:
+        """For an answer of so many bytes: who takes none of his goes, the one who has most of them first."""
+        while True:
+            unsent = {name: sum(each.unsent for each in own) for name, own in self._of.items()}
+            if sum(unsent.values()) + size <= self.limits.most_unsent_bytes or not any(unsent.values()):
+                return
+            slowest = max(unsent, key=lambda name: unsent[name])
+            max(self._of[slowest], key=lambda each: each.unsent).leave()
+
+
+def _leave_one(crowd: dict["Visit", None]) -> bool:
+    """Close the one of them that has waited longest, for its header before its body; false if all are answered."""
+    waiting = [each for each in crowd if not each.is_answered]
+    if not waiting:
+        return False
+    min(waiting, key=lambda each: (each.is_asking, each.since_s)).leave()
+    return True
+
+
+class Visit(H11Protocol):
+    """uvicorn's HTTP on one connection."""
+
+    everybody: Visits
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take it, or refuse it before a byte is read."""
+        super().connection_made(transport)
+        self.conn = _Parser(h11.SERVER)
+        self.visitor = visitor_at(self.client[0] if self.client else "")
+        self.since_s = self.loop.time()
+        self._timer: asyncio.TimerHandle | None = None
+        if self.everybody.admit(self):
+            self._wait()
+        else:
+            transport.write(_REFUSAL)
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Its place is free."""
+        self._stop_waiting()
+        self.everybody.forget(self)
+        super().connection_lost(exc)
+
+    @property
+    def is_asking(self) -> bool:
+        """Whether the header of a request is here that is not answered yet."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether a whole request is here, and the answer is being made."""
+        return self.is_asking and not self.cycle.more_body
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of answers that the other side has not taken."""
+        return int(self.transport.get_write_buffer_size())
+
+    def handle_events(self) -> None:
+        """What was sent; the header has come once there is a request."""
+        try:
+            super().handle_events()
+        except h11.LocalProtocolError:  # nonsense after the answer: uvicorn would answer again
+            self.transport.abort()
+        if self.is_asking:
+            self._stop_waiting()
+
+    def on_response_complete(self) -> None:
+        """The next header has its own time; so has the other side to take the answer."""
+        super().on_response_complete()
+        if not self.is_asking:
+            self._wait()
+
+    def leave(self) -> None:
+        """Close it now, whatever is under way."""
+        self.everybody.forget(self)
+        self.transport.abort()
+
+    def _wait(self) -> None:
+        self._stop_waiting()
+        self.since_s = self.loop.time()
+        self._timer = self.loop.call_later(self.everybody.limits.header_s, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _give_up(self) -> None:
+        """Bytes that drip in do not win time; who is still taking a long answer has longer."""
+        limits = self.everybody.limits
+        if self.unsent and self.loop.time() < self.since_s + limits.answer_s:
+            self._timer = self.loop.call_later(limits.header_s, self._give_up)
+        else:
+            self.leave()
+
+
+class _Parser(h11.Connection):
+    """As h11's, but a body comes in parts worth the name: each costs the same whatever its size."""
+
+    _small = 0
+
+    def next_event(self) -> "h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]":
+        """The next part of a request."""
+        event = super().next_event()
+        if isinstance(event, h11.Request):
+            self._small = 0
+        elif isinstance(event, h11.Data) and len(event.data) < _SMALL_BYTES:
+            self._small += 1
+            if self._small > _MOST_SMALL:
+                raise h11.RemoteProtocolError(f"found more than {_MOST_SMALL} parts of less than {_SMALL_BYTES} bytes")
+        return event
+
+
+def protocol_of(everybody: Visits) -> type[Visit]:
+    """What uvicorn makes a connection with."""
+    return type("NodeVisit", (Visit,), {"everybody": everybody})

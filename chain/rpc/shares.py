@@ -1,0 +1,191 @@
+"""What one visitor may have of a node that all share (Q6): bytes of requests, answers at once, time of the processor.
+
+Whoever holds most gives way: who fills the node's memory from one place takes it from nobody but himself.
+"""
+
+import asyncio
+import contextlib
+import functools
+import ipaddress
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import anyio.to_thread
+
+_KNOWN = 10_000
+_SITE_BITS = 64
+_ACTIVE_S = 1.0
+_MOST_DEBT_S, _LENT_S = 1.0, 0.05
+_READING_S_PER_BYTE = 5e-9
+"""What it costs to take a byte of a request in"""
+T = TypeVar("T")
+
+
+@functools.lru_cache(maxsize=_KNOWN)
+def visitor_at(host: str) -> str:
+    """Who counts as one visitor: an address; of IPv6 the 64 bits that a provider gives to one customer."""
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return host
+    if isinstance(address, ipaddress.IPv4Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(ipaddress.ip_network((int(address), _SITE_BITS), strict=False))
+
+
+@dataclass(eq=False)
+class Arrival:
+    """A request that is arriving, or has arrived and is being answered."""
+
+    visitor: str
+    timeout: asyncio.Timeout
+    size: int = 0
+    is_whole: bool = False
+    is_given_up: bool = field(default=False, init=False)
+
+
+class Arrivals:
+    """The bytes of all requests that are arriving or being answered."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most = most_bytes
+        self._all: set[Arrival] = set()
+
+    @contextlib.contextmanager
+    def arriving(self, visitor: str, read_s: float) -> Iterator[Arrival]:
+        """A request, until it is answered."""
+        arrival = Arrival(visitor, asyncio.timeout(read_s))
+        self._all.add(arrival)
+        try:
+            yield arrival
+        finally:
+            self._all.discard(arrival)
+
+    def hold(self, arrival: Arrival, size: int, its_most: int) -> None:
+        """So many bytes of it are here; while all are too many, the largest of whoever sends most is given up."""
+        arrival.size = 0 if arrival.is_given_up else size
+        while sum(each.size for each in self._all) > max(self._most, its_most):
+            arriving = [each for each in self._all if each.size and not each.is_whole]
+            if not arriving:
+                return
+            held: Counter[str] = Counter()
+            for each in arriving:
+                held[each.visitor] += each.size
+            _give_up(max(arriving, key=lambda each: (held[each.visitor], each.size)))
+
+    def hurry(self) -> None:
+        """Wait no longer for requests that are arriving."""
+        for each in self._all:
+            _expire(each)
+
+
+def _give_up(arrival: Arrival) -> None:
+    """Read no more of it; what was read is forgotten as soon as its reader hears of it."""
+    arrival.is_given_up, arrival.size = True, 0
+    _expire(arrival)
+
+
+def _expire(arrival: Arrival) -> None:
+    if not arrival.is_whole and arrival.timeout.when() is not None and not arrival.timeout.expired():
+        arrival.timeout.reschedule(0.0)
+
+
+class Shares:
+    """Seconds of the processor that visitors have used. Who has used more than his share waits, while others ask.
+
+    Who is alone never does. For any thread.
+    """
+
+    def __init__(self, share: float, now: Callable[[], float] = time.monotonic) -> None:
+        """`share`: seconds per second."""
+        self._share, self._now, self._lock = share, now, threading.Lock()
+        self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        """(seconds used and not paid off, when that was), the last one who asked last"""
+
+    def charge(self, visitor: str, seconds: float) -> None:
+        """He has used so much."""
+        with self._lock:
+            now = self._now()
+            self._debts[visitor] = min(_MOST_DEBT_S, self._debt_s(visitor, now) + seconds), now
+            self._debts.move_to_end(visitor)
+            if len(self._debts) > _KNOWN:
+                self._debts.popitem(last=False)
+
+    def charge_bytes(self, visitor: str, size: int) -> None:
+        """So much of a request of his was taken in."""
+        self.charge(visitor, size * _READING_S_PER_BYTE)
+
+    def delay_s(self, visitor: str) -> float:
+        """How long he waits now."""
+        with self._lock:
+            now = self._now()
+            others = (since for name, (_, since) in reversed(self._debts.items()) if name != visitor)
+            if now - next(others, -_ACTIVE_S) >= _ACTIVE_S:
+                return 0.0
+            return max(0.0, self._debt_s(visitor, now) - _LENT_S) / self._share
+
+    def _debt_s(self, visitor: str, now: float) -> float:
+        debt_s, since = self._debts.get(visitor, (0.0, now))
+        return max(0.0, debt_s - self._share * (now - since))
+
+
+class Bill:
+    """What answering one request costs whoever sent it; belongs to the thread that answers."""
+
+    def __init__(self, shares: Shares, visitor: str) -> None:
+        self._shares, self._visitor, self._since = shares, visitor, time.thread_time()
+
+    def settle(self) -> None:
+        """Charge what was used so far."""
+        now = time.thread_time()
+        self._shares.charge(self._visitor, now - self._since)
+        self._since = now
+
+    def pause(self) -> None:
+        """Between two calls of a batch: whoever has had his share lets others go first."""
+        self.settle()
+        if (delay_s := self._shares.delay_s(self._visitor)) > 0:
+            time.sleep(delay_s)
+
+
+class Turns:
+    """Requests that are answered at once, in all and of one visitor; the others wait, each in the queue of his own."""
+
+    def __init__(self, most: int, most_per_visitor: int, shares: Shares) -> None:
+        self._most, self._most_per_visitor, self._shares = most, most_per_visitor, shares
+        self._threads: anyio.CapacityLimiter | None = None
+        self._own: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    async def answer(self, visitor: str, respond: Callable[[Bill], T]) -> T:
+        """What `respond` says, from a thread; its time is charged."""
+        if self._threads is None:  # it belongs to the loop that runs
+            self._threads = anyio.CapacityLimiter(self._most)
+
+        def billed() -> T:
+            bill = Bill(self._shares, visitor)
+            try:
+                return respond(bill)
+            finally:
+                bill.settle()
+
+        async with self._turn(visitor):
+            await asyncio.sleep(self._shares.delay_s(visitor))
+            return await anyio.to_thread.run_sync(billed, limiter=self._threads)
+
+    @contextlib.asynccontextmanager
+    async def _turn(self, visitor: str) -> AsyncIterator[None]:
+        queue, users = self._own.get(visitor, (asyncio.Semaphore(self._most_per_visitor), 0))
+        self._own[visitor] = queue, users + 1
+        try:
+            async with queue:
+                yield
+        finally:
+            queue, users = self._own.pop(visitor)
+            if users > 1:
+                self._own[visitor] = queue, users - 1
