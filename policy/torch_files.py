@@ -75,7 +75,10 @@ def read_torch_file(raw: bytes) -> TorchFile:
     is_ours = all(name.startswith(f"{top}/") for name in members) and all(map(_is_key, storages))
     if not is_ours or len(storages) + len(small) + 1 != len(parts) or "data.pkl" not in parts:
         raise StoredFileError(f"found the members {', '.join(members)!r:.200}, expected those of torch.save")
-    if any(len(content) > _SMALL_BYTES for content in small.values()) or small.get("byteorder") != b"little":
+    if (
+        any(len(content) > _SMALL_BYTES for content in small.values())
+        or bytes(small.get("byteorder", b"")) != b"little"
+    ):
         raise StoredFileError("found members of torch.save that say something else than it does")
     reader = _PickleReader(storages)
     content = reader.read(bytes(parts["data.pkl"]))
@@ -102,7 +105,7 @@ class _PickleReader:
         try:
             for count, (opcode, argument, place) in enumerate(pickletools.genops(raw)):
                 if opcode.name == "STOP":
-                    return self._end(len(raw) - place - 1)
+                    return self._end(len(raw) - (place or 0) - 1)
                 if count > _MOST_OPCODES:
                     raise StoredFileError(f"found more than {_MOST_OPCODES} opcodes")
                 self._do(opcode.name, argument)

@@ -9,9 +9,9 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
 
 from chain.errors import ProofError
 
@@ -57,7 +57,7 @@ def file_sha256(path: Path, most: int) -> str:
 
 
 @contextmanager
-def _opened(path: Path, most: int) -> Iterator[BinaryIO]:
+def _opened(path: Path, most: int) -> Iterator[BufferedReader]:
     try:
         _check_ordinary(path, path.lstat().st_mode)  # opening a device may do something
         with os.fdopen(os.open(path, _FLAGS), "rb") as file:

@@ -1,4 +1,4 @@
-"""The model file of a proof holds the proven tensors under their names, and nothing else (Q4, T1, T16)."""
+"""The model file of a proof holds the proven tensors under their names, and nothing else (Q4)."""
 
 import resource
 import subprocess
@@ -33,8 +33,8 @@ Content = dict[str, Any]
 
 def content() -> Content:
     """What `export_model` writes."""
-    weight, bias = torch.from_numpy(PROVEN.values.copy()).split([6, 3])
-    tensors = {"layer.weight": weight.clone().reshape(2, 3), "layer.bias": bias.clone()}
+    values = torch.from_numpy(PROVEN.values.copy())
+    tensors = {"layer.weight": values[:6].clone().reshape(2, 3), "layer.bias": values[6:].clone()}
     return {**PROVEN.about, "state_dict": tensors}
 
 
@@ -151,7 +151,7 @@ VERIFY = (
 
 
 def test_a_bomb_in_a_proof_folder_is_refused_with_little_memory(tmp_path: Path) -> None:
-    """T16: in a process that may have 4 GiB of addresses, of which torch takes most."""
+    """In a process that may have 4 GiB of addresses, of which torch takes most."""
     proof = proof_in(tmp_path / "proof")
     (proof / MODEL).write_bytes(bombs()["strides of 0"])
     rehash(proof)
@@ -166,7 +166,7 @@ def test_a_bomb_in_a_proof_folder_is_refused_with_little_memory(tmp_path: Path) 
 
 
 def test_the_same_values_cut_up_under_other_names_do_not_verify(tmp_path: Path) -> None:
-    """T1: they did, and the network with them was another one."""
+    """They did once, and the network with them was another one."""
     proof = proof_in(tmp_path / "proof")
     verify_proof(proof)
     found = torch.load(proof / MODEL, weights_only=True)
