@@ -49,6 +49,8 @@ class TorchFile:
 
     content: Any
     storages: Mapping[str, memoryview]
+    has_notes: bool
+    """Whether a dictionary has something beside it, as those of networks have."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ def read_torch_file(raw: bytes) -> TorchFile:
     content = reader.read(bytes(parts["data.pkl"]))
     if reader.used != storages.keys():
         raise StoredFileError("found numbers that belong to no tensor")
-    return TorchFile(content, storages)
+    return TorchFile(content, storages, reader.has_notes)
 
 
 def _is_key(key: str) -> bool:
@@ -97,6 +99,7 @@ class _PickleReader:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
         self.used: set[str] = set()
+        self.has_notes = False
 
     def read(self, raw: bytes) -> Any:
         """The object that a pickle describes."""
@@ -172,12 +175,15 @@ class _PickleReader:
         target, keys = self._stack[-1], items[::2]
         if type(target) not in (dict, OrderedDict) or any(type(key) not in (str, int) for key in keys):
             raise TypeError("expected texts or numbers as keys of a dictionary")
+        if len(set(keys)) != len(keys) or any(key in target for key in keys):
+            raise StoredFileError("found a key twice in a dictionary")
         target.update(zip(keys, items[1::2], strict=True))
 
     def _build(self, state: Any) -> None:
         """A network's dictionary has a note of its version beside it, which nobody needs."""
         if type(self._stack[-1]) is not OrderedDict or type(state) is not dict or state.keys() != {"_metadata"}:
             raise StoredFileError("found an object with a state of its own, expected plain dictionaries")
+        self.has_notes = True
 
     # --- tensors
 

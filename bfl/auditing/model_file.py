@@ -7,6 +7,7 @@ Then torch reads the same bytes, because that is what their receiver will do.
 import io
 import math
 import pickle
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,10 @@ from policy.torch_files import StoredTensor, TorchFile, read_torch_file
 
 _SLACK_BYTES, _TENSOR_BYTES = 16 << 10, 1 << 10
 """Of a file beside its numbers: in all, and per tensor beside its name"""
-_NO_MODEL = (RuntimeError, ValueError, EOFError, KeyError, TypeError, AttributeError, pickle.UnpicklingError)
+_NO_MODEL = (
+    RuntimeError, ValueError, EOFError, LookupError, TypeError, AttributeError, AssertionError, ArithmeticError,
+    MemoryError, OSError, struct.error, pickle.UnpicklingError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +71,8 @@ def check_model_file(raw: bytes, proven: ProvenModel, name: str) -> None:
 
 def _check_description(found: TorchFile, proven: ProvenModel, name: str) -> None:
     content, about = found.content, proven.about
+    if found.has_notes:
+        raise ProofError(f"{name}: found notes beside its dictionaries, expected the model and nothing else")
     _check_keys(content, [*about, "state_dict"], name, "it")
     for key, expected in about.items():
         if type(content[key]) is not type(expected) or content[key] != expected:

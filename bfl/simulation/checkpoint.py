@@ -21,7 +21,7 @@ from policy.stored_zip import stored_members
 
 MOST_BYTES = 4 << 30
 _MOST_NOTE_BYTES = 1 << 20
-_NOTE, _MODELS = "about", "models"
+_NOTE, _MODELS = "about.npy", "models.npy"
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, CodecError, StoredFileError)
 
 
@@ -48,19 +48,18 @@ def write_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "standings": [_standing_to_json(standing) for standing in checkpoint.standings],
     }
     note, models = json.dumps(about).encode(), np.stack([standing.model for standing in checkpoint.standings])
-    arrays: dict[str, Any] = {_NOTE: np.frombuffer(note, np.uint8), _MODELS: models}
     with replacing(path) as part, part.open("wb") as file:
-        np.savez(file, **arrays)
+        np.savez(file, about=np.frombuffer(note, np.uint8), models=models)
 
 
 def read_checkpoint(path: Path) -> Checkpoint:
     """What is in a checkpoint; numbers only, and no more of them than the file has bytes for."""
     try:
         members = stored_members(read_bounded(path, MOST_BYTES))
-        if members.keys() != {f"{_NOTE}.npy", f"{_MODELS}.npy"}:
-            raise ValueError(f"found the members {', '.join(members):.200}, expected {_NOTE}.npy and {_MODELS}.npy")
-        note = array_in(members[f"{_NOTE}.npy"], np.dtype(np.uint8), 1)
-        models = array_in(members[f"{_MODELS}.npy"], np.dtype(np.float32), 2)
+        if members.keys() != {_NOTE, _MODELS}:
+            raise ValueError(f"found the members {', '.join(members):.200}, expected {_NOTE} and {_MODELS}")
+        note = array_in(members[_NOTE], np.dtype(np.uint8), 1)
+        models = array_in(members[_MODELS], np.dtype(np.float32), 2)
         if note.nbytes > _MOST_NOTE_BYTES:
             raise ValueError(f"found a note of {note.nbytes:,} bytes, expected at most {_MOST_NOTE_BYTES:,}")
         about = json.loads(note.tobytes())

@@ -96,11 +96,11 @@ def _affordable_cost(settings: RunSettings, network: nn.Module, rounds: int, fol
 
 
 def resume(
-    path: Path, rounds: int | None, allow_other_environment: bool, allow_plugins: bool = False, data: str = ""
+    path: Path, rounds: int | None, allow_other_environment: bool, allow_plugins: bool = False, data_named: str = ""
 ) -> Simulation:
-    """A recorded run, at its last finished round; `rounds` may ask for more of them, `data` is a person's word."""
+    """A recorded run, at its last finished round; `rounds` may ask for more, `data_named` is a person's word."""
     folder = RunFolder.open(path)
-    said = {"rounds": rounds, "dataset": data or None}
+    said = {"rounds": rounds, "dataset": data_named or None}
     settings = folder.settings({key: value for key, value in said.items() if value is not None}, allow_plugins)
     dataset, shares, network = _prepare(settings)
     environment = describe_environment(settings, network)

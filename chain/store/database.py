@@ -18,6 +18,7 @@ CREATE, WRITE, READ = "rwc", "rw", "ro"
 Value = bytes | int | str
 _MOST_ROW_BYTES = 256 << 20
 _MOST_TABLES = 100
+_JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
 _MADE_WHEN_READ = re.compile(r"\b(AS|GENERATED|VIRTUAL)\b", re.IGNORECASE)
 
 
@@ -30,6 +31,8 @@ class Database:
         with contextlib.ExitStack() as opened:
             if path != IN_MEMORY and mode != READ:
                 opened.enter_context(_reserve(Path(path)))
+            if path != IN_MEMORY:
+                _check_journal(Path(path).resolve())
             if mode == CREATE and path != IN_MEMORY and Path(path).exists():
                 raise StoreError(f"{path} exists; open it, or choose another place for a new chain")
             self._connection = opened.enter_context(contextlib.closing(_connect(path, mode)))
@@ -111,6 +114,19 @@ class Database:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+def _check_journal(path: Path) -> None:
+    """Raise `StoreError` where a journal beside the database names another file: SQLite would delete that (Q4).
+
+    Only a transaction over several databases ends its journals so, and we have none.
+    """
+    beside = path.with_name(f"{path.name}-journal")
+    if beside.is_file():
+        with beside.open("rb") as file:
+            file.seek(-min(_size(beside), len(_JOURNAL_END)), os.SEEK_END)
+            if file.read() == _JOURNAL_END:
+                raise StoreError(f"{beside} is no journal of a chain: found the name of another file in it; remove it")
 
 
 def _connect(path: Path | str, mode: str) -> sqlite3.Connection:

@@ -1,4 +1,4 @@
-"""A file is data: code that it names runs only where a person says so (Q4, T7)."""
+"""A file is data: code that it names runs only where a person says so (Q4)."""
 
 import sys
 from pathlib import Path
@@ -41,7 +41,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_run_folder_that_names_a_program_does_not_run_it(command: Command, here: Path) -> None:
-    """T7: it ran `subprocess:Popen` with the folder in `data-dir` as its program."""
+    """It ran `subprocess:Popen` with the folder in `data-dir` as its program."""
     program = here / "program"
     program.write_text("#!/bin/sh\ntouch ran\n")
     program.chmod(0o755)

@@ -3,6 +3,7 @@
 import io
 import pickle
 import zipfile
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -64,10 +65,8 @@ class _Pickler(pickle.Pickler):
 
     def reducer_override(self, found: Any) -> Any:
         if isinstance(found, Raw):
-            from collections import OrderedDict
-
-            arguments: Any = (f"storage {found.key}", found.offset, found.shape, found.stride, False, OrderedDict())
-            return torch._utils._rebuild_tensor_v2, arguments
+            place: tuple[Any, ...] = (f"storage {found.key}", found.offset, found.shape, found.stride)
+            return torch._utils._rebuild_tensor_v2, (*place, False, OrderedDict())
         return NotImplemented
 
 

@@ -113,7 +113,7 @@ def _start_or_resume(trial: Trial, path: Path) -> simulation.Simulation:
         shutil.rmtree(path, ignore_errors=True)  # cut short before it was a run
         return simulation.start(read_settings(flags=trial.flags), path)
     try:
-        return simulation.resume(path, None, allow_other_environment=False, data=trial.dataset)
+        return simulation.resume(path, None, allow_other_environment=False, data_named=trial.dataset)
     except RunFolderError as error:
         raise BflError(f"{error}\nIf nobody is using it, delete {path}: the run is then made anew.") from error
 

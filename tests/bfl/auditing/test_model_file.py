@@ -1,4 +1,4 @@
-"""The model file of a proof holds the proven tensors under their names, and nothing else (Q4, T1, T16)."""
+"""The model file of a proof holds the proven tensors under their names, and nothing else (Q4)."""
 
 import resource
 import subprocess
@@ -107,6 +107,24 @@ def test_whatever_differs_from_the_proven_model_is_refused_by_name(change: str) 
         check(changed)
 
 
+def test_notes_that_torch_does_not_show_are_refused() -> None:
+    """A dictionary of hooks may carry anything in its attributes."""
+    members = members_of(saved(content()))
+    hooks = b"ccollections\nOrderedDict\n"
+    at = members["archive/data.pkl"].index(b")R", members["archive/data.pkl"].index(hooks)) + 2
+    note = b"}X\x09\x00\x00\x00_metadataX\x04\x00\x00\x00moresb"
+    noted = members["archive/data.pkl"][:at] + note + members["archive/data.pkl"][at:]
+    with pytest.raises(ProofError, match="found notes beside its dictionaries"):
+        check(zipped(members | {"archive/data.pkl": noted}))
+
+
+def test_a_key_that_is_said_twice_is_refused() -> None:
+    members = members_of(saved(content()))
+    again = members["archive/data.pkl"].removesuffix(b".") + b"X\x05\x00\x00\x00roundK\x03s."
+    with pytest.raises(ProofError, match="found a key twice"):
+        check(zipped(members | {"archive/data.pkl": again}))
+
+
 def test_tensors_that_share_their_numbers_are_refused() -> None:
     proven = replace(PROVEN, tensors=[("a", [3]), ("b", [3])], values=np.ones(6, np.float32))
     shared = torch.ones(3)
@@ -151,7 +169,7 @@ VERIFY = (
 
 
 def test_a_bomb_in_a_proof_folder_is_refused_with_little_memory(tmp_path: Path) -> None:
-    """T16: in a process that may have 4 GiB of addresses, of which torch takes most."""
+    """In a process that may have 4 GiB of addresses, of which torch takes most."""
     proof = proof_in(tmp_path / "proof")
     (proof / MODEL).write_bytes(bombs()["strides of 0"])
     rehash(proof)
@@ -166,7 +184,7 @@ def test_a_bomb_in_a_proof_folder_is_refused_with_little_memory(tmp_path: Path) 
 
 
 def test_the_same_values_cut_up_under_other_names_do_not_verify(tmp_path: Path) -> None:
-    """T1: they did, and the network with them was another one."""
+    """They did once, and the network with them was another one."""
     proof = proof_in(tmp_path / "proof")
     verify_proof(proof)
     found = torch.load(proof / MODEL, weights_only=True)

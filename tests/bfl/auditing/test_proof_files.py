@@ -94,7 +94,7 @@ def test_receipts_that_unpack_to_anything_are_refused(proof: Path) -> None:
 
 @pytest.mark.parametrize("name", ["block-1.rlp", "payloads-3.rlp", "headers.rlp"])
 def test_a_million_items_are_read_in_linear_time_or_refused(proof: Path, name: str) -> None:
-    """`rlp.decode` copies a list once per item: 4 MB of one-byte items take it minutes (T5)."""
+    """`rlp.decode` copies a list once per item: 4 MB of one-byte items take it minutes."""
     size = most_bytes("headers.rlp", ROUND) - 100 if name == "headers.rlp" else 1_000_000
     body = b"\x01" * size
     (proof / name).write_bytes(rlp.codec.length_prefix(len(body), 192) + body)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from bfl.config import read_toml
 from bfl.errors import ConfigError, RunFolderError
@@ -135,7 +136,7 @@ def npz(how: int = zipfile.ZIP_STORED, **arrays: bytes) -> bytes:
     return file.getvalue()
 
 
-def npy(values: np.ndarray[Any, Any]) -> bytes:
+def npy(values: NDArray[Any]) -> bytes:
     file = io.BytesIO()
     np.save(file, values)
     return file.getvalue()

@@ -1,6 +1,7 @@
 """A chain.db that somebody else made is read, not obeyed: small files do not become gigabytes (Q4)."""
 
 import sqlite3
+import struct
 import zlib
 from pathlib import Path
 
@@ -64,3 +65,28 @@ def test_a_row_of_more_than_a_quarter_of_a_gigabyte_is_not_read(path: Path) -> N
     with pytest.raises(StoreError, match="too big"):
         archive.block(2)
     archive.close()
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_journal_that_makes_sqlite_delete_another_file_is_refused(
+    path: Path, tmp_path: Path, read_only: bool
+) -> None:
+    """SQLite takes the name at the end of a journal for that of a transaction over several databases, and tidies up."""
+    precious = tmp_path / "precious"
+    precious.write_text("years of work")
+    for name in ("chain.db-wal", "chain.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    page = int.from_bytes(path.read_bytes()[16:18], "big")
+    end, name_bytes = bytes.fromhex("d9d505f920a163d7"), str(precious).encode()
+    head = end + struct.pack(">5I", 0, 1, path.stat().st_size // page, 512, page)
+    tail = struct.pack(">I", (1 << 30) // page + 1) + name_bytes + struct.pack(">2I", len(name_bytes), sum(name_bytes))
+    (tmp_path / "chain.db-journal").write_bytes(head.ljust(512, b"\0") + tail + end)
+    with pytest.raises(StoreError, match="is no journal of a chain: found the name of another file in it"):
+        Store.open(path, read_only=read_only)
+    assert precious.read_text() == "years of work"
+
+
+def test_a_journal_that_a_crash_left_is_taken_up(path: Path, tmp_path: Path) -> None:
+    for content in (b"", b"short", bytes(512)):
+        (tmp_path / "chain.db-journal").write_bytes(content)
+        Store.open(path).close()
