@@ -212,3 +212,10 @@ def test_a_damaged_memory_is_not_forgotten_but_refused(path: Path, name: str) ->
     with pytest.raises(WalletError, match="is no device's memory: "):
         WalletMemory(FRESH, path)
     assert path.read_bytes() == DAMAGE[name]()
+
+
+def test_no_more_of_a_memory_is_read_than_a_device_writes(path: Path) -> None:
+    path.write_bytes(WHOLE + b" " * 5_000)
+    path.chmod(0o600)
+    with pytest.raises(WalletError, match="found more than 4096 bytes"):
+        WalletMemory(FRESH, path)
