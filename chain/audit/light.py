@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from chain.audit.events import read_events
 from chain.audit.inspection import InspectedBlock, Inspector
 from chain.errors import ChainError, InspectionError
 from chain.protocol.consensus import check_header
-from chain.protocol.contract import decode_log
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
@@ -44,7 +44,6 @@ class LightInspector(Inspector):
         self._go_on_after(header)
 
     def _read_model(self, receipt: Receipt, header: Header) -> None:
-        for log in receipt.logs:
-            event = decode_log(log.topics, log.data)
-            if event is not None and event.name == "ModelPublished":
+        for event in read_events(receipt, self._genesis.registry):
+            if event.name == "ModelPublished":
                 self._model = self.found.models[header.block_number - FOUNDING_BLOCK] = bytes(event["digest"])
