@@ -1,0 +1,57 @@
+"""What an audit comes to, in three words (Q3): fits; fits, but N participants misbehaved; does not fit.
+
+The third one is an error that names the place. Beside the word stands what was believed, and what nobody could check.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
+
+if TYPE_CHECKING:
+    from bfl.auditing.findings import Audit
+
+
+def verdict(findings: Iterable[Offence], gaps: Sequence[str] = ()) -> str:
+    """The word for a chain that fits; `gaps` are what could not be checked."""
+    count = len(misbehaving(findings))
+    told = f"fits, but {count} participant{'s' * (count > 1)} misbehaved" if count else "fits"
+    return f"{told}, as far as it could be checked" if gaps else told
+
+
+def misbehaving(findings: Iterable[Offence]) -> set[str]:
+    """Names of those who did something that was derived again here: offenders, and accusers of what is right.
+
+    What is not on the chain is the accusers' word, and convicts nobody.
+    """
+    found: set[str] = set()
+    for finding in findings:
+        found |= {finding.name} if finding.verdict == DERIVED else set()
+        found |= set(finding.flagged_by) if finding.verdict == FALSE_FLAG else set()
+    return found
+
+
+def believed_in(audit: "Audit") -> list[str]:
+    """What was taken as somebody says it is, line by line."""
+    told = []
+    if audit.not_executed:
+        told.append(f"receipts of {audit.found.blocks - 1} blocks: nothing was executed ({audit.not_executed})")
+    words = sum(finding.verdict == WORD for finding in audit.findings)
+    if words:
+        told.append(f"servers, about {words} posts that are not on the chain")
+    return told
+
+
+def gaps_in(audit: "Audit") -> list[str]:
+    """What could not be checked; where there is any, no chain simply fits."""
+    told, found = [], audit.found
+    if found.pruned:
+        told.append(
+            f"{len(found.pruned)} of {found.blocks} blocks are pruned: their models could not be derived again; "
+            "`bfl chain fetch` brings their payloads back from a node that has them"
+        )
+    if audit.founding is None:
+        told.append(f"no model could be derived again: {audit.obstacle}")
+    elif not audit.rounds and not found.pruned:
+        told.append("no round is sealed yet: there is no model to derive again")
+    return told
