@@ -1,6 +1,5 @@
 """A network on the embedded chain (P2, P3, P21): keys, founding, nodes; one shared by all servers, or one for each."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from eth_account.signers.local import LocalAccount
 from torch import nn
 
 from chain.client.founding import Founding, found_network
-from chain.client.keys import address_of, simulated_account
+from chain.client.keys import address_of
 from chain.errors import ChainError
 from chain.node.access import EmptyNode, LocalLedger
 from chain.node.following import Listener
@@ -23,14 +22,14 @@ from chain.protocol.slots import MAX_STEP
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.database import IN_MEMORY, WRITE, Database
 from chain.wire.address import Address
-from chain.wire.documents import canonical_json
 from chain.wire.sidecar import Sidecar
 from clients.models import to_vector
 from clients.orders import vector_digest
 from clients.wallet import FinalBlock, KnownChain, Wallet
 from edge_servers.errors import FederationError
 from edge_servers.founding.network import LearningTask, Network
-from edge_servers.founding.parameters import FoundingParameters, founding_settings, registry_terms, tensors_of
+from edge_servers.founding.parameters import FoundingParameters, registry_terms, tensors_of
+from edge_servers.founding.simulated import START_S, SimulatedKeys
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess
 from edge_servers.ledger.block_check import RoundChecker
@@ -41,9 +40,6 @@ from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.replay.record import GradientReader, model_in
 from edge_servers.replay.replay import model_payload
-
-START_S = 1_700_000_000
-"""When simulated networks are founded."""
 
 
 @dataclass(frozen=True)
@@ -99,12 +95,8 @@ class ChainHosting:
 
     def __init__(self, settings: Settings, architecture: nn.Module, clock: Clock, folder: Path | None = None) -> None:
         self._settings, self._clock, self._folder = settings, clock, folder
-        named = canonical_json({"settings": founding_settings(settings), "tensors": tensors_of(architecture)})
-        self._named = hashlib.sha256(named).digest()
-        self.account = cache(self._account)
-
-    def _account(self, role: str, index: int) -> LocalAccount:
-        return simulated_account(self._named, f"{role} {index}")
+        self._keys = SimulatedKeys(settings, tensors_of(architecture))
+        self.account = cache(self._keys.account)
 
     def address(self, role: str, index: int) -> Address:
         """The address of server m, device n or the founder."""
@@ -161,7 +153,7 @@ class ChainHosting:
         devices, servers = len(founding.network.devices), len(founding.network.servers)
         calls = 2 * devices + 2 * servers * (_most_steps(rounds) + 6) + 8
         return Genesis(
-            chain_id=2**16 + int.from_bytes(self._named[:4], "big") % 2**31,
+            chain_id=2**16 + int.from_bytes(self._keys.network[:4], "big") % 2**31,
             founder=str(self.address("founder", 0)),
             timestamp=START_S,
             gas_limit=block_gas(calls),

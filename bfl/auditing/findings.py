@@ -1,6 +1,7 @@
 """What a re-derivation tells people: who did what in each round, what was wrong, and what came of every flag."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,8 +11,11 @@ from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
 
 from bfl.auditing.double_signing import judged_double_endorsement
+from bfl.auditing.executing import why_not_executed
+from bfl.auditing.verdict import believed_in
 from chain.audit.archive import Archive
-from chain.audit.inspection import InspectedBlock, Inspection, inspected
+from chain.audit.found import Inspection
+from chain.audit.inspection import InspectedBlock, inspected
 from chain.client.posts import Flag
 from chain.errors import ChainError, CodecError, NotRegistryCallError
 from chain.protocol.contract import Call
@@ -24,6 +28,7 @@ from chain.wire.headers import Header
 from chain.wire.plan import Plan
 from chain.wire.transactions import TYPE, decode_transaction
 from edge_servers.founding.parameters import FoundingParameters
+from edge_servers.founding.simulated import what_is_simulated
 from edge_servers.learning.aggregation import SCALE_BITS, norm
 from edge_servers.replay.audit import Auditor, DerivedRound
 from edge_servers.replay.offences import FALSE_FLAG, WORD, Offence, equivocation
@@ -75,6 +80,12 @@ class Audit:
     obstacle: str = ""
     """Why models cannot be derived again, where the founding parameters are not ours."""
     rounds: list[AuditedRound] = field(default_factory=list)
+    not_executed: str = ""
+    """Why receipts were believed; empty where every block was executed here (Q3)."""
+    simulated: str = ""
+    """That keys or clock are simulated, where the founding shows it (P3)."""
+    believed: list[str] = field(default_factory=list)
+    """What was taken as somebody says it is, line by line: shown under the verdict."""
 
     @property
     def findings(self) -> list[Offence]:
@@ -82,16 +93,33 @@ class Audit:
         return [finding for each in self.rounds for finding in each.findings]
 
 
-def audit_rounds(archive: Archive, progress: Callable[[int, int], Any] | None = None) -> Audit:
+def audit_rounds(
+    archive: Archive, progress: Callable[[int, int], Any] | None = None, execute: bool | None = None
+) -> Audit:
     """Audit a chain; `InspectionError` or `AuditError` names the first place that does not fit.
 
-    `progress` hears how many blocks of all fit.
+    `progress` hears how many blocks of all fit. Blocks are executed where py-evm is installed, unless
+    `execute` says no.
     """
-    auditor, audit = Auditor(archive.genesis), Audit()
-    for derived in auditor.derived(_watched(inspected(archive), audit, archive, progress)):
+    auditor, audit = Auditor(archive.genesis), Audit(not_executed=why_not_executed(execute))
+    blocks = _watched(inspected(archive), audit, archive, progress)
+    for derived in auditor.derived(blocks if audit.not_executed else _executed(blocks, archive.genesis)):
         audit.rounds.append(audited_round(derived))
     audit.founding, audit.obstacle = auditor.founding, auditor.obstacle
+    if audit.founding is not None:
+        audit.simulated = what_is_simulated(audit.founding, archive.genesis)
+    audit.believed = believed_in(audit)
     return audit
+
+
+def _executed(blocks: Iterable[InspectedBlock], genesis: Genesis) -> Iterator[InspectedBlock]:
+    """The blocks as they pass by, each executed once in a state of our own (Q3)."""
+    from chain.audit.execution import Executor  # py-evm takes a second, and is an extra
+
+    with closing(Executor(genesis)) as executor:
+        for block in blocks:
+            executor.execute(block)
+            yield block
 
 
 def _watched(

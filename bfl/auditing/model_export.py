@@ -10,9 +10,11 @@ import numpy as np
 from rich.table import Table
 
 from bfl.errors import BflError
-from bfl.show.chain_tables import full_hex, pairs_table, printable
+from bfl.show.chain_tables import pairs_table, printable
+from bfl.show.names import full_hex
 from chain.audit.archive import Archive
-from chain.audit.inspection import Inspection, checked_block
+from chain.audit.found import Inspection
+from chain.audit.inspection import checked_block
 from chain.audit.payloads import CheckedPayloads
 from chain.errors import CodecError
 from chain.protocol.contract import Call

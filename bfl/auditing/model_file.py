@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from bfl.auditing.model_export import Shapes
-from bfl.show.chain_tables import full_hex
+from bfl.show.names import full_hex
 from chain.errors import ProofError
 from clients.models import Vector
 from policy.errors import StoredFileError

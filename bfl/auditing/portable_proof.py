@@ -17,21 +17,20 @@ from typing import Any
 import rlp
 from rlp.exceptions import RLPException
 
+from bfl.auditing.beside_blocks import endorsed_blocks, most_payload_bytes, read_endorsements, read_payloads
 from bfl.auditing.findings import AuditedRound, audited_round
-from bfl.auditing.folder_payloads import most_payload_bytes, read_payloads
 from bfl.auditing.model_export import export_model, tensor_layout
 from bfl.auditing.model_file import ProvenModel, check_model_file
 from bfl.auditing.proof_files import file_names, file_sha256, most_bytes, read_file
 from bfl.errors import BflError
 from chain.audit.archive import Archive
-from chain.audit.inspection import Inspection, checked_block
+from chain.audit.found import Inspection
+from chain.audit.inspection import checked_block
 from chain.audit.light import LightInspector
 from chain.audit.payloads import CheckedPayloads
 from chain.client.payloads import MemoryShelf
 from chain.errors import ChainError, ProofError
 from chain.protocol.availability import kept_payloads
-from chain.protocol.contract import decode_log
-from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import read_signed_call
 from chain.wire.blocks import Block, decode_block, encode_block
@@ -97,7 +96,7 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
     (folder / HEADERS).write_bytes(rlp.encode([header.to_bytes() for header in headers]))
     (folder / RECEIPTS).write_bytes(zlib.compress(rlp.encode(encoded, infer_serializer=False), 9))
     signed = [
-        each for number in _endorsed_blocks(round_, receipts) for each in archive.endorsements(headers[number].hash)
+        each for number in endorsed_blocks(round_, receipts) for each in archive.endorsements(headers[number].hash)
     ]
     (folder / ENDORSEMENTS).write_bytes(canonical_json(["0x" + each.encode().hex() for each in signed]))
     (folder / GENESIS).write_text(archive.genesis.canonical_json(), encoding="utf-8")
@@ -107,17 +106,6 @@ def write_proof(archive: Archive, found: Inspection, round_: int, folder: Path) 
     content = _manifest(archive.genesis, round_, headers[-1].hash, found.models[round_]) | {"files": files}
     (folder / MANIFEST).write_bytes(canonical_json(content))
     return files
-
-
-def _endorsed_blocks(round_: int, receipts: list[tuple[Receipt, ...]]) -> list[int]:
-    """The blocks whose signatures are needed: the proven one, the one before it, and where servers joined (Q2)."""
-    joins = [number for number, each in enumerate(receipts) if number > 1 and _has_new_server(each)]
-    return sorted({*joins, round_, round_ + 1} - {1})
-
-
-def _has_new_server(receipts: tuple[Receipt, ...]) -> bool:
-    found = [decode_log(log.topics, log.data) for receipt in receipts for log in receipt.logs]
-    return any(e is not None and e.name == "Registered" and e["participant"] == e["home"] for e in found)
 
 
 def _kept(block: Block, archive: Archive) -> bytes:
@@ -264,18 +252,11 @@ def _read_block(raw: bytes, genesis: Genesis) -> tuple[Header, tuple[Transaction
     return header, transactions, most_payload_bytes([read_signed_call(each, genesis) for each in transactions])
 
 
-def _read_endorsements(raw: bytes, genesis: Genesis) -> list[Endorsement]:
-    found, domain = read_canonical_json(raw), Domain.of(genesis)
-    if not isinstance(found, list) or not all(isinstance(each, str) and each.startswith("0x") for each in found):
-        raise ProofError("found no list of endorsements")
-    return [decode_endorsement(bytes.fromhex(each[2:]), domain) for each in found]
-
-
 def _derived(
     folder: Path, genesis: Genesis, headers: list[Header], receipts: list[tuple[Receipt, ...]]
 ) -> tuple[DerivedRound, Vector]:
     """Follow the headers from the genesis block, and derive the last round from the model before it."""
-    source, signed = MemoryShelf(), _parsed(folder, ENDORSEMENTS, lambda raw: _read_endorsements(raw, genesis))
+    source, signed = MemoryShelf(), _parsed(folder, ENDORSEMENTS, lambda raw: read_endorsements(raw, genesis))
     inspector, auditor = LightInspector(genesis, source), Auditor(genesis)
     inspector.check(Block(headers[0], (), receipts[0], 0))
     last, derived = len(headers) - 1, None

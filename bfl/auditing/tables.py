@@ -7,7 +7,10 @@ from rich.table import Table
 from rich.text import Text
 
 from bfl.auditing.findings import Audit, AuditedRound
-from bfl.show.chain_tables import full_hex, pairs_table, printable, size_text, utc_time
+from bfl.auditing.one_round import RoundAudit
+from bfl.auditing.verdict import gaps_in, verdict
+from bfl.show.chain_tables import pairs_table, printable, size_text, utc_time
+from bfl.show.names import full_hex
 from chain.protocol.genesis import Genesis
 from chain.protocol.slots import Slot
 from edge_servers.founding.network import Network
@@ -16,6 +19,7 @@ from edge_servers.replay.offences import DERIVED, FALSE_FLAG, Offence
 if TYPE_CHECKING:
     from bfl.auditing.portable_proof import VerifiedProof
 
+_CHECKED = "seals, links, signatures, roles, turns, digests, events"
 _WHAT = {
     "iterate": "a wrong iterate",
     "missing": "no iterate",
@@ -32,17 +36,21 @@ _PLACES: dict[int, str] = {
 }  # fmt: skip
 
 
-def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool) -> Table:
-    """What fits, and what was looked at."""
-    found, derived = audit.found, audit.founding is not None
+def verdict_table(audit: Audit, genesis: Genesis, seconds: float) -> Table:
+    """What fits, what was believed, and what was looked at."""
+    found, gaps = audit.found, gaps_in(audit)
     kinds = ", ".join(f"{count} {kind}" for kind, count in found.by_kind.items())
-    checked = "seals, links, signatures, roles, turns, digests"
+    executed = "" if audit.not_executed else ", receipts, state roots"
     rows = {
-        "verdict": _verdict(audit) + (", executed again too" if executed else ""),
-        "checked": checked + (", plans, models" if derived else "") + (", state roots" if executed else ""),
+        "verdict": verdict(audit.findings, gaps),
+        "believed": _lines(audit.believed, "nothing that a chain can show"),
+        **({"not checked": _lines(map(printable, gaps))} if gaps else {}),
+        **_simulated(audit.simulated),
+        "checked": _CHECKED + executed + (", plans, models" if audit.founding is not None else ""),
         "models": _models(audit),
-        "network": f"chain {genesis.chain_id}, genesis {full_hex(genesis.header.hash)}",
-        "head": full_hex(found.hashes[-1]),
+        "final": f"blocks up to {found.final} of {found.blocks - 1}; {found.signed[0]} of {found.signed[1]} servers "
+        "signed the last one",
+        **_network(genesis, found.hashes[-1]),
         "blocks": f"{found.blocks} ({max(0, len(found.models) - 1)} models after model 0)",
         "transactions": f"{found.transactions} ({kinds})",
         "reverted": str(found.reverted),
@@ -52,12 +60,30 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float, executed: bool
     return pairs_table("audit", rows)
 
 
-def _verdict(audit: Audit) -> str:
-    if audit.founding is None:
-        return "what was checked fits, models could not be checked"
-    if audit.found.pruned:
-        return "what is here fits, but not everything could be checked"
-    return "everything fits"
+def round_verdict_table(audit: RoundAudit, genesis: Genesis, seconds: float) -> Table:
+    """What fits of one round, and what was left out."""
+    executed = "" if audit.not_executed else ", receipts, state root"
+    rows = {
+        "verdict": verdict(audit.round.findings),
+        "not looked at": audit.left_out,
+        "believed": _lines(audit.believed),
+        **_simulated(audit.simulated),
+        "checked": f"of block {audit.round.header.block_number}: {_CHECKED}{executed}, plan, model",
+        **_network(genesis, audit.head.hash),
+        "time": f"{seconds:.2f} s",
+    }
+    return pairs_table(f"audit of round {audit.round.round} alone", rows)
+
+
+def _network(genesis: Genesis, head: bytes) -> dict[str, str]:
+    network = f"chain {genesis.chain_id}, genesis {full_hex(genesis.header.hash)}"
+    return {"network": network, "head": full_hex(head)}
+
+
+def _simulated(told: str) -> dict[str, str]:
+    if not told:
+        return {}
+    return {"keys and clock": f"{told}: they follow from the settings, so anybody could have signed this"}
 
 
 def _models(audit: Audit) -> str:
@@ -126,8 +152,8 @@ def _latency(each: AuditedRound) -> list[str]:
     return [printable(f"{term} {terms[term]:.3f} s") for term in sorted(terms) if term.startswith("T")]
 
 
-def _lines(said: Iterable[str]) -> str:
-    return "\n".join(said) or "-"
+def _lines(said: Iterable[str], nothing: str = "-") -> str:
+    return "\n".join(said) or nothing
 
 
 def evidence_table(offence: Offence, network: Network) -> Table:

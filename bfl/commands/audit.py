@@ -1,8 +1,11 @@
-"""`bfl audit ...`: derive a chain again, name who misbehaved, take a model out of it, prove it to somebody else."""
+"""`bfl audit ...`: derive a chain again, name who misbehaved, take a model out of it, prove it to somebody else.
+
+Exit codes of them all: 0 it fits, also where somebody misbehaved; 1 it does not; 2 something could not be checked.
+"""
 
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,49 +20,66 @@ from bfl.errors import BflError
 from bfl.show.task_display import wide_console
 
 if TYPE_CHECKING:
-    from bfl.auditing.findings import Audit, AuditedRound
+    from bfl.auditing.findings import Audit
 
 app = typer.Typer(no_args_is_help=True, help="Check what made a model.")
 
 RUNS = Path("runs")
 Round = Annotated[int | None, typer.Option("--round", min=0, help="Round K; default: the last one.")]
+Execute = Annotated[
+    bool | None,
+    typer.Option(
+        "--execute/--no-execute",
+        help="Execute every block again, which is done where py-evm is installed; or believe the receipts.",
+        show_default=False,
+    ),
+]
+Explain = Annotated[bool, typer.Option("--explain", help="Also explain the words in the tables.")]
 
 
 @app.command(cls=Command)
 def check(
     run: Run = None,
     rpc: Rpc = "",
-    round_: Annotated[int | None, typer.Option("--round", min=1, help="Also show who did what in round K.")] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Also execute every block again (needs py-evm): checks the state roots.")
-    ] = False,
+    round_: Annotated[
+        int | None,
+        typer.Option("--round", min=1, help="Check round K alone, fast, and show who did what in it."),
+    ] = None,
+    execute: Execute = None,
+    explain: Explain = False,
 ) -> None:
-    """Check every seal, link, signature, role, turn and digest, and derive every model again from its gradients.
+    """Check every seal, link, signature, role, turn, digest and event, execute every block, and derive every model.
 
     Without RUN: the newest run folder under runs/ that has a chain. Exit code 1 and the place of the first misfit; 2
     where something could not be checked, because it was pruned, say.
     """
-    console = wide_console()
-    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
-        from bfl.auditing.tables import findings_table, round_table, verdict_table
+    with _told(explain) as console, open_archive_of(_chosen(run, rpc), rpc) as archive:
+        from bfl.auditing.tables import findings_table, verdict_table
 
         wanted = None if round_ is None else _wanted_round(round_, archive.head().block_number - 1)
         if not archive.head().block_number:
             raise BflError("this chain is not founded: there is nothing to check yet")
-        started = time.perf_counter()
-        audit = _audit(archive, console)
-        if execute:
-            _execute(archive, audit.found, console)
-        console.print(verdict_table(audit, archive.genesis, time.perf_counter() - started, execute))
-        if audit.founding is not None and audit.findings:
-            console.print(findings_table(audit.findings))
         if wanted is not None:
-            console.print(round_table(_round(audit, wanted)))
-        if audit.found.pruned:
-            raise BflError(
-                f"{len(audit.found.pruned)} of {audit.found.blocks} blocks are pruned: their models could not be "
-                f"derived again; `{this_program()} chain fetch` brings their payloads back from a node that has them"
-            )
+            _check_round(archive, wanted, execute, console)
+            return
+        started = time.perf_counter()
+        audit = _audit(archive, console, execute)
+        console.print(verdict_table(audit, archive.genesis, time.perf_counter() - started))
+        if audit.findings:
+            console.print(findings_table(audit.findings))
+        _check_gaps(audit)
+
+
+def _check_round(archive: Any, round_: int, execute: bool | None, console: Console) -> None:
+    from bfl.auditing.one_round import audit_round
+    from bfl.auditing.tables import findings_table, round_table, round_verdict_table
+
+    started = time.perf_counter()
+    audit = audit_round(archive, round_, execute)
+    console.print(round_verdict_table(audit, archive.genesis, time.perf_counter() - started))
+    console.print(round_table(audit.round))
+    if audit.round.findings:
+        console.print(findings_table(audit.round.findings))
 
 
 def _chosen(run: Path | None, rpc: str) -> Path | None:
@@ -74,55 +94,51 @@ def _chosen(run: Path | None, rpc: str) -> Path | None:
 
 
 @contextmanager
+def _told(explain: bool = False) -> Iterator[Console]:
+    """The console of an audit: what does not fit is told there, and the words that were used if that is wanted."""
+    console = wide_console()
+    console.record = explain
+    try:
+        with _verdict_of_misfits(console):
+            yield console
+    finally:
+        if explain:
+            from bfl.auditing.glossary import glossary_table
+
+            words = glossary_table(console.export_text())
+            if words is not None:
+                console.print(words)
+
+
+@contextmanager
 def _verdict_of_misfits(console: Console) -> Iterator[None]:
     from chain.errors import InspectionError, ProofError
-    from edge_servers.replay.audit import AuditError
+    from edge_servers.replay.audit import AuditError, PrunedModelError
 
     try:
         yield
+    except PrunedModelError as error:
+        raise BflError(str(error)) from error
     except (InspectionError, AuditError, ProofError) as error:
         console.print(Text.assemble(("does not fit: ", "red"), str(error)), soft_wrap=True)
         raise typer.Exit(1) from error
 
 
-def _audit(archive: Any, console: Console) -> "Audit":
+def _audit(archive: Any, console: Console, execute: bool | None = None) -> "Audit":
     from bfl.auditing.findings import audit_rounds
 
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("deriving rounds again", total=None)
-        return audit_rounds(archive, lambda done, total: progress.update(task, completed=done, total=total))
+        return audit_rounds(archive, lambda done, total: progress.update(task, completed=done, total=total), execute)
 
 
-def _round(audit: "Audit", round_: int) -> "AuditedRound":
-    if audit.founding is None:
-        raise BflError(f"round {round_} cannot be derived again: {audit.obstacle}; see `bfl chain block {round_ + 1}`")
-    for found in audit.rounds:
-        if found.round == round_:
-            return found
-    raise BflError(f"round {round_} is pruned: of it digests and signatures were checked, no more")
+def _check_gaps(audit: "Audit") -> None:
+    """Exit code 2 where something could not be checked, once everything else is told."""
+    from bfl.auditing.verdict import gaps_in
 
-
-def _execute(archive: Any, found: Any, console: Console) -> None:
-    """Import every block into a node in memory. Its clock is the chain's: only the order of times is checked here."""
-    from chain.audit.inspection import checked_block
-    from chain.errors import ChainError, InspectionError
-    from chain.node.node import Node
-    from chain.wire.blocks import encode_block
-
-    if found.pruned:
-        raise BflError("a pruned chain cannot be executed again; leave --execute out, or fetch its payloads first")
-    now, last = float(archive.head().timestamp), found.blocks - 1
-    bar = Progress(console=console, transient=True, disable=not console.is_terminal)
-    with closing(Node.in_memory(archive.genesis, now=lambda: now)) as node, bar as progress:
-        node.sources.append(archive)
-        task = progress.add_task("executing blocks", total=last)
-        for number in range(1, last + 1):
-            block = checked_block(archive, number, found)
-            try:
-                node.import_block(encode_block(block.header, block.transactions))
-            except ChainError as error:
-                raise InspectionError(f"block {number}, executed again: {error}") from error
-            progress.update(task, completed=number)
+    gaps = gaps_in(audit)
+    if gaps:
+        raise BflError(gaps[0])
 
 
 @app.command(cls=Command)
@@ -131,10 +147,11 @@ def model(
     rpc: Rpc = "",
     round_: Round = None,
     out: Annotated[Path | None, typer.Option(help="File to write (default: model-K.pt).", show_default=False)] = None,
+    execute: Execute = None,
+    explain: Explain = False,
 ) -> None:
     """Export the model of a round as a .pt file, and say who contributed to it. The chain is checked first."""
-    console = wide_console()
-    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
+    with _told(explain) as console, open_archive_of(_chosen(run, rpc), rpc) as archive:
         from bfl.auditing.model_export import export_model
 
         wanted = _wanted_round(round_, archive.head().block_number - 1)
@@ -143,9 +160,10 @@ def model(
             raise BflError(f"{path} exists; choose another file with --out")
         if not path.parent.is_dir():
             raise BflError(f"there is no folder {path.parent}; make it, or choose another file with --out")
-        found = _audit(archive, console).found
-        console.print(export_model(archive, found, wanted, path))
+        audit = _audit(archive, console, execute)
+        console.print(export_model(archive, audit.found, wanted, path))
         print(f"model: {path}")
+        _check_gaps(audit)
 
 
 def _wanted_round(asked: int | None, last: int) -> int:
@@ -162,16 +180,19 @@ def why(
     name: Annotated[str, typer.Argument(help='"server 1", "device 3", an address or the beginning of one.')],
     run: Run = None,
     rpc: Rpc = "",
+    execute: Execute = None,
+    explain: Explain = False,
 ) -> None:
     """The evidence against somebody: why it was flagged, excluded or refused, derived again here."""
-    console = wide_console()
-    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
+    with _told(explain) as console, open_archive_of(_chosen(run, rpc), rpc) as archive:
         from bfl.auditing.evidence import evidence_against
 
-        told, tables = evidence_against(name, _audit(archive, console))
+        audit = _audit(archive, console, execute)
+        told, tables = evidence_against(name, audit)
         for table in tables:
             console.print(table)
         print(told)
+        _check_gaps(audit)
 
 
 @app.command(cls=Command)
@@ -180,20 +201,29 @@ def proof(
     run: Run = None,
     rpc: Rpc = "",
     round_: Round = None,
+    execute: Execute = None,
 ) -> None:
     """Write a folder that proves a model to somebody without the chain. The chain is checked first."""
-    console = wide_console()
-    with open_archive_of(_chosen(run, rpc), rpc) as archive, _verdict_of_misfits(console):
+    with _told() as console, open_archive_of(_chosen(run, rpc), rpc) as archive:
         from bfl.auditing.portable_proof import write_proof
-        from bfl.show.chain_tables import full_hex, pairs_table
+        from bfl.show.chain_tables import pairs_table
+        from bfl.show.names import full_hex
 
         wanted = _wanted_round(round_, archive.head().block_number - 1)
-        audit = _audit(archive, console)
-        if wanted:
-            _round(audit, wanted)
+        audit = _audit(archive, console, execute)
+        _check_derived(audit, wanted)
         files = write_proof(archive, audit.found, wanted, out)
         console.print(pairs_table(f"proof of the model of round {wanted}", dict(files)))
         print(f"check it with: {this_program()} audit verify {out} --genesis {full_hex(archive.genesis.header.hash)}")
+        _check_gaps(audit)
+
+
+def _check_derived(audit: "Audit", round_: int) -> None:
+    """Raise where the model of this round was not derived; model 0 follows from nothing."""
+    if audit.founding is None:
+        raise BflError(f"round {round_} cannot be derived again: {audit.obstacle}; see `bfl chain block {round_ + 1}`")
+    if round_ and round_ not in {each.round for each in audit.rounds}:
+        raise BflError(f"round {round_} is pruned: of it digests and signatures were checked, no more")
 
 
 @app.command(cls=Command)
@@ -202,11 +232,11 @@ def verify(
     genesis: Annotated[
         str, typer.Option(help="Genesis hash of the network, from somebody you trust.", show_default=False)
     ] = "",
+    explain: Explain = False,
 ) -> None:
     """Derive a model again from a proof, without the chain. Exit code 1 and the place if anything does not fit."""
-    console = wide_console()
     trusted = read_hash(genesis, "genesis") if genesis else None
-    with _verdict_of_misfits(console):
+    with _told(explain) as console:
         from bfl.auditing.portable_proof import verify_proof
         from bfl.auditing.tables import findings_table, proven_table, round_table
 

@@ -75,8 +75,9 @@ def block(
     """One block: header and transactions."""
     with open_archive_of(run, rpc) as archive:
         from bfl.show.chain_tables import block_tables
+        from bfl.show.names import names_in
 
-        for table in block_tables(archive.block(number), archive.genesis):
+        for table in block_tables(archive.block(number), archive.genesis, names_in(archive)):
             wide_console().print(table)
 
 
@@ -90,11 +91,12 @@ def transaction(
     wanted = read_hash(transaction_hash)
     with open_archive_of(run, rpc) as archive:
         from bfl.show.chain_tables import transaction_tables
+        from bfl.show.names import names_in
 
         found = archive.find_transaction(wanted)
         if found is None:
             raise BflError(f"0x{wanted.hex()} is in no sealed block of this chain")
-        for table in transaction_tables(*found, archive.genesis):
+        for table in transaction_tables(*found, archive.genesis, names_in(archive)):
             wide_console().print(table)
 
 
@@ -103,9 +105,10 @@ def participants(run: Run = None, rpc: Rpc = "") -> None:
     """Who takes part: roles, homes, blocks led and sealed, exclusions. The chain is checked first."""
     with open_archive_of(run, rpc) as archive:
         from bfl.show.chain_tables import participants_table
+        from bfl.show.names import names_in
         from chain.audit.inspection import inspect_chain
 
-        wide_console().print(participants_table(inspect_chain(archive)))
+        wide_console().print(participants_table(inspect_chain(archive), names_in(archive)))
 
 
 @app.command(cls=Command)

@@ -7,27 +7,19 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from bfl.show.names import Names, full_hex, names_in, short_hex
 from chain.audit.archive import Archive
-from chain.audit.inspection import Inspection
+from chain.audit.found import Inspection
 from chain.errors import ChainError
 from chain.protocol.contract import decode_log
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.slots import Slot
+from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.transactions import Transaction
 
 SHOWN_BLOCKS = 20
-
-
-def short_hex(value: bytes) -> str:
-    """The first bytes of a hash or an address."""
-    return f"0x{value[:4].hex()}…" if len(value) > 6 else f"0x{value.hex()}"
-
-
-def full_hex(value: bytes) -> str:
-    """A hash or an address in full."""
-    return f"0x{value.hex()}"
 
 
 def utc_time(timestamp: int) -> str:
@@ -68,6 +60,7 @@ def _name(post: SignedCall | None) -> str:
 def chain_table(archive: Archive, last: int = SHOWN_BLOCKS) -> Table:
     """One row for each of the last blocks."""
     head = archive.head()
+    names = names_in(archive)
     first = max(0, head.block_number - last + 1)
     title = f"chain {archive.genesis.chain_id}, {head.block_number + 1} blocks, head {full_hex(head.hash)}"
     table = Table(title=title, title_justify="left")
@@ -82,8 +75,8 @@ def chain_table(archive: Archive, last: int = SHOWN_BLOCKS) -> Table:
             str(number - 1) if number > 1 else "-",
             short_hex(header.hash),
             utc_time(header.timestamp),
-            short_hex(header.coinbase) if number else "-",
-            short_hex(header.winner) if header.winner else "-",
+            names.short(header.coinbase) if number else "-",
+            names.short(header.winner) if header.winner else "-",
             listed or ("genesis" if number == 0 else "none"),
             size_text(sum(len(transaction.raw) for transaction in block.transactions)),
             str(header.difficulty),
@@ -91,15 +84,15 @@ def chain_table(archive: Archive, last: int = SHOWN_BLOCKS) -> Table:
     return table
 
 
-def block_tables(block: Block, genesis: Genesis) -> list[Table]:
+def block_tables(block: Block, genesis: Genesis, names: Names) -> list[Table]:
     """One block: its header, and its transactions."""
     header = block.header
     rows = {
         "hash": full_hex(header.hash),
         "parent": full_hex(header.parent_hash),
         "time (UTC)": utc_time(header.timestamp),
-        "leader": full_hex(header.coinbase),
-        "winner": full_hex(header.winner) if header.winner else "-",
+        "leader": names.full(header.coinbase),
+        "winner": names.full(header.winner) if header.winner else "-",
         "difficulty": str(header.difficulty),
         "nonce": full_hex(header.nonce),
         "gas": f"{header.gas_used:,} of {header.gas_limit:,}",
@@ -116,8 +109,8 @@ def block_tables(block: Block, genesis: Genesis) -> list[Table]:
             str(index),
             post.phase if post else "-",
             _name(post),
-            short_hex(transaction.sender),
-            _describe_post(post),
+            names.short(transaction.sender),
+            _describe_post(post, names),
             size_text(len(transaction.raw)),
             "ok" if receipt.status == 1 else "reverted",
             short_hex(transaction.hash),
@@ -138,7 +131,7 @@ def printable(text: str) -> str:
     return "".join(each if each.isprintable() else "\ufffd" for each in text)
 
 
-def _describe_post(post: SignedCall | None) -> str:
+def _describe_post(post: SignedCall | None, names: Names) -> str:
     """What a post says, in a few words."""
     if post is None or post.call is None:
         return ""
@@ -147,7 +140,7 @@ def _describe_post(post: SignedCall | None) -> str:
         if name in call:
             said.append(f"{name} {call[name]}")
     if "offender" in call:
-        said.append(f"offender {str(call['offender'])[:10]}…")
+        said.append(f"offender {names.short(call['offender'])}")
     if "slot" in call:
         said.append(f"about {_slot(int(call['slot']))}")
     if call.name == "register":
@@ -161,14 +154,14 @@ def _slot(slot: int) -> str:
     return names.get(slot, f"iterate {slot - Slot.ITERATE}")
 
 
-def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table]:
+def transaction_tables(block: Block, index: int, genesis: Genesis, names: Names) -> list[Table]:
     """One transaction: what it is, what it says, what the registry made of it."""
     transaction, receipt = block.transactions[index], block.receipts[index]
     post = _post(transaction, genesis)
     rows = {
         "hash": full_hex(transaction.hash),
         "block": f"{block.header.block_number} (position {index})",
-        "sender": full_hex(transaction.sender),
+        "sender": names.full(transaction.sender),
         "what": _name(post),
         "nonce": str(transaction.nonce),
         "status": "accepted" if receipt.status == 1 else "reverted",
@@ -176,19 +169,21 @@ def transaction_tables(block: Block, index: int, genesis: Genesis) -> list[Table
     }
     if post is not None and post.call is not None:
         said = {"payload size" if name == "size" else name: value for name, value in post.call.arguments.items()}
-        rows |= {name: _format_value(value) for name, value in said.items()}
+        rows |= {name: _format_value(value, names) for name, value in said.items()}
     events = Table(title="events", title_justify="left")
     for column in ("event", "fields"):
         events.add_column(column, overflow="fold")
     for log in receipt.logs:
         event = decode_log(log.topics, log.data)
         if event is not None:
-            fields = ", ".join(f"{name} {_format_value(value)}" for name, value in event.arguments.items())
+            fields = ", ".join(f"{name} {_format_value(value, names)}" for name, value in event.arguments.items())
             events.add_row(event.name, fields)
     return [pairs_table("", rows), events]
 
 
-def _format_value(value: Any) -> str:
+def _format_value(value: Any, names: Names) -> str:
+    if isinstance(value, Address):
+        return names.full(value)
     if isinstance(value, bytes):
         return full_hex(value) if len(value) <= 65 else f"{len(value)} bytes"
     if isinstance(value, list | tuple):
@@ -196,19 +191,21 @@ def _format_value(value: Any) -> str:
     return str(value)
 
 
-def participants_table(found: Inspection) -> Table:
+def participants_table(found: Inspection, names: Names) -> Table:
     """Who takes part: role, home, rounds led and sealed."""
     running = found.blocks - 1  # number of the round
     table = Table(title=f"{len(found.members)} participants after {max(0, running - 1)} rounds", title_justify="left")
-    for column in ("address", "role", "home server", "blocks led", "blocks sealed", "standing"):
+    named = ["name"] if names else []
+    for column in (*named, "address", "role", "home server", "blocks led", "blocks sealed", "standing"):
         table.add_column(column)
     for who, home in sorted(found.members.items(), key=lambda item: (item[0] != item[1], item[1], item[0])):
         is_server = who == home
         through = found.excluded_through.get(who, 0)
         table.add_row(
+            *([names.find(who) or "-"] if names else []),
             full_hex(who),
             "edge server" if is_server else "device",
-            "-" if is_server else short_hex(home),
+            "-" if is_server else names.short(home),
             str(found.led[who]) if is_server else "-",
             "-" if is_server else str(found.sealed[who]),
             f"excluded through round {through}" if through >= running else "ok",

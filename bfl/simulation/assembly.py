@@ -51,7 +51,8 @@ def _on_chain(
 ) -> tuple[Federation, "HostedChain"]:
     """Imported here: py-evm takes a second, and is an extra."""
     try:
-        from edge_servers.chain_hosting import START_S, ChainHosting, HostedChain
+        from edge_servers.chain_hosting import ChainHosting, HostedChain
+        from edge_servers.founding.simulated import START_S
     except ModuleNotFoundError as error:
         raise BflError(
             f"scheme {settings.rounds.scheme} needs {error.name}: pip install 'bfl[node]', "

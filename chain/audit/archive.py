@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from web3 import Web3
 
+from chain.audit.checked_state import CheckedStore
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
 from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
@@ -16,7 +17,6 @@ from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import PayloadSource
 from chain.protocol.turns import MOST_SERVERS
-from chain.store.store import Store
 from chain.wire.blocks import Block, decode_block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, unpack_receipts
@@ -31,6 +31,12 @@ class Archive(PayloadSource, Protocol):
 
     def head(self) -> Header:
         """The last sealed block."""
+
+    def header(self, number: int) -> Header:
+        """A block's header by number."""
+
+    def receipts(self, header: Header) -> tuple[Receipt, ...]:
+        """The receipts of a block, without its transactions."""
 
     def block(self, number: int) -> Block:
         """A block by number."""
@@ -53,7 +59,7 @@ class FileArchive:
 
     def __init__(self, path: Path) -> None:
         with _damage(path):
-            self._store = Store.open(path / DATABASE if path.is_dir() else path, read_only=True)
+            self._store = CheckedStore.open(path / DATABASE if path.is_dir() else path, read_only=True)
         self._path, self.genesis = path, self._store.genesis
 
     def head(self) -> Header:
@@ -64,16 +70,28 @@ class FileArchive:
                 raise StoreError(f"the head's header has hash 0x{header.hash.hex()}, which the database does not know")
             return header
 
-    def block(self, number: int) -> Block:
-        """A block by number."""
+    def header(self, number: int) -> Header:
+        """A block's header by number."""
         with _damage(self._path):
             block_hash = self._store.canonical_hash(number)
             if block_hash is None:
                 raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
-            block = _whole(self._store.block(block_hash))
-        if block.header.hash != block_hash:
-            raise StoreError(f"its header has hash 0x{block.header.hash.hex()}, the database says 0x{block_hash.hex()}")
-        return block
+            header = self._store.header_by_hash(block_hash)
+        if header.hash != block_hash:
+            raise StoreError(f"its header has hash 0x{header.hash.hex()}, the database says 0x{block_hash.hex()}")
+        return header
+
+    def receipts(self, header: Header) -> tuple[Receipt, ...]:
+        """The receipts of a block, without its transactions."""
+        with _damage(self._path):
+            return self._store.receipts(header.hash)
+
+    def block(self, number: int) -> Block:
+        """A block by number."""
+        with _damage(self._path):
+            header, store = self.header(number), self._store
+            of = header.hash
+            return _whole(Block(header, store.transactions(of), store.receipts(of), store.total_difficulty(of)))
 
     def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         """A sealed transaction's block and position."""
@@ -100,6 +118,11 @@ class FileArchive:
         """Whether the file has a payload."""
         with _damage(self._path):
             return self._store.payloads.has(digest)
+
+    @property
+    def state(self) -> CheckedStore:
+        """The states after its blocks, as the file has them: each node is held against its hash as it is read."""
+        return self._store
 
     def close(self) -> None:
         """Close the file."""
@@ -137,14 +160,27 @@ class RemoteArchive:
         """The last sealed block."""
         return Header.from_bytes(read_bytes(self._ask("bfl_getRawHeader", "latest")))
 
+    def header(self, number: int) -> Header:
+        """A block's header by number."""
+        raw = self._ask("bfl_getRawHeader", hex(number))
+        if raw is None:
+            raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
+        return Header.from_bytes(read_bytes(raw))
+
+    def receipts(self, header: Header) -> tuple[Receipt, ...]:
+        """The receipts of a block, without its transactions."""
+        return self._receipts(header.block_number)
+
+    def _receipts(self, number: int) -> tuple[Receipt, ...]:
+        return _read_receipts(read_bytes(self._ask("bfl_getRawReceipts", hex(number))), number)
+
     def block(self, number: int) -> Block:
         """A block by number."""
         raw = self._ask("bfl_getRawBlock", hex(number))
         if raw is None:
             raise StoreError(f"there is no block {number}; the head is {self.head().block_number}")
         header, transactions = decode_block(read_bytes(raw))
-        receipts = _read_receipts(read_bytes(self._ask("bfl_getRawReceipts", hex(number))), number)
-        return _whole(Block(header, transactions, receipts, 0))
+        return _whole(Block(header, transactions, self._receipts(number), 0))
 
     def find_transaction(self, transaction_hash: bytes) -> tuple[Block, int] | None:
         """A sealed transaction's block and position."""

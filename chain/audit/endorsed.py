@@ -1,6 +1,7 @@
 """Which blocks of a chain are final (Q1), counted from the signatures in its `endorse` calls and beside it."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from chain.errors import EndorsementError
 from chain.protocol.contract import Call
@@ -47,6 +48,13 @@ class EndorsedBlocks:
             signers.add(each.signer)
             if number > self.final and self._is_quorum(number, signers):
                 self.final = number
+
+    def take_beside(self, endorsements: Callable[[bytes], Iterable[Endorsement]]) -> None:
+        """Signatures that lie beside the blocks after the last final one; what is nobody's here does not count."""
+        for number in range(self.final + 1, len(self._hashes)):
+            for each in endorsements(self._hashes[number]):
+                with suppress(EndorsementError):
+                    self.take([each])
 
     def _is_quorum(self, number: int, signers: set[bytes]) -> bool:
         """Whether these make a block final: a majority of the servers before it, and of those that final blocks know.

@@ -4,18 +4,20 @@ Every byte of a block hangs on its header, every header on its parent, and the i
 (members, nonces, models, exclusions) from the posts themselves. Re-deriving models from gradients is `edge_servers`'.
 """
 
-import contextlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from chain.audit.archive import Archive
 from chain.audit.endorsed import EndorsedBlocks
+from chain.audit.events import CHANGES_MEMBERS, check_events, read_events
+from chain.audit.found import Inspection
+from chain.audit.misfit import misfit_at
 from chain.audit.payloads import CheckedPayloads
-from chain.errors import ChainError, EndorsementError, InspectionError, LedgerError
+from chain.errors import InspectionError
 from chain.protocol.consensus import check_header, check_order
-from chain.protocol.contract import TERMS_BYTES, Call, PayloadSizes, creation_code, decode_log
+from chain.protocol.contract import TERMS_BYTES, Call, PayloadSizes, creation_code
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import KINDS, NoPayloads, PayloadSource, SignedCall, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
@@ -28,31 +30,6 @@ _FOUNDS = ("register", "found")
 _LEADS = ("plan", "close", "model")
 _SERVES = (*_LEADS, "iterate", "flag", "flag_equivocation", "flag_double_endorsement", "vote")
 _NEEDS = {"gradient": "plan", "close": "plan", "iterate": "close", "model": "close"}
-
-
-@dataclass
-class Inspection:
-    """What was found so far."""
-
-    blocks: int = 0
-    transactions: int = 0
-    payload_bytes: int = 0
-    reverted: int = 0
-    pruned: list[int] = field(default_factory=list)
-    """Numbers of the blocks whose payloads are not all here: of them digests and signatures fit, no more (B6)."""
-    by_kind: Counter[str] = field(default_factory=Counter)
-    members: dict[bytes, bytes] = field(default_factory=dict)
-    excluded_through: dict[bytes, int] = field(default_factory=dict)
-    models: dict[int, bytes] = field(default_factory=dict)
-    """Digests by round; a round may be sealed without a model."""
-    led: Counter[bytes] = field(default_factory=Counter)
-    sealed: Counter[bytes] = field(default_factory=Counter)
-    hashes: list[bytes] = field(default_factory=list)
-    """Hashes of the blocks, by number."""
-    final: int = FOUNDING_BLOCK
-    """Number of the last block that a strict majority of the servers signed (Q1)."""
-    signed: tuple[int, int] = (0, 0)
-    """How many of how many servers signed the head."""
 
 
 @dataclass(frozen=True)
@@ -85,18 +62,16 @@ class Inspector:
         self._model = self._plan = self._close = b""  # the last digests
         self._sizes = PayloadSizes(0, 0, 0, 0, 0)
         self._posted: set[tuple[Any, ...]] = set()
-        self._terms = (1, 1)  # term cap, turn in seconds
+        self._terms, self._exclusion_rounds = (1, 1), 0  # term cap, turn in seconds
         self._endorsed = EndorsedBlocks(genesis)
         self.found = Inspection()
 
     def check(self, block: Block) -> InspectedBlock:
         """Check the next block."""
         number, members = self.found.blocks, dict(self.found.members)
-        try:
+        with misfit_at(f"block {number}"):
             calls, source = self._check_next(block, number), CheckedPayloads(self._source)
             size, is_pruned = source.read_kept(calls, block.header.coinbase)
-        except ChainError as error:
-            raise InspectionError(f"block {number}: {error}") from error
         self.found.payload_bytes += size
         self.found.pruned += [number] if is_pruned else []
         self._go_on_after(block.header)
@@ -123,12 +98,9 @@ class Inspector:
         return ()
 
     def take_beside(self, archive: Archive) -> None:
-        """Count the signatures beside the last blocks, which no block carries yet; what is nobody's does not count."""
-        for number in range(self.found.final + 1, self.found.blocks):
-            for each in archive.endorsements(self.found.hashes[number]):
-                with contextlib.suppress(EndorsementError):
-                    self._endorsed.take([each])
-        self.found.final = min(max(self._endorsed.final, 0), self.found.blocks - 1)
+        """Count the signatures beside the last blocks, which no block carries yet."""
+        self._endorsed.take_beside(archive.endorsements)
+        self.found.final = min(self._endorsed.final, self.found.blocks - 1)
         self.found.signed = self._endorsed.told(self.found.blocks - 1)
 
     # --- posts
@@ -136,12 +108,12 @@ class Inspector:
     def _check_posts(self, block: Block) -> tuple[SignedCall, ...]:
         posts: list[SignedCall] = []
         for index, transaction in enumerate(block.transactions):
-            with _misfit_at(f"transaction {index} (0x{transaction.hash.hex()})"):
+            with misfit_at(f"transaction {index} (0x{transaction.hash.hex()})"):
                 posts.append(read_signed_call(transaction, self._genesis))
         check_order(posts)
         self._plan, self._close, self._posted = b"", b"", set()
         for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
-            with _misfit_at(f"transaction {index} (0x{post.transaction.hash.hex()})"):
+            with misfit_at(f"transaction {index} (0x{post.transaction.hash.hex()})"):
                 self._check_post(post, receipt, block.header)
         return tuple(posts)
 
@@ -152,15 +124,18 @@ class Inspector:
         self.found.transactions += 1
         if receipt.status != 1:
             self.found.reverted += 1
+            self._read_events(receipt, header)
             return  # it is in the block, and says nothing
+        rank = 0
+        self.found.by_kind[post.call.name if post.call else "creation"] += 1
         if post.call is None:
-            self.found.by_kind["creation"] += 1
             self._read_terms(post.transaction.data)
-            return
-        self.found.by_kind[post.call.name] += 1
-        self._check_role(post.call.name, post.sender, header)
-        self._check_call(post.call, post.sender, header)
-        self._read_events(receipt, header)
+        else:
+            rank = self._check_role(post.call.name, post.sender, header)
+            self._check_call(post.call, post.sender, header)
+        check_events(post, receipt, self._genesis.registry, rank, self._exclusion_rounds)
+        if post.call is not None and post.call.name in CHANGES_MEMBERS:
+            self._read_events(receipt, header)
 
     def _read_terms(self, creation: bytes) -> None:
         """Term cap and turn are arguments 2 and 3. Another contract could accept, exclude and register anybody."""
@@ -168,24 +143,24 @@ class Inspector:
         if code != creation_code():
             raise InspectionError("the registry is none of this version's; audit the chain with the one it was made by")
         words = [int.from_bytes(terms[i : i + 32], "big") for i in range(0, TERMS_BYTES, 32)]
-        self._terms = (words[1], words[2])
+        self._terms, self._exclusion_rounds = (words[1], words[2]), words[4]
 
-    def _check_role(self, name: str, sender: Address, header: Header) -> None:
+    def _check_role(self, name: str, sender: Address, header: Header) -> int:
+        """Raise unless the sender may do that; returns the rank that a leader has."""
         if header.block_number == FOUNDING_BLOCK:
             if sender != self._genesis.founder_address or name not in _FOUNDS:
                 raise InspectionError(f"{name} by {sender} in the founding block, expected the founder's posts")
-            return
+            return 0
         home = self.found.members.get(sender)
         if home is None or name == "register" or name == "found":
             raise InspectionError(f"{name} by {sender}, who is not registered or may not do that")
         if name == "endorse":
-            return  # whoever is a member may carry what servers signed
+            return 0  # whoever is a member may carry what servers signed
         if name in _SERVES and home != sender:
             raise InspectionError(f"{name} by the device {sender}, expected an edge server")
         if self.found.excluded_through.get(sender, 0) >= header.block_number - FOUNDING_BLOCK:
             raise InspectionError(f"{name} by {sender}, who is excluded")
-        if name in _LEADS:
-            self._check_turn(sender, header)
+        return self._check_turn(sender, header) if name in _LEADS else 0
 
     def _check_call(self, call: Call, sender: Address, header: Header) -> None:
         round_ = header.block_number - FOUNDING_BLOCK
@@ -234,10 +209,7 @@ class Inspector:
                 raise InspectionError(f"{call.name} for another {what}")
 
     def _read_events(self, receipt: Receipt, header: Header) -> None:
-        for log in receipt.logs:
-            event = decode_log(log.topics, log.data) if log.address == self._genesis.registry else None
-            if event is None:
-                raise InspectionError("a log that is no event of the registry")
+        for event in read_events(receipt, self._genesis.registry):
             if event.name == "Registered":
                 self._register(event["participant"], event["home"], header)
             elif event.name == "Excluded":
@@ -265,12 +237,13 @@ class Inspector:
         self.found.led[header.coinbase] += 1
         self.found.sealed[header.winner] += 1
 
-    def _check_turn(self, server: Address, header: Header) -> None:
+    def _check_turn(self, server: Address, header: Header) -> int:
         excluded = [who for who, k in self.found.excluded_through.items() if k >= header.block_number - FOUNDING_BLOCK]
         rank = rank_of(server, self._headers, self._membership(), excluded)
         waited = header.timestamp - self._headers[-1].timestamp
         if rank is None or (rank > 0 and waited < rank * self._terms[1]):
             raise InspectionError(f"led by {server} (rank {rank}) {waited} s after the parent: not its turn")
+        return rank
 
     def _membership(self) -> Membership:
         return Membership(self.found.members, *self._terms)
@@ -282,13 +255,13 @@ def inspected(archive: Archive) -> Iterator[InspectedBlock]:
     Whether the last block is the head is told at the end: a chain is whole once this has run out.
     """
     inspector = Inspector(archive.genesis, archive)
-    with _misfit_at("the head"):
+    with misfit_at("the head"):
         head = archive.head()
     for number in range(head.block_number + 1):
-        with _misfit_at(f"block {number}"):
+        with misfit_at(f"block {number}"):
             block = archive.block(number)
         yield inspector.check(block)
-    with _misfit_at("the endorsements"):
+    with misfit_at("the endorsements"):
         inspector.take_beside(archive)
     last = inspector.found.hashes[-1]
     if last != head.hash:
@@ -301,20 +274,9 @@ def inspect_chain(archive: Archive) -> Inspection:
     return last
 
 
-@contextlib.contextmanager
-def _misfit_at(what: str) -> Iterator[None]:
-    """What is wrong inside does not fit there; but where nobody answers, nothing is known about the chain."""
-    try:
-        yield
-    except LedgerError:
-        raise
-    except ChainError as error:
-        raise InspectionError(f"{what}: {error}") from error
-
-
 def checked_block(archive: Archive, number: int, found: Inspection) -> Block:
     """A block that was inspected, read again: an archive may answer differently the second time."""
-    with _misfit_at(f"block {number}"):
+    with misfit_at(f"block {number}"):
         block = archive.block(number)
         check_roots(block.header, block.transactions, block.receipts)
     if block.header.hash != found.hashes[number]:

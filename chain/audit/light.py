@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
+from chain.audit.events import read_events
 from chain.audit.inspection import InspectedBlock, Inspector
 from chain.errors import ChainError, InspectionError
 from chain.protocol.consensus import check_header
-from chain.protocol.contract import decode_log
 from chain.protocol.endorsements import Endorsement
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
@@ -59,7 +59,6 @@ class LightInspector(Inspector):
         return self._endorsed.servers(self.found.blocks - 1) != frozenset(self._membership().servers)
 
     def _read_model(self, receipt: Receipt, header: Header) -> None:
-        for log in receipt.logs:
-            event = decode_log(log.topics, log.data)
-            if event is not None and event.name == "ModelPublished":
+        for event in read_events(receipt, self._genesis.registry):
+            if event.name == "ModelPublished":
                 self._model = self.found.models[header.block_number - FOUNDING_BLOCK] = bytes(event["digest"])

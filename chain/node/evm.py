@@ -10,7 +10,9 @@ from eth.db.atomic import AtomicDBWriteBatch
 from eth.db.backends.base import BaseAtomicDB
 from eth.vm.forks.london.computation import LondonComputation
 from eth.vm.forks.london.state import LondonState, LondonTransactionExecutor
+from eth.vm.interrupt import EVMMissingData
 from eth.vm.message import Message
+from trie.exceptions import MissingTrieNode
 
 from chain import limit_recursion
 from chain.node.interpreter import run_code
@@ -20,6 +22,8 @@ limit_recursion()
 # Its errors print whole batches: megabytes of payload.
 logging.getLogger("eth.db.AtomicDBWriteBatch").setLevel(logging.CRITICAL + 1)
 _COINBASE, _TIMESTAMP, _DIFFICULTY = 0x41, 0x42, 0x44
+MISSING_STATE = (EVMMissingData, MissingTrieNode)
+"""What is raised where a state lacks a node that is needed"""
 
 
 class NodeDatabase(BaseAtomicDB):  # type: ignore[misc]

@@ -9,7 +9,7 @@ import contextlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import rlp
 
@@ -62,7 +62,7 @@ class Store:
     # --- opening
 
     @classmethod
-    def create(cls, path: Path | str, genesis: Genesis) -> "Store":
+    def create(cls, path: Path | str, genesis: Genesis) -> Self:
         """A new database with block 0; the file must not exist."""
         with contextlib.ExitStack() as undo:
             database = Database(path, CREATE)
@@ -85,7 +85,7 @@ class Store:
             self.make_canonical(self.genesis.header)
 
     @classmethod
-    def open(cls, path: Path | str, read_only: bool = False) -> "Store":
+    def open(cls, path: Path | str, read_only: bool = False) -> Self:
         """An existing database; for writing by one process at a time."""
         if not Path(path).is_file():
             raise StoreError(f"{path} is no chain database; expected a file made by a run or by `bfl network node`")

@@ -1,5 +1,6 @@
 """Signatures of secp256k1 over a hash: whose they are, and made with a key. One form each: low s, parity 0 or 1."""
 
+from functools import lru_cache
 from typing import Any
 
 from eth_account.signers.local import LocalAccount
@@ -24,8 +25,9 @@ def recover_signer(message: bytes, r: int, s: int, parity: int) -> Address:
         raise SignatureError(f"the signature belongs to no key: {error}") from error
 
 
+@lru_cache(maxsize=1024)
 def recover_signer_of(message: bytes, signature: bytes) -> Address:
-    """The same from bytes: r, s, parity."""
+    """The same from bytes: r, s, parity. One signature is looked at by several readers: the last ones are known."""
     if len(signature) != SIGNATURE_BYTES:
         raise SignatureError(f"found a signature of {len(signature)} bytes, expected {SIGNATURE_BYTES}")
     r, s = int.from_bytes(signature[:32], "big"), int.from_bytes(signature[32:64], "big")

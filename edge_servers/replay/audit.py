@@ -7,8 +7,9 @@ over block after block, read once. Nothing that servers say of each other is bel
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from chain.audit.inspection import InspectedBlock, Inspection
-from chain.errors import ChainError, CodecError
+from chain.audit.found import Inspection
+from chain.audit.inspection import InspectedBlock
+from chain.errors import ChainError, CodecError, LedgerError
 from chain.protocol.contract import TERMS_BYTES, deployment
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall
@@ -38,6 +39,10 @@ from edge_servers.replay.replay import Before, Replayed, aggregates, replay_roun
 
 class AuditError(EdgeError):
     """A chain that does not follow from itself; says where first."""
+
+
+class PrunedModelError(AuditError):
+    """A round that nobody here can derive: the model before it is gone. That says nothing against the chain."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,8 +114,11 @@ class Auditor:
                 coinbase = inspected.block.header.coinbase
                 place += f", built by {self._reader.founding.network.name(coinbase)}"
                 derived = self._derive(inspected, self._reader)
+        except LedgerError:
+            raise  # who does not answer says nothing about the chain
         except (EdgeError, ChainError) as error:
-            raise AuditError(f"{place}: {error}") from error
+            kind = PrunedModelError if isinstance(error, PrunedModelError) else AuditError
+            raise kind(f"{place}: {error}") from error
         self._excluded = dict(inspected.found.excluded_through)
         return derived
 
@@ -124,6 +132,8 @@ class Auditor:
             _check_leader(record, founding)
             self._divergence = divergence(aggregates(record, self._reader))
             self.model = model_in(inspected.block, founding, inspected.source)
+        except LedgerError:
+            raise
         except (EdgeError, ChainError) as error:
             raise AuditError(f"block {inspected.number}: {error}") from error
         self._excluded = dict(inspected.found.excluded_through)
@@ -137,6 +147,9 @@ class Auditor:
     # --- founding
 
     def _read_founding(self, inspected: InspectedBlock) -> None:
+        if inspected.is_pruned:
+            self.obstacle = "the founding parameters or model 0 are not here"
+            return
         block, posts = inspected.block, inspected.calls
         parameters = parameters_in(block, inspected.source)
         try:
@@ -160,7 +173,7 @@ class Auditor:
         virtual = tuple(s for s in founding.network.servers if self._excluded.get(s, 0) >= record.round)
         _check_leader(record, founding)
         if self.model is None:
-            raise AuditError("the model before it was pruned: `bfl chain fetch` brings it back")
+            raise PrunedModelError("the model before it was pruned: `bfl chain fetch` brings it back")
         replayed = replay_round(record, Before(self.model, self._divergence, virtual), reader)
         self.model, self._divergence = replayed.model, divergence(replayed.iterates.first)
         news = {Address(who): k for who, k in through.items() if self._excluded.get(who) != k}

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 LIGHT = (
-    "audit.archive", "audit.inspection", "audit.light", "client.connection", "client.founding", "client.keys",
+    "audit.archive", "audit.checked_state", "audit.events", "audit.inspection", "audit.light", "audit.misfit",
+    "client.connection", "client.founding", "client.keys",
     "client.ledger", "client.posts", "mining.miner", "protocol.consensus", "protocol.contract", "protocol.proof",
     "protocol.slots", "protocol.turns", "store.store", "wire.address", "wire.codec", "wire.documents", "wire.headers",
     "wire.receipts", "wire.seal", "wire.sidecar", "wire.transactions", "protocol.availability", "client.payloads",

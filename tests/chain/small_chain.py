@@ -15,6 +15,7 @@ import numpy as np
 from eth_account.signers.local import LocalAccount
 
 from chain.audit.archive import FileArchive
+from chain.audit.events import answers_to
 from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
@@ -258,6 +259,12 @@ def executed(node: Node, raw: Sequence[bytes], leader: LocalAccount, winner: Loc
     return forged(Block(header, (), (), 0), transactions, receipts)
 
 
+def accepted(transactions: Sequence[Transaction]) -> list[Receipt]:
+    """Receipts as the registry gives them to a leader and others whose posts it takes; gas is made up."""
+    posts = [read_signed_call(each, genesis()) for each in transactions]
+    return [Receipt(1, 21_000 * (i + 1), answers_to(post, genesis().registry)) for i, post in enumerate(posts)]
+
+
 def forged(
     block: Block,
     transactions: Sequence[Transaction] | None = None,
@@ -304,6 +311,12 @@ class StoredChain:
 
     def head(self) -> Header:
         return self._head or self._blocks[-1].header
+
+    def header(self, number: int) -> Header:
+        return self.block(number).header
+
+    def receipts(self, header: Header) -> tuple[Receipt, ...]:
+        return self.block(header.block_number).receipts
 
     def block(self, number: int) -> Block:
         if number >= len(self._blocks):

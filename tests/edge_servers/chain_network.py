@@ -24,9 +24,10 @@ from clients.device import Device
 from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
-from edge_servers.chain_hosting import START_S, ChainHosting, HostedChain
+from edge_servers.chain_hosting import ChainHosting, HostedChain
 from edge_servers.federation import Federation, found_federation
 from edge_servers.founding.parameters import FoundingParameters
+from edge_servers.founding.simulated import START_S
 from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard

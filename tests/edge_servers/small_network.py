@@ -14,8 +14,9 @@ from clients.device import Device
 from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
-from edge_servers.chain_hosting import START_S, ChainHosting, HostedChain
+from edge_servers.chain_hosting import ChainHosting, HostedChain
 from edge_servers.federation import Federation, found_federation
+from edge_servers.founding.simulated import START_S
 from edge_servers.parameters import RoundParams, Settings
 
 DEVICES, SHARE = 6, 40

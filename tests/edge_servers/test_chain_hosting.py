@@ -25,8 +25,8 @@ from clients.errors import OrderError
 from clients.orders import Order, vector_digest
 from clients.signing import signed_gradient
 from clients.wallet import Wallet
-from edge_servers.chain_hosting import START_S
 from edge_servers.errors import FederationError
+from edge_servers.founding.simulated import START_S
 from edge_servers.ledger import chain_board as ledger_board
 from edge_servers.replay.replay import model_payload
 from edge_servers.round import plan

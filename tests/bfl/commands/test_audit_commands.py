@@ -63,12 +63,17 @@ def edited(run: Path, statement: str, *values: object) -> str:
 # --- a chain that fits
 
 
-def test_a_chain_that_fits_gives_exit_code_0_and_says_what_was_checked(command: Command, run: Path) -> None:
+def test_a_chain_none_of_whose_models_can_be_checked_gives_exit_code_2_and_says_what_was(
+    command: Command, run: Path
+) -> None:
     answer = command("audit", "check", str(run))
-    assert (answer.code, answer.err) == (0, "")
+    assert answer.code == 2
+    assert answer.err.startswith("error: no model could be derived again: the founding parameters name no such network")
     found = verdict(answer.out)
-    assert found["verdict"] == "what was checked fits, models could not be checked"
-    assert found["checked"] == "seals, links, signatures, roles, turns, digests"
+    assert found["verdict"] == "fits, as far as it could be checked"
+    assert found["believed"] == "nothing that a chain can show"
+    assert found["not checked"].startswith("no model could be derived again: ")
+    assert found["checked"] == "seals, links, signatures, roles, turns, digests, events, receipts, state roots"
     assert found["models"].startswith("cannot be derived again: the founding parameters name no such network")
     assert found["network"] == f"chain 4242, genesis 0x{story().headers[0].hash.hex()}"
     assert found["head"] == f"0x{story().headers[-1].hash.hex()}"
@@ -103,18 +108,18 @@ def test_a_payload_that_somebody_changed_is_named_with_its_block(command: Comman
     assert answer.out.startswith(f"does not fit: block 3: the payload 0x{digest} has another digest: 0x")
 
 
-def test_execute_checks_the_state_roots_too(command: Command, run: Path) -> None:
-    answer = command("audit", "check", str(run), "--execute")
-    assert answer.code == 0
+def test_without_execution_the_verdict_says_that_receipts_were_believed(command: Command, run: Path) -> None:
+    answer = command("audit", "check", str(run), "--no-execute")
     found = verdict(answer.out)
-    assert found["verdict"] == "what was checked fits, models could not be checked, executed again too"
-    assert found["checked"].endswith(", state roots")
+    assert found["believed"] == "receipts of 7 blocks: nothing was executed (--no-execute)"
+    assert found["checked"] == "seals, links, signatures, roles, turns, digests, events"
 
 
 def test_a_running_node_is_checked_over_rpc(command: Command, url: str) -> None:
-    for more in ([], ["--execute"]):
+    for more in ([], ["--no-execute"]):
         answer = command("audit", "check", "--rpc", url, *more)
-        assert answer.code == 0
+        assert answer.code == 2
+        assert ("state roots" in verdict(answer.out)["checked"]) == (not more)
         assert verdict(answer.out)["head"] == f"0x{story().headers[-1].hash.hex()}"
 
 
@@ -124,7 +129,7 @@ def test_a_chain_from_the_future_is_executed_all_the_same(command: Command, tmp_
     node = Node.create(tmp_path / "chain.db", genesis(timestamp=later), now=Clock(later))
     Network().found(node)
     node.close()
-    assert command("audit", "check", str(tmp_path), "--execute").code == 0
+    assert "state roots" in verdict(command("audit", "check", str(tmp_path), "--execute").out)["checked"]
 
 
 # --- a chain that does not
@@ -182,10 +187,10 @@ def _add(run: Path, block: Block) -> None:
 
 def test_a_made_up_state_fits_until_it_is_executed(command: Command, run: Path) -> None:
     _add(run, forged(_on_top(run), state_root=b"\1" * 32))
-    assert command("audit", "check", str(run)).code == 0
-    answer = command("audit", "check", str(run), "--execute")
+    assert verdict(command("audit", "check", str(run), "--no-execute").out)["verdict"].startswith("fits")
+    answer = command("audit", "check", str(run))
     assert answer.code == 1
-    assert answer.out.startswith("does not fit: block 8, executed again: ")
+    assert answer.out.startswith("does not fit: block 8, executed here: ")
     assert "state root" in answer.out
 
 
@@ -227,8 +232,8 @@ def test_what_cannot_be_checked_gives_exit_code_2(
 @pytest.mark.slow
 def test_as_a_process_it_is_the_same(run: Path) -> None:
     done = bfl("audit", "check", ".", folder=run)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert verdict(done.stdout)["verdict"].startswith("what was checked fits")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert verdict(done.stdout)["verdict"] == "fits, as far as it could be checked"
     edited(run, "DELETE FROM block WHERE number = 6")
     done = bfl("audit", "check", ".", folder=run)
     assert (done.returncode, done.stderr) == (1, "")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bfl.show.chain_tables import pairs_table, printable, short_hex, size_text, utc_time
+from bfl.show.chain_tables import pairs_table, printable, size_text, utc_time
+from bfl.show.names import short_hex
 from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.rpc.server import RpcServer, ServerParams
@@ -251,7 +252,10 @@ def test_as_a_process_it_is_the_same(tmp_path: Path) -> None:
         (["chain", "block"], ["Run folder, or a chain.db.", "Number of the block; round k is block k + 1."]),
         (["chain", "transaction"], ["Run folder, or a chain.db.", "Hash of the transaction.", "HASH"]),
         (["chain", "participants"], ["Run folder, or a chain.db.", "JSON-RPC address of a node", "BFL_RPC_TOKEN"]),
-        (["audit", "check"], ["Run folder, or a chain.db.", "Also execute every block again"]),
+        (
+            ["audit", "check"],
+            ["Run folder, or a chain.db.", "Execute every block again", "Also explain the words in the tables."],
+        ),
         (["audit", "model"], ["Run folder, or a chain.db.", "Round K; default: the last one."]),
         (["network", "key"], ["Key file to make (keystore v3)."]),
     ],

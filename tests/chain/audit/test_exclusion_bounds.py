@@ -2,13 +2,13 @@
 
 import pytest
 
-from chain.audit.inspection import Inspection, inspect_chain
+from chain.audit.found import Inspection
+from chain.audit.inspection import inspect_chain
 from chain.client.keys import address_of
 from chain.errors import InspectionError
 from chain.wire.blocks import Block
-from chain.wire.receipts import Receipt
 from chain.wire.transactions import decode_transaction
-from tests.chain.small_chain import NETWORK, StoredChain, forged, signed, story
+from tests.chain.small_chain import NETWORK, StoredChain, accepted, forged, signed, story
 
 LAST_ROUND = 5
 """Of the exclusion in the small chain: flagged in round 3, out for two rounds"""
@@ -26,7 +26,8 @@ def voted_by_the_liar(round_: int) -> Block:
     liar = next(server for server in NETWORK.servers if address_of(server) == story().liar)
     sent = [each for block in story().blocks[:number] for each in block.transactions if each.sender == story().liar]
     raw = signed(liar, len(sent), "vote", bytes(20), bytes(20))
-    return forged(story().blocks[number], [decode_transaction(raw)], [Receipt(1, 21_000, ())])
+    posts = [decode_transaction(raw)]
+    return forged(story().blocks[number], posts, accepted(posts))
 
 
 def led_by_the_liar(round_: int, waited_s: int) -> Block:

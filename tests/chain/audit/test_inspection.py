@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 from eth_account.signers.local import LocalAccount
 
-from chain.audit.inspection import Inspection, checked_block, inspect_chain, inspected
+from chain.audit.found import Inspection
+from chain.audit.inspection import checked_block, inspect_chain, inspected
 from chain.client.keys import address_of
 from chain.errors import InspectionError, NodeUnreachableError
 from chain.protocol.posts import read_signed_call

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from chain.audit.archive import FileArchive
-from chain.audit.inspection import Inspection, inspect_chain
+from chain.audit.found import Inspection
+from chain.audit.inspection import inspect_chain
 from chain.errors import ChainError, InspectionError, StoreError
 from tests.chain.network import genesis
 from tests.chain.small_chain import forged, story

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from eth_account.signers.local import LocalAccount
 
-from chain.audit.inspection import Inspection, inspect_chain
+from chain.audit.found import Inspection
+from chain.audit.inspection import inspect_chain
 from chain.client.keys import address_of
 from chain.errors import InspectionError
 from chain.protocol.contract import RegistryTerms, deployment, encode_call
@@ -17,7 +18,7 @@ from chain.wire.receipts import Log, Receipt
 from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
 from tests.chain.network import SIZES, account, genesis, named, sized
-from tests.chain.small_chain import NETWORK, StoredChain, forged, model_of, signed, story
+from tests.chain.small_chain import NETWORK, StoredChain, accepted, forged, model_of, signed, story
 
 FOUNDER, DEVICE = NETWORK.founder, NETWORK.devices[0]
 STRANGER = account("stranger")
@@ -74,7 +75,7 @@ def block_2(*posts: tuple[Any, ...], receipts: list[Receipt] | None = None, **ch
     for sender, *call in posts:
         transactions.append(decode_transaction(signed(sender, nonces[sender.address], *call)))
         nonces[sender.address] += 1
-    made = forged(story().blocks[2], transactions, receipts or receipts_for(len(posts)), **changes)
+    made = forged(story().blocks[2], transactions, receipts or accepted(transactions), **changes)
     return (*story().blocks[:2], made)
 
 
@@ -240,7 +241,7 @@ def test_a_log_of_another_contract_is_named() -> None:
     log = Log(b"\1" * 20, (bytes(32),), b"")
     refused(
         block_2((leader(), *plan()), receipts=[Receipt(1, 21_000, (log,))]),
-        at(0) + "a log that is no event of the registry",
+        at(0) + "plan was accepted with other events than the registry emits: another log, not Planned",
     )
 
 

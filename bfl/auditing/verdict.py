@@ -1,0 +1,72 @@
+"""What an audit comes to, in three words (Q3): fits; fits, but N participants misbehaved; does not fit.
+
+The third one is an error that names the place. Beside the word stands what was believed, and what nobody could check.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from chain.audit.found import Inspection
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
+
+if TYPE_CHECKING:
+    from bfl.auditing.findings import Audit
+
+
+def verdict(findings: Iterable[Offence], gaps: Sequence[str] = ()) -> str:
+    """The word for a chain that fits; `gaps` are what could not be checked."""
+    count = len(misbehaving(findings))
+    told = f"fits, but {count} participant{'s' * (count > 1)} misbehaved" if count else "fits"
+    return f"{told}, as far as it could be checked" if gaps else told
+
+
+def misbehaving(findings: Iterable[Offence]) -> set[str]:
+    """Names of those who did something that was derived again here: offenders, and accusers of what is right.
+
+    What is not on the chain is the accusers' word, and convicts nobody.
+    """
+    found: set[str] = set()
+    for finding in findings:
+        found |= {finding.name} if finding.verdict == DERIVED else set()
+        found |= set(finding.flagged_by) if finding.verdict == FALSE_FLAG else set()
+    return found
+
+
+def believed_in(audit: "Audit") -> list[str]:
+    """What was taken as somebody says it is, line by line."""
+    told = []
+    if audit.not_executed:
+        told.append(f"receipts of {audit.found.blocks - 1} blocks: nothing was executed ({audit.not_executed})")
+        told.append(f"of them a majority of the servers endorsed those up to block {audit.found.final}")
+    told += believed_of_the_last_blocks(audit.found)
+    words = sum(finding.verdict == WORD for finding in audit.findings)
+    if words:
+        told.append(f"servers, about {words} posts that are not on the chain")
+    return told
+
+
+def believed_of_the_last_blocks(found: Inspection) -> list[str]:
+    """What rests on fewer than a majority of the servers (Q1), or on the only one there is."""
+    (signed, servers), head = found.signed, found.blocks - 1
+    told = []
+    if found.final < head:
+        last = f"block {head}" if found.final == head - 1 else f"blocks {found.final + 1} to {head}"
+        told.append(f"{last}, not final: {signed} of {servers} servers signed the last one, no majority")
+    if servers == 1:
+        told.append("the only server: its key alone makes a block final")
+    return told
+
+
+def gaps_in(audit: "Audit") -> list[str]:
+    """What could not be checked; where there is any, no chain simply fits."""
+    told, found = [], audit.found
+    if found.pruned:
+        told.append(
+            f"{len(found.pruned)} of {found.blocks} blocks are pruned: their models could not be derived again; "
+            "`bfl chain fetch` brings their payloads back from a node that has them"
+        )
+    if audit.founding is None:
+        told.append(f"no model could be derived again: {audit.obstacle}")
+    elif not audit.rounds and not found.pruned:
+        told.append("no round is sealed yet: there is no model to derive again")
+    return told
