@@ -1,12 +1,16 @@
 """A server that endorsed two blocks of one round (Q1): both signatures are recovered here, nobody's word is needed."""
 
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 
+from chain.audit.archive import Archive
 from chain.client.posts import Flag
-from chain.errors import ChainError, NotRegistryCallError
+from chain.errors import ChainError, EndorsementError, NotRegistryCallError
 from chain.protocol.contract import Call
 from chain.protocol.endorsements import Domain, Endorsement
 from chain.wire.address import Address
+from edge_servers.founding.network import Network
 from edge_servers.replay.audit import DerivedRound
 from edge_servers.replay.offences import FALSE_FLAG, Offence, double_endorsement
 
@@ -43,3 +47,17 @@ def _evidence(flag: Flag, derived: DerivedRound) -> Call:
         if list(map(bytes, call["blocks"])) == expected:
             return call
     raise NotRegistryCallError(f"found no flag with the evidence 0x{expected[0].hex()}")
+
+
+def signed_twice(archive: Archive, members: Mapping[bytes, bytes], network: Network) -> list[Offence]:
+    """Servers that signed two blocks of one round, as the signatures beside the chain show; flags need not say it."""
+    found: dict[tuple[Address, int], Offence] = {}
+    for first, second in archive.double_endorsements():
+        with suppress(EndorsementError):  # of nobody
+            if first.contradicts(second) and members.get(first.signer) == first.signer:
+                told = double_endorsement(first.signer, first.block_hash, second.block_hash, network)
+                detail = f"{told.detail} (round {first.round}; the signatures lie beside the chain)"
+                found[first.signer, first.round] = replace(
+                    told, round=first.round, found=first.block_hash, detail=detail
+                )
+    return list(found.values())

@@ -10,7 +10,7 @@ import rlp
 from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
 
-from bfl.auditing.double_signing import judged_double_endorsement
+from bfl.auditing.double_signing import judged_double_endorsement, signed_twice
 from bfl.auditing.executing import why_not_executed
 from bfl.auditing.verdict import believed_in
 from chain.audit.archive import Archive
@@ -80,6 +80,8 @@ class Audit:
     obstacle: str = ""
     """Why models cannot be derived again, where the founding parameters are not ours."""
     rounds: list[AuditedRound] = field(default_factory=list)
+    beside: list[Offence] = field(default_factory=list)
+    """Servers that signed two blocks of one round, whether somebody has flagged it or not (Q1)."""
     not_executed: str = ""
     """Why receipts were believed; empty where every block was executed here (Q3)."""
     simulated: str = ""
@@ -89,8 +91,10 @@ class Audit:
 
     @property
     def findings(self) -> list[Offence]:
-        """Of all rounds."""
-        return [finding for each in self.rounds for finding in each.findings]
+        """Of all rounds, and of what lies beside the chain."""
+        told = [finding for each in self.rounds for finding in each.findings]
+        known = {finding.offender for finding in told if finding.slot == Slot.DOUBLE_ENDORSEMENT}
+        return told + [finding for finding in self.beside if finding.offender not in known]
 
 
 def audit_rounds(
@@ -108,6 +112,7 @@ def audit_rounds(
     audit.founding, audit.obstacle = auditor.founding, auditor.obstacle
     if audit.founding is not None:
         audit.simulated = what_is_simulated(audit.founding, archive.genesis)
+        audit.beside = signed_twice(archive, audit.found.members, audit.founding.network)
     audit.believed = believed_in(audit)
     return audit
 
