@@ -17,6 +17,7 @@ _IN_END64 = 0xFFFFFFFF
 _DESCRIPTOR_BYTES = 24
 """At most, behind a member"""
 _HARMLESS_FLAGS = 0x0808  # a descriptor follows; the name is UTF-8
+_DOS_ATTRIBUTES = 0xFFFF
 _NOT_A_ZIP = (zipfile.BadZipFile, NotImplementedError, struct.error, ValueError)
 
 
@@ -70,6 +71,7 @@ def _member(raw: bytes, entry: zipfile.ZipInfo, at: int) -> tuple[memoryview, in
         "to be stored, not compressed": method == entry.compress_type == zipfile.ZIP_STORED
         and entry.compress_size == entry.file_size,
         "no strange flags": not (flags | entry.flag_bits) & ~_HARMLESS_FLAGS,
+        "to be a file": not entry.external_attr & _DOS_ATTRIBUTES,  # a "folder" has what was in memory before
         "the bytes that its checksum is of": end <= len(raw) and zlib.crc32(memoryview(raw)[begin:end]) == entry.CRC,
     }
     for expected, holds in checks.items():

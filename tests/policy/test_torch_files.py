@@ -167,6 +167,15 @@ def test_a_second_directory_that_only_some_readers_see_is_refused() -> None:
         read_torch_file(moved)
 
 
+def test_a_member_that_says_it_is_a_folder_is_refused() -> None:
+    """Torch fills the tensor with whatever was in memory: often the honest values that were just compared."""
+    raw = bytearray(HONEST)
+    entry = raw.index(b"archive/data/0", raw.index(b"PK\x01\x02")) - 46
+    raw[entry + 38] = 0x10
+    with pytest.raises(StoredFileError, match="expected to be a file"):
+        read_torch_file(bytes(raw))
+
+
 def test_any_flipped_byte_is_refused_or_changes_nothing() -> None:
     honest = read_torch_file(HONEST)
     for place in range(len(HONEST)):
