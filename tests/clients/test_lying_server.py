@@ -59,7 +59,7 @@ def reason(message: Message) -> str:
 
 
 def test_sixty_orders_for_one_image_get_no_answer(chain: SmallChain, join: Join, plan: Plan) -> None:
-    """T8: labels of 60 images, one gradient each, by another seed each. Signed or not, none is answered."""
+    """Labels of 60 images, one gradient each, by another seed each. Signed or not, none is answered."""
     device, right = join(3), order_to(chain, 3)
     for seed in range(60):
         one = replace(right, samples=1, iterations=1, batch=1, seed=seed)

@@ -1,4 +1,4 @@
-"""A device on a chain answers what a server's signed plan says, within the founding, and nothing else (Q5, T8)."""
+"""A device on a chain answers what a server's signed plan says, within the founding, and nothing else (Q5)."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -67,7 +67,7 @@ def test_another_servers_plan_within_the_founding_is_answered(chain: SmallChain,
     assert isinstance(reply, SignedReply)
 
 
-# --- orders without a plan (T8) ---------------------------------------------------------------------------------------
+# --- orders without a plan --------------------------------------------------------------------------------------------
 
 
 def test_an_order_without_ledger_terms_is_refused_for_training_and_for_data(
