@@ -198,11 +198,14 @@ def _check_same(node: Node, founding: FoundingParameters) -> None:
 
 
 def _catch_up(nodes: Sequence[Node]) -> None:
-    """After a crash one node may have a block that another lacks."""
+    """After a crash one node may have a block, or signatures under the last one, that another lacks."""
     best = max(nodes, key=lambda node: node.head.block_number)
     for node in nodes:
         for number in range(node.head.block_number + 1, best.head.block_number + 1):
             node.import_block(best.raw_block(number) or b"")
+    for endorsement in {each for node in nodes for each in node.endorsements(best.head.hash)}:
+        for node in nodes:
+            node.take_endorsement(endorsement)
 
 
 def _homes(network: Network) -> dict[bytes, bytes]:

@@ -59,23 +59,28 @@ def train(url: str, registry: str) -> Any:
     return {"sent": sent.hex(), "payload": payload.hex()}
 
 
-def mine(url: str, registry: str, genesis: str) -> Any:
-    """Seal the round by real work, fetch the proof of its model, and check it."""
+def mine(url: str, registry: str) -> Any:
+    """Seal the round by real work."""
     from chain.mining.miner import Miner
     from chain.mining.miner import mine as mined
-    from chain.protocol.genesis import read_genesis
-    from chain.protocol.proof import check_model
 
-    ledger, rules = _ledger(url, registry), read_genesis(genesis)
+    ledger = _ledger(url, registry)
     task = ledger.mining_task()
     with Miner() as miner:
         assert task.header is not None
         header = mined(task.header, miner, deadline_s=60)
     assert header is not None
-    block_hash = ledger.submit_nonce(task, header.nonce)
-    proof = ledger.model_proof(task.round, known_number=0)
-    proven = check_model(proof, rules.header.hash, rules, ledger.membership(task.round))
-    return {"block": block_hash.hex(), "round": proven.round, "digest": proven.digest.hex()}
+    return {"block": ledger.submit_nonce(task, header.nonce).hex(), "round": task.round}
+
+
+def prove(url: str, registry: str, genesis: str, round_: str, *servers: str) -> Any:
+    """Fetch the proof of a final round's model, and check it against the servers of the founding."""
+    from chain.protocol.genesis import read_genesis
+    from chain.protocol.proof import check_model
+
+    known = [bytes.fromhex(server) for server in servers]
+    proven = check_model(_ledger(url, registry).model_proof(int(round_)), read_genesis(genesis), known)
+    return {"block": proven.header.hash.hex(), "round": proven.round, "digest": proven.digest.hex()}
 
 
 def _ledger(url: str, registry: str) -> Any:
@@ -87,5 +92,11 @@ def _ledger(url: str, registry: str) -> Any:
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, Missing("eth"))
-    tasks: dict[str, Callable[..., Any]] = {"imports": imports, "read": read, "train": train, "mine": mine}
+    tasks: dict[str, Callable[..., Any]] = {
+        "imports": imports,
+        "read": read,
+        "train": train,
+        "mine": mine,
+        "prove": prove,
+    }
     print(json.dumps(tasks[sys.argv[1]](*sys.argv[2:])))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from chain.client.keys import address_of
+from chain.client.keys import address_of, simulated_account
 from chain.client.ledger import Ledger
 from chain.errors import LedgerError, RevertedError
 from chain.node.access import LocalLedger
@@ -19,7 +19,7 @@ from chain.protocol.slots import Slot, iterate_slot
 from chain.rpc.in_process import web3_in_process
 from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
-from tests.chain.network import SIZES, Network, founded_node, named, seal, sized
+from tests.chain.network import SIZES, Network, addresses, founded_node, named, seal, sized
 
 STEPS = 2
 
@@ -71,7 +71,7 @@ def running() -> Iterator[Both]:
     """Two sealed rounds, and a third in which everything is posted."""
     found = both()
     for _ in range(2):
-        found.network.run_round(found.node)
+        found.network.run_round(found.node, endorsers=found.network.servers)
     post_round(found.network, found.node, STEPS)
     yield found
     found.node.close()
@@ -207,13 +207,11 @@ def test_a_transaction_that_is_no_post_of_a_round_is_not_read_as_one(running: Bo
 # --- proofs -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("round_", "known"), [(1, 1), (1, 3), (2, 0)])
-def test_proofs_are_the_same_and_hold(running: Both, round_: int, known: int) -> None:
-    proof = running.near.model_proof(round_, known)
-    assert proof.to_json() == running.far.model_proof(round_, known).to_json()
-    header = running.node.header(known)
-    assert header is not None
-    proven = check_model(proof, header.hash, running.node.genesis, running.far.membership(round_))
+@pytest.mark.parametrize("round_", [1, 2])
+def test_proofs_are_the_same_and_hold(running: Both, round_: int) -> None:
+    proof = running.near.model_proof(round_)
+    assert proof.to_json() == running.far.model_proof(round_).to_json()
+    proven = check_model(proof, running.node.genesis, addresses(running.network.servers))
     assert (proven.round, proven.header) == (round_, running.node.header(round_ + 1))
 
 
@@ -221,25 +219,32 @@ def test_proofs_are_the_same_and_hold(running: Both, round_: int, known: int) ->
 def test_what_is_not_sealed_has_no_proof(running: Both, round_: int) -> None:
     for ledger in (running.near, running.far):
         with pytest.raises(LedgerError, match=f"round {round_} has no sealed model"):
-            ledger.model_proof(round_, 1)
+            ledger.model_proof(round_)
 
 
-def test_a_proof_reaches_back_to_the_exclusion_that_made_its_leader_the_first() -> None:
+def test_what_is_sealed_and_not_final_has_no_proof() -> None:
     found = both()
-    network, node = found.network, found.node
-    liar = next(account for account in network.servers if account is not network.leader(node))
-    network.post_round(node)
-    node.drop(next(iter(found.near.posts(1, Slot.MODEL).values())).transaction_hash)
-    for account in network.servers:
-        if account is not liar and not found.near.is_excluded(address_of(liar)):
-            found.near.signed_by(account).submit_flag(1, address_of(liar), Slot.ITERATE, bytes(32), bytes(32))
-    leader = network.leader(node)
-    network.post_model(node, leader)
-    node.propose(address_of(leader))
-    seal(node, address_of(network.devices[0]))
-    near, far = found.near.model_proof(1, 1), found.far.model_proof(1, 1)
+    found.network.run_round(found.node, endorsers=found.network.servers[:1])
+    for ledger in (found.near, found.far):
+        with pytest.raises(LedgerError, match="round 1 is not final: too few servers have endorsed its block yet"):
+            ledger.model_proof(1)
+    found.node.close()
+
+
+def test_a_proof_has_the_vote_that_made_a_server_a_member() -> None:
+    found = both()
+    network, node, new = found.network, found.node, simulated_account(b"tests", "new server")
+    founders = addresses(network.servers)
+    for server in network.servers[:2]:
+        network.post(node, server, "vote", address_of(new), address_of(new))
+    network.run_round(node, endorsers=network.servers)
+    leader = next(each for each in (*network.servers, new) if node.ask("rank", address_of(each)) == 0)
+    network.run_round(node, leader=leader, endorsers=(*network.servers[:2], new))
+    assert found.near.model_proof(1).joined == found.far.model_proof(1).joined == ()
+    near, far = found.near.model_proof(2), found.far.model_proof(2)
     assert near.to_json() == far.to_json()
-    assert len(near.exclusions) == 1
+    assert [each.header for each in near.joined] == [node.header(2)]
+    assert check_model(near, node.genesis, founders).servers == {*founders, address_of(new)}
     node.close()
 
 
@@ -263,13 +268,12 @@ def test_a_model_that_was_reverted_is_not_the_one_that_is_proven() -> None:
     node.deliver(payload_digest(b"no"), b"no")
     node.propose(address_of(leader))
     seal(node, address_of(network.devices[0]))
+    network.endorse(node)
     block = node.block(round_ + 1)
     assert block is not None
     names = [decode_call(each.data).name for each in block.transactions]
     assert [r.status for r, name in zip(block.receipts, names, strict=True) if name == "model"] == [0, 1]
-    near, far = found.near.model_proof(round_, 1), found.far.model_proof(round_, 1)
+    near, far = found.near.model_proof(round_), found.far.model_proof(round_)
     assert near.to_json() == far.to_json()
-    known = node.header(1)
-    assert known is not None
-    assert check_model(near, known.hash, node.genesis, network.membership).round == round_
+    assert check_model(near, node.genesis, addresses(network.servers)).round == round_
     node.close()
