@@ -20,7 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bfl.auditing.portable_proof import ENDORSEMENTS, HEADERS, MANIFEST, RECEIPTS, verify_proof, write_proof
-from chain.audit.inspection import Inspection, inspect_chain
+from chain.audit.found import Inspection
+from chain.audit.inspection import inspect_chain
 from chain.errors import InspectionError, ProofError
 from chain.protocol.contract import decode_call, events
 from chain.protocol.endorsements import Domain, Endorsement, endorse, quorum
