@@ -95,10 +95,10 @@ def test_another_size_is_no_endorsement(size: int) -> None:
 
 
 def test_what_has_no_form_is_refused() -> None:
-    impossible: list[dict[str, Any]] = [{"round": 2**64}, {"attempt": 2**32}, {"time_ms": -1}]
-    for changes in impossible:
+    said = endorse(SERVER, DOMAIN, 3, bytes(32), 5)
+    for other in (replace(said, round=2**64), replace(said, attempt=2**32), replace(said, time_ms=-1)):
         with pytest.raises(EndorsementError, match="that has no form"):
-            replace(endorse(SERVER, DOMAIN, 3, bytes(32), 5), **changes).encode()
+            other.encode()
 
 
 def test_a_posted_call_carries_the_same_endorsements_by_address() -> None:

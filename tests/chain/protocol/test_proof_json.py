@@ -2,6 +2,7 @@
 
 import functools
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -68,7 +69,9 @@ def test_a_proof_with_anything_in_the_place_of_anything_is_refused_or_proves_the
         found = proven(ModelProof.from_json(content, genesis()))
     except ProofError:
         return
-    assert found == proven(honest())
+    right = proven(honest())
+    assert found.servers <= right.servers, "a vote may be left out: whoever knows of it sees that"
+    assert replace(found, servers=right.servers) == right
 
 
 def test_truncated_text_is_no_proof() -> None:
