@@ -13,6 +13,7 @@ def replacing(path: Path) -> Iterator[Path]:
     A process that is killed meanwhile leaves the old one, and the part beside it.
     """
     part = path.with_name(f"{path.name}.part")
+    part.unlink(missing_ok=True)  # were it a link, its target would be written
     yield part
     part.replace(path)
 

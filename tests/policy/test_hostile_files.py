@@ -10,7 +10,7 @@ import pytest
 from policy.actor.weights import MOST_BYTES, SHIPPED, actor_of, read_weights
 from policy.cache import read_curve
 from policy.errors import PolicyError
-from policy.files import read_bounded, read_bounded_text
+from policy.files import read_bounded, read_bounded_text, replacing
 from policy.parameters import LatencyParams
 from policy.rivals.library import MEMBER, load_agent
 from policy.training.settings import LearningParams
@@ -26,6 +26,16 @@ def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     assert read_bounded_text(tmp_path / "a", 5) == "12345"
     with pytest.raises(OSError, match="found more than 4 bytes, expected at most so many"):
         read_bounded(tmp_path / "a", 4)
+
+
+def test_a_link_in_the_place_of_a_part_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("years of work")
+    (tmp_path / "a.part").symlink_to(tmp_path / "precious")
+    with replacing(tmp_path / "a") as part:
+        part.write_text("new")
+    assert (tmp_path / "precious").read_text() == "years of work"
+    assert (tmp_path / "a").read_text() == "new"
+    assert not (tmp_path / "a").is_symlink()
 
 
 @pytest.mark.parametrize("sizes", [{"hidden": 10**6, "passes": 4}, {"hidden": 32, "passes": 10**9}])
