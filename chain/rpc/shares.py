@@ -19,7 +19,9 @@ import anyio.to_thread
 _KNOWN = 10_000
 _SITE_BITS = 64
 _ACTIVE_S = 1.0
-_MOST_DEBT_S, _LENT_S = 1.0, 0.05
+_MOST_DEBT_S, _LENT_S = 1.0, 0.1
+_FREE_SHARE = 0.5
+"""Seconds per second that anybody pays off while he owes no more than is lent"""
 _NAP_S, _GONE_S = 0.25, 5.0
 _READING_S_PER_BYTE, _CONNECTING_S = 5e-9, 5e-4
 """What it costs to take in a byte of a request, and a connection"""
@@ -155,13 +157,13 @@ class Shares:
         self._is_over = True
 
     def _debt_s(self, visitor: str, now: float) -> float:
-        """What is left of it: beyond what is lent, all who owe pay with one share between them."""
+        """What is left of it: beyond what is lent, all who owe pay with one share between them; below, each as he is."""
         debt_s, since = self._debts.get(visitor, (0.0, now))
         passed_s, slow = now - since, self._share / max(1, len(self._over))
         if debt_s > _LENT_S:
             paying_s = min(passed_s, (debt_s - _LENT_S) / slow)
             debt_s, passed_s = debt_s - slow * paying_s, passed_s - paying_s
-        return max(0.0, debt_s - self._share * passed_s)
+        return max(0.0, debt_s - _FREE_SHARE * passed_s)
 
 
 class Bill:
