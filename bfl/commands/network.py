@@ -26,6 +26,9 @@ from bfl.config import PASSWORD_VARIABLE, TOKEN_VARIABLE
 from bfl.errors import BflError
 from policy.files import read_bounded_text
 
+_SWITCH_S = 0.001
+"""Whoever computes lets the others go on: a node has many visitors, and Python lets one at a time"""
+
 app = typer.Typer(no_args_is_help=True, help="Run the system on real machines.")
 _MOST_GENESIS_BYTES = 1 << 16
 
@@ -126,6 +129,7 @@ def node(
     from chain.rpc.server import RpcServer, ServerParams
 
     stop = _stop_by_signal()
+    sys.setswitchinterval(_SWITCH_S)
     for each in peer or []:
         _check_peer(each)
     tokens = _peer_tokens(peer or [], peer_token or [])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from chain.rpc.shares import visitor_at
+from chain.rpc.shares import Shares, visitor_at
 
 _REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 _SMALL_BYTES, _MOST_SMALL = 256, 4096
@@ -32,8 +32,8 @@ class VisitLimits:
 class Visits:
     """All that are open."""
 
-    def __init__(self, limits: VisitLimits) -> None:
-        self.limits = limits
+    def __init__(self, limits: VisitLimits, shares: Shares) -> None:
+        self.limits, self.shares = limits, shares
         self._of: defaultdict[str, dict[Visit, None]] = defaultdict(dict)
 
     def __len__(self) -> int:
@@ -90,11 +90,20 @@ class Visit(H11Protocol):
         self.visitor = visitor_at(self.client[0] if self.client else "")
         self.since_s = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
+        self.everybody.shares.charge_connection(self.visitor)
         if self.everybody.admit(self):
             self._wait()
+            self._read_later()
         else:
             transport.write(_REFUSAL)
             transport.close()
+
+    def _read_later(self) -> None:
+        """Who has had his share is not even listened to until it is his turn."""
+        delay_s = self.everybody.shares.delay_s(self.visitor)
+        if delay_s > 0:
+            self.flow.pause_reading()
+            self.loop.call_later(min(delay_s, self.everybody.limits.header_s / 2), self.flow.resume_reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Its place is free."""

@@ -1,6 +1,5 @@
 """Who comes in over HTTP, how much, how often and how slowly: what a request has passed before the node hears of it."""
 
-import asyncio
 import contextlib
 import hmac
 import re
@@ -130,14 +129,14 @@ class RequestLimits:
         async def hold(part: int, kept: int) -> None:
             self._arrivals.hold(arrival, kept, most)
             self.shares.charge_bytes(arrival.visitor, part)
-            if (delay_s := self.shares.delay_s(arrival.visitor)) > 0:
-                await asyncio.sleep(delay_s)
+            await self.shares.wait(arrival.visitor)
 
         return hold
 
     def hurry(self) -> None:
-        """Wait no longer for requests that are arriving."""
+        """Wait no longer for requests that are arriving, and let nobody wait for his turn."""
         self._arrivals.hurry()
+        self.shares.hurry()
 
     def admits(self, request: Request) -> bool:
         """Whether whoever sent this may ask once more: each call of a batch is charged as if it came alone."""

@@ -63,7 +63,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, node: Node, params: ServerParams) -> None:
         self._door = RequestLimits(params, lambda: _post_bytes(node))
-        visits = Visits(_visit_limits(params))
+        visits = Visits(_visit_limits(params), self._door.shares)
         turns = Turns(params.max_answers, params.max_answers_per_address, self._door.shares)
         super().__init__(_config(_application(node, self._door, turns, visits), visits))
 

@@ -19,9 +19,12 @@ import anyio.to_thread
 _KNOWN = 10_000
 _SITE_BITS = 64
 _ACTIVE_S = 1.0
-_MOST_DEBT_S, _LENT_S = 1.0, 0.05
-_READING_S_PER_BYTE = 5e-9
-"""What it costs to take a byte of a request in"""
+_MOST_DEBT_S, _LENT_S = 1.0, 0.1
+_FREE_SHARE = 0.5
+"""Seconds per second that anybody pays off while he owes no more than is lent"""
+_NAP_S, _GONE_S = 0.25, 5.0
+_READING_S_PER_BYTE, _CONNECTING_S = 5e-9, 5e-4
+"""What it costs to take in a byte of a request, and a connection"""
 T = TypeVar("T")
 
 
@@ -105,15 +108,24 @@ class Shares:
     def __init__(self, share: float, now: Callable[[], float] = time.monotonic) -> None:
         """`share`: seconds per second."""
         self._share, self._now, self._lock = share, now, threading.Lock()
+        self._is_over = False
         self._debts: OrderedDict[str, tuple[float, float]] = OrderedDict()
         """(seconds used and not paid off, when that was), the last one who asked last"""
+        self._over: OrderedDict[str, float] = OrderedDict()
+        """Who has lately had more than his share, and when; all of them have one share together"""
 
     def charge(self, visitor: str, seconds: float) -> None:
         """He has used so much."""
         with self._lock:
             now = self._now()
-            self._debts[visitor] = min(_MOST_DEBT_S, self._debt_s(visitor, now) + seconds), now
+            debt_s = min(_MOST_DEBT_S, self._debt_s(visitor, now) + seconds)
+            self._debts[visitor] = debt_s, now
             self._debts.move_to_end(visitor)
+            if debt_s > _LENT_S:
+                self._over[visitor] = now
+                self._over.move_to_end(visitor)
+            while self._over and now - next(iter(self._over.values())) > _GONE_S:
+                self._over.popitem(last=False)
             if len(self._debts) > _KNOWN:
                 self._debts.popitem(last=False)
 
@@ -121,18 +133,37 @@ class Shares:
         """So much of a request of his was taken in."""
         self.charge(visitor, size * _READING_S_PER_BYTE)
 
+    def charge_connection(self, visitor: str) -> None:
+        """He has come."""
+        self.charge(visitor, _CONNECTING_S)
+
     def delay_s(self, visitor: str) -> float:
         """How long he waits now."""
         with self._lock:
             now = self._now()
             others = (since for name, (_, since) in reversed(self._debts.items()) if name != visitor)
-            if now - next(others, -_ACTIVE_S) >= _ACTIVE_S:
+            if self._is_over or now - next(others, -_ACTIVE_S) >= _ACTIVE_S:
                 return 0.0
-            return max(0.0, self._debt_s(visitor, now) - _LENT_S) / self._share
+            debt_s = self._debt_s(visitor, now)
+            return max(0.0, debt_s - _LENT_S) * max(1, len(self._over)) / self._share
+
+    async def wait(self, visitor: str) -> None:
+        """Let others go first, if he has had his share."""
+        while (delay_s := self.delay_s(visitor)) > 0:
+            await asyncio.sleep(min(delay_s, _NAP_S))
+
+    def hurry(self) -> None:
+        """Nobody waits any more: the node stops."""
+        self._is_over = True
 
     def _debt_s(self, visitor: str, now: float) -> float:
+        """What is left of it: beyond what is lent, all who owe pay with one share between them; below, each as he is."""
         debt_s, since = self._debts.get(visitor, (0.0, now))
-        return max(0.0, debt_s - self._share * (now - since))
+        passed_s, slow = now - since, self._share / max(1, len(self._over))
+        if debt_s > _LENT_S:
+            paying_s = min(passed_s, (debt_s - _LENT_S) / slow)
+            debt_s, passed_s = debt_s - slow * paying_s, passed_s - paying_s
+        return max(0.0, debt_s - _FREE_SHARE * passed_s)
 
 
 class Bill:
@@ -150,8 +181,8 @@ class Bill:
     def pause(self) -> None:
         """Between two calls of a batch: whoever has had his share lets others go first."""
         self.settle()
-        if (delay_s := self._shares.delay_s(self._visitor)) > 0:
-            time.sleep(delay_s)
+        while (delay_s := self._shares.delay_s(self._visitor)) > 0:
+            time.sleep(min(delay_s, _NAP_S))
 
 
 class Turns:
@@ -175,7 +206,7 @@ class Turns:
                 bill.settle()
 
         async with self._turn(visitor):
-            await asyncio.sleep(self._shares.delay_s(visitor))
+            await self._shares.wait(visitor)
             return await anyio.to_thread.run_sync(billed, limiter=self._threads)
 
     @contextlib.asynccontextmanager

@@ -67,7 +67,7 @@ class Unsent:
 
 
 def test_answers_that_nobody_takes_make_room_for_others() -> None:
-    visits = Visits(VISIT_LIMITS)
+    visits = Visits(VISIT_LIMITS, Shares(0.2))
     crowd = [Unsent(visits, "a", size) for size in (20, 21, 22)]
     single, idle = Unsent(visits, "b", 30), Unsent(visits, "c", 0)
     visits.make_room(7)
@@ -89,9 +89,9 @@ def test_who_has_had_his_share_waits_while_others_ask() -> None:
     shares.charge("quick", 0.001)
     shares.charge("greedy", 0.45)
     assert shares.delay_s("quick") == 0
-    assert shares.delay_s("greedy") == pytest.approx((0.45 - 0.05) / 0.2)
+    assert shares.delay_s("greedy") == pytest.approx((0.45 - 0.1) / 0.2)
     clock.pass_s(0.5)
-    assert shares.delay_s("greedy") == pytest.approx((0.45 - 0.1 - 0.05) / 0.2)
+    assert shares.delay_s("greedy") == pytest.approx((0.45 - 0.1 - 0.1) / 0.2)
 
 
 def test_who_is_alone_never_waits() -> None:
@@ -100,7 +100,7 @@ def test_who_is_alone_never_waits() -> None:
     shares.charge("greedy", 100)
     assert shares.delay_s("greedy") == 0
     shares.charge("quick", 0.001)
-    assert shares.delay_s("greedy") == pytest.approx((1 - 0.05) / 0.2)  # a debt has an end
+    assert shares.delay_s("greedy") == pytest.approx((1 - 0.1) / 0.2)  # a debt has an end
     clock.pass_s(1)
     assert shares.delay_s("greedy") == 0  # the other one has left
 
@@ -132,5 +132,44 @@ def test_answering_is_charged_to_whoever_asked() -> None:
         bill.settle()
 
     asyncio.run(turns.answer("greedy", busy))
-    assert 0.2 < shares.delay_s("greedy") < 1.5
+    assert 0.1 < shares.delay_s("greedy") < 1.5
     assert shares.delay_s("other") == 0
+
+
+def test_a_node_that_stops_lets_nobody_wait() -> None:
+    shares = Shares(0.2, Clock(0.0))
+    shares.charge("greedy", 1.0)
+    shares.charge("other", 0.0)
+
+    async def stop_soon() -> None:
+        waiting = asyncio.create_task(shares.wait("greedy"))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        shares.hurry()
+        await asyncio.wait_for(waiting, 5)
+
+    asyncio.run(stop_soon())
+
+
+def test_however_many_are_greedy_they_have_one_share_together() -> None:
+    clock = Clock(0.0)
+    shares = Shares(0.2, clock)
+    greedy, used_s = [f"10.0.0.{number}" for number in range(20)], 0.0
+    for _ in range(10_000):
+        clock.pass_s(0.001)
+        shares.charge("quick", 0.0004)
+        for each in greedy:
+            if shares.delay_s(each) == 0:
+                shares.charge(each, 0.01)
+                used_s += 0.01
+        assert shares.delay_s("quick") == 0
+    lent_s = 20 * (0.1 + 0.01)
+    assert used_s < lent_s + 0.2 * 10 + 0.5
+
+
+def test_a_connection_costs_too() -> None:
+    shares = Shares(0.2, Clock(0.0))
+    shares.charge("quick", 0.0)
+    for _ in range(1000):
+        shares.charge_connection("greedy")
+    assert shares.delay_s("greedy") > 1
