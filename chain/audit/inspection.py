@@ -122,15 +122,15 @@ class Inspector:
             raise InspectionError(f"found nonce {post.transaction.nonce}, expected {self._nonces[post.sender]}")
         self._nonces[post.sender] += 1
         self.found.transactions += 1
+        if post.call is None:
+            self._read_terms(post.transaction.data)  # also of one that is reverted: no other code is ever executed
         if receipt.status != 1:
             self.found.reverted += 1
             self._read_events(receipt, header)
             return  # it is in the block, and says nothing
         rank = 0
         self.found.by_kind[post.call.name if post.call else "creation"] += 1
-        if post.call is None:
-            self._read_terms(post.transaction.data)
-        else:
+        if post.call is not None:
             rank = self._check_role(post.call.name, post.sender, header)
             self._check_call(post.call, post.sender, header)
         check_events(post, receipt, self._genesis.registry, rank, self._exclusion_rounds)

@@ -19,7 +19,7 @@ from chain.protocol.posts import read_signed_call
 from chain.protocol.slots import iterate_slot
 from chain.wire.blocks import Block
 from chain.wire.receipts import Log, Receipt
-from chain.wire.transactions import decode_transaction
+from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
 from tests.chain.network import account, genesis
 from tests.chain.small_chain import NETWORK, NEW_DEVICE, StoredChain, forged, signed, story
 
@@ -239,3 +239,21 @@ def test_the_state_in_a_file_is_not_looked_at_where_the_whole_chain_is_executed(
             executor.execute(block)
         assert executor.blocks == 7
         assert not archive.state.has_state(story().headers[3].state_root)
+
+
+def test_a_contract_that_never_ends_is_not_executed_though_its_creation_is_said_to_be_reverted() -> None:
+    """A founder may ask for as much gas as its genesis gives: JUMPDEST, PUSH1 0, JUMP, for years."""
+    founding, envelope = story().blocks[1], Envelope(genesis().chain_id, 0, genesis().gas_limit, b"")
+    endless = decode_transaction(sign_transaction(NETWORK.founder, envelope, bytes.fromhex("5b600056")))
+    receipts = [Receipt(0, founding.receipts[0].gas_used, ()), *founding.receipts[1:]]
+    made = forged(founding, [endless, *founding.transactions[1:]], receipts)
+    with pytest.raises(InspectionError, match=r"^block 1: transaction 0 .*: the registry is none of this version's"):
+        executed((story().blocks[0], made))
+
+
+def test_a_forged_state_is_found_also_under_another_block() -> None:
+    """Who audits one round alone believes the state before it, and says so; who audits the chain does not."""
+    below = forged(story().blocks[5], state_root=b"\1" * 32)
+    above = forged(story().blocks[6], parent_hash=below.header.hash)
+    with pytest.raises(InspectionError, match=r"^block 5, executed here: block 5: executed here it has state root 0x"):
+        executed((*story().blocks[:5], below, above))
