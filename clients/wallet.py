@@ -79,7 +79,7 @@ class Wallet:
         self._memory = WalletMemory(fresh, memory)
         remembered = FinalBlock.of_round(self._memory.now.proven_round, bytes.fromhex(self._memory.now.proven_hash))
         self.known = max(known, remembered, key=lambda block: block.number)
-        self._servers = chain.servers  # with those that are known to have joined
+        self._servers = chain.servers | {bytes.fromhex(each) for each in self._memory.now.joined}
         self._signed: tuple[int, object, tuple[bytes, bytes]] = (0, None, (b"", b""))
 
     def accept(self, order: Order) -> None:
@@ -96,7 +96,8 @@ class Wallet:
         digest, most = order_digest(order), self._most_answers
 
         def answer(known: Remembered) -> Remembered:
-            return known.answering(order.round, digest, most).knowing(self.known.round, self.known.hash.hex())
+            joined = (each.hex() for each in self._servers - self.chain.servers)
+            return known.answering(order.round, digest, most).knowing(self.known.round, self.known.hash.hex(), joined)
 
         self._memory.change(answer)
 

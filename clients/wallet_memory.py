@@ -1,7 +1,7 @@
 """What a device remembers of its chain, in a file where it has a disk: after a restart it answers nothing anew (Q5)."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -11,11 +11,12 @@ from filelock import FileLock, Timeout
 from pydantic import Field
 
 from chain.errors import CodecError
+from chain.protocol.turns import MOST_SERVERS
 from chain.wire.documents import canonical_json, read_record
 from clients.errors import OrderError, WalletError
 from policy.files import replacing
 
-_MOST_BYTES = 4096
+_MOST_BYTES = 8192
 _OTHERS = 0o077
 _LONGEST_WAIT_S = 10.0
 Count = Annotated[int, Field(ge=0, lt=2**63)]
@@ -34,6 +35,8 @@ class Remembered:
     proven_hash: Digest
     proven_round: Count = 0
     """The last block that was proven to it; its number is one more than its round (P1)."""
+    joined: Annotated[tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")], ...], Field(max_length=MOST_SERVERS)] = ()
+    """Servers that are known to have joined after the founding: a majority of long ago proves nothing (Q2)."""
     answered_round: Count = 0
     order: Digest = ""
     """The order that it answered in that round, at attempt 0."""
@@ -55,9 +58,12 @@ class Remembered:
             raise OrderError(f"order: this device has answered it {self.answers} times, at most {most} are allowed")
         return replace(self, answers=self.answers + 1)
 
-    def knowing(self, round_: int, block_hash: str) -> "Remembered":
-        """A block that was proven to it; it goes forward only."""
-        return self if round_ < self.proven_round else replace(self, proven_round=round_, proven_hash=block_hash)
+    def knowing(self, round_: int, block_hash: str, joined: Iterable[str] = ()) -> "Remembered":
+        """A block that was proven to it, and who had joined by then; it goes forward only."""
+        if round_ < self.proven_round:
+            return self
+        members = tuple(sorted({*self.joined, *joined}))
+        return replace(self, proven_round=round_, proven_hash=block_hash, joined=members)
 
     def signing(self, round_: int, signed: str) -> "Remembered":
         """Its one signature of a round (P15); `OrderError` where there is another already."""

@@ -56,6 +56,14 @@ def test_a_round_has_one_signature() -> None:
             known.signing(round_, signed)
 
 
+def test_who_is_known_to_have_joined_is_not_forgotten_over_a_restart(path: Path) -> None:
+    one, two = "33" * 20, "44" * 20
+    WalletMemory(FRESH, path).change(lambda known: known.knowing(3, A, [two]))
+    WalletMemory(FRESH, path).change(lambda known: known.knowing(4, B, [one]))
+    assert WalletMemory(FRESH, path).now.joined == (one, two)
+    assert FRESH.knowing(4, A, [one]).knowing(3, B, [two]).joined == (one,)
+
+
 def test_proven_blocks_go_forward_only() -> None:
     known = FRESH.knowing(3, A)
     assert (known.proven_round, known.proven_hash) == (3, A)

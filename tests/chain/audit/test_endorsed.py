@@ -73,7 +73,7 @@ def test_what_lies_beside_and_is_nobodys_does_not_count() -> None:
 
 def test_servers_that_a_forged_chain_registers_make_nothing_final() -> None:
     """Nine liars join in block 2, as its receipts say; the three servers have signed nothing of it."""
-    liars = {address_of(each): address_of(each) for each in LIARS}
+    liars: dict[bytes, bytes] = {address_of(each): address_of(each) for each in LIARS}
     endorsed = followed(5, liars, at=3)
     for number in (3, 4):
         endorsed.take(signed(LIARS, number - 1, HASHES[number]))
