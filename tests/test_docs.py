@@ -82,8 +82,9 @@ def test_the_first_chain_is_founded_mined_and_fits(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True)
     assert done.stdout.count("sealed: block") == 3
     command = [sys.executable, "-m", "bfl", "audit", "check", str(tmp_path / "chain.db")]
-    audit = subprocess.run(command, cwd=REPOSITORY, env=environment, check=True, capture_output=True, text=True)
-    assert "what was checked fits" in audit.stdout
+    audit = subprocess.run(command, cwd=REPOSITORY, env=environment, check=False, capture_output=True, text=True)
+    assert "fits, as far as it could be checked" in audit.stdout
+    assert (audit.returncode, audit.stderr[:38]) == (2, "error: no model could be derived again")
 
 
 def test_the_example_of_the_policy_decides(capsys: pytest.CaptureFixture[str]) -> None:

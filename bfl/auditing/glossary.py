@@ -18,7 +18,7 @@ WORDS = {
     "endorsed": "servers have signed that they checked a block",
     "events": "what the registry says to a post that it accepts; part of the receipt",
     "excluded": "may not post for some rounds, because a majority of the servers flagged it",
-    "executed": "the registry's code was run here on every post, from the first block on",
+    "executed": "the registry's code was run here on every post of a block",
     "false flag": "what was flagged is right: look at the accusers",
     "final": "signed by more than half of all servers: no honest node leaves it",
     "flag": "a server's signed statement that somebody's post is wrong or missing",

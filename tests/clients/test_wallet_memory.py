@@ -223,7 +223,7 @@ def test_a_damaged_memory_is_not_forgotten_but_refused(path: Path, name: str) ->
 
 
 def test_no_more_of_a_memory_is_read_than_a_device_writes(path: Path) -> None:
-    path.write_bytes(WHOLE + b" " * 5_000)
+    path.write_bytes(WHOLE + b" " * 9_000)
     path.chmod(0o600)
-    with pytest.raises(WalletError, match="found more than 4096 bytes"):
+    with pytest.raises(WalletError, match="found more than 8192 bytes"):
         WalletMemory(FRESH, path)
