@@ -6,8 +6,6 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import rlp
-
 from chain.protocol.contract import call_gas, functions
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.proof import proof_of
@@ -27,6 +25,7 @@ from chain.rpc.logs import find_logs
 from chain.rpc.sidecar_methods import SidecarMethods
 from chain.wire.blocks import encode_block
 from chain.wire.headers import Header
+from chain.wire.lists import encode_rlp
 
 PENDING = "pending"
 _HASH_TEXT = 66  # 0x and 32 bytes
@@ -125,7 +124,7 @@ class Methods(SidecarMethods):
         block = None if header is None else self._node.block(header.hash)
         if block is None:
             return None
-        encoded = rlp.encode([receipt.encoded for receipt in block.receipts], infer_serializer=False)
+        encoded = encode_rlp([receipt.encoded for receipt in block.receipts])
         return hex_bytes(zlib.compress(encoded))
 
     def bfl_importBlock(self, raw: Any) -> str:  # noqa: N802

@@ -11,8 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
-import rlp
-
 from chain.errors import StoreError
 from chain.protocol.endorsements import Domain
 from chain.protocol.genesis import Genesis
@@ -23,6 +21,7 @@ from chain.store.payloads import KeptPayload, Payloads
 from chain.store.rows import FORMAT, genesis_in, read_row, receipts_in, transactions_in
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
+from chain.wire.lists import encode_rlp
 from chain.wire.receipts import Receipt
 from chain.wire.transactions import Transaction
 
@@ -139,8 +138,8 @@ class Store:
         self, block: Block, kept: Iterable[KeptPayload] = (), beside: Mapping[bytes, bytes] | None = None
     ) -> None:
         """Remember a block with its payloads; which chain is canonical is decided by `make_canonical`."""
-        body = rlp.encode([transaction.raw for transaction in block.transactions], infer_serializer=False)
-        receipts = zlib.compress(rlp.encode([r.encoded for r in block.receipts], infer_serializer=False))
+        body = encode_rlp([transaction.raw for transaction in block.transactions])
+        receipts = zlib.compress(encode_rlp([r.encoded for r in block.receipts]))
         header = block.header
         row = (header.hash, header.block_number, str(block.total_difficulty), header.to_bytes(), receipts, body)
         with self._db.writing() as connection:

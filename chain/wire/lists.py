@@ -1,4 +1,4 @@
-"""RLP lists from outside: how many items, how deep, is known before an object is made of them (Q6).
+"""RLP: written quickly, and lists from outside read so that how many items, how deep, is known first (Q6).
 
 `rlp.decode` adds the bytes of a list up anew with every item: 4 MB of items of one byte take it minutes. Here each byte
 is looked at once, and the first item too many ends it.
@@ -8,6 +8,24 @@ from typing import Any
 
 from rlp import DecodingError
 from rlp.codec import consume_length_prefix
+
+_STRING, _LIST, _SHORT = 0x80, 0xC0, 56
+
+
+def encode_rlp(item: Any) -> bytes:
+    """Bytes, or lists of them, as RLP. `rlp.encode` asks every item what it is; this is several times as fast."""
+    if isinstance(item, bytes):
+        size = len(item)
+        return item if size == 1 and item[0] < _STRING else _length(size, _STRING) + item
+    content = b"".join(map(encode_rlp, item))
+    return _length(len(content), _LIST) + content
+
+
+def _length(size: int, kind: int) -> bytes:
+    if size < _SHORT:
+        return bytes((kind + size,))
+    digits = size.to_bytes((size.bit_length() + 7) // 8, "big")
+    return bytes((kind + _SHORT - 1 + len(digits),)) + digits
 
 
 def split_list(data: bytes, most: int) -> list[bytes]:

@@ -16,7 +16,7 @@ from trie.utils.nibbles import bytes_to_nibbles
 
 from chain.errors import ProofError, ReceiptRootError, TransactionRootError
 from chain.wire.headers import Header
-from chain.wire.lists import decode_list
+from chain.wire.lists import decode_list, encode_rlp
 from chain.wire.transactions import TYPE, Transaction
 
 EMPTY_TRIE_ROOT = keccak(rlp.encode(b""))
@@ -50,12 +50,11 @@ class Receipt:
     @functools.cached_property
     def bloom(self) -> int:
         """Bloom filter of addresses and topics."""
-        bloom = BloomFilter()
+        bloom = 0
         for log in self.logs:
-            bloom.add(log.address)
-            for topic in log.topics:
-                bloom.add(topic)
-        return int(bloom)
+            for each in (log.address, *log.topics):
+                bloom |= _bloom_bits(bytes(each))
+        return bloom
 
     @functools.cached_property
     def encoded(self) -> bytes:
@@ -64,7 +63,15 @@ class Receipt:
         status = b"\x01" if self.status else b""
         gas = self.gas_used.to_bytes((self.gas_used.bit_length() + 7) // 8, "big")
         fields = [status, gas, self.bloom.to_bytes(256, "big"), logs]
-        return TYPE + bytes(rlp.encode(fields, infer_serializer=False))
+        return TYPE + encode_rlp(fields)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bloom_bits(value: bytes) -> int:
+    """Addresses and most topics come again and again."""
+    bloom = BloomFilter()
+    bloom.add(value)
+    return int(bloom)
 
 
 def decode_receipt(encoded: bytes) -> Receipt:
@@ -112,7 +119,7 @@ def trie_root(items: Sequence[bytes]) -> bytes:
     if not items:
         return EMPTY_TRIE_ROOT
     leaves = [(bytes_to_nibbles(rlp.encode(index)), item) for index, item in enumerate(items)]
-    return bytes(keccak(rlp.encode(_node(leaves, 0), infer_serializer=False)))
+    return bytes(keccak(encode_rlp(_node(leaves, 0))))
 
 
 def _node(leaves: list[tuple[tuple[int, ...], bytes]], depth: int) -> list[Any]:
@@ -139,13 +146,13 @@ def _node(leaves: list[tuple[tuple[int, ...], bytes]], depth: int) -> list[Any]:
 def _leaf_reference(path: tuple[int, ...], item: bytes) -> Any:
     """As `_reference`; whoever builds a block proves its model next, and leaves are what costs time to hash."""
     leaf = [_compact(path, is_leaf=True), item]
-    encoded = rlp.encode(leaf, infer_serializer=False)
+    encoded = encode_rlp(leaf)
     return keccak(encoded) if len(encoded) >= _NAMED_BY_HASH else leaf
 
 
 def _reference(node: list[Any]) -> Any:
     """How a node names another: by hash, or whole if that is shorter."""
-    encoded = rlp.encode(node, infer_serializer=False)
+    encoded = encode_rlp(node)
     return keccak(encoded) if len(encoded) >= _NAMED_BY_HASH else node
 
 
@@ -165,7 +172,7 @@ def inclusion_proof(items: Sequence[bytes], index: int) -> tuple[bytes, ...]:
     key, depth, nodes = leaves[index][0], 0, []
     while True:
         node = _node(leaves, depth)
-        nodes.append(rlp.encode(node, infer_serializer=False))
+        nodes.append(encode_rlp(node))
         if len(leaves) == 1:
             return tuple(nodes)
         if len(node) == 17:

@@ -4,7 +4,6 @@ import functools
 from dataclasses import dataclass, replace
 from typing import Any
 
-import rlp
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
@@ -12,7 +11,7 @@ from rlp.exceptions import RLPException
 from chain import limit_recursion
 from chain.errors import MalformedTransactionError
 from chain.wire.address import ADDRESS_BYTES, Address
-from chain.wire.lists import decode_list
+from chain.wire.lists import decode_list, encode_rlp
 from chain.wire.signatures import recover_signer, sign
 
 limit_recursion()
@@ -51,7 +50,7 @@ class Transaction:
         """The bytes the sender signed."""
         numbers = (self.chain_id, self.nonce, self.max_priority_fee, self.max_fee, self.gas)
         fields = [*map(_number, numbers), self.to, _number(self.value), self.data, []]
-        return TYPE + bytes(rlp.encode(fields, infer_serializer=False))
+        return TYPE + encode_rlp(fields)
 
     @property
     def signature(self) -> bytes:
@@ -142,7 +141,7 @@ def sign_transaction(account: LocalAccount, envelope: Envelope, data: bytes) -> 
     """
     numbers = (envelope.chain_id, envelope.nonce, envelope.max_priority_fee, envelope.max_fee, envelope.gas)
     fields: list[Any] = [*map(_number, numbers), envelope.to, b"", data, []]
-    message = keccak(TYPE + rlp.encode(fields, infer_serializer=False))
+    message = keccak(TYPE + encode_rlp(fields))
     signature = sign(account, message)
     fields += map(_number, (signature.v, signature.r, signature.s))
-    return TYPE + bytes(rlp.encode(fields, infer_serializer=False))
+    return TYPE + encode_rlp(fields)

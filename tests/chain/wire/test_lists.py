@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rlp.exceptions import RLPException
 
-from chain.wire.lists import decode_list, split_list
+from chain.wire.lists import decode_list, encode_rlp, split_list
 from tests.chain.wire.rlp_lists import listed
 
 NESTED = st.lists(st.recursive(st.binary(max_size=70), lambda inner: st.lists(inner, max_size=4), max_leaves=20))
@@ -78,3 +78,15 @@ def test_an_item_does_not_reach_beyond_its_list() -> None:
         for raw in (b"\xc2\x82ab", b"\xc1", b"\xc0\xc0", b"\x82ab", b""):
             with pytest.raises(RLPException):
                 read(raw, 10)
+
+
+@given(NESTED)
+def test_it_writes_what_rlp_writes(items: list[Any]) -> None:
+    assert encode_rlp(items) == rlp.encode(items, infer_serializer=False)
+
+
+@pytest.mark.parametrize("size", [0, 1, 55, 56, 255, 256, 65_535, 65_536])
+def test_bytes_of_every_length_are_written_as_rlp_writes_them(size: int) -> None:
+    for item in (bytes(size), b"\x7f" * size, b"\x80" * size):
+        assert encode_rlp(item) == rlp.encode(item)
+        assert encode_rlp([item]) == rlp.encode([item])
