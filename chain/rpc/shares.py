@@ -168,8 +168,8 @@ class Shares:
 
 def in_one_step(ask: Callable[[], T]) -> Generator[None, None, T]:
     """For `Turns`: what is not worth interrupting."""
+    yield from ()
     return ask()
-    yield
 
 
 class Turns:
