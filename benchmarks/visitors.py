@@ -40,8 +40,7 @@ KILOBYTES = 44
 GOAL = 3.0
 _PAUSE_S = 0.004  # the client stays within the rate of a client
 _STARTS_S, _ENDS_S = 60.0, 10.0
-_DRIP_S = 0.5
-_AGAIN_S = 0.05
+_DRIP_S, _AGAIN_S = 0.5, 0.05
 _BOMB_BYTES = 1 << 20
 
 
@@ -105,6 +104,10 @@ def serve(pipe: Pipe) -> None:
 # --- the honest client
 
 
+def _call(method: str, *params: Any) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+
+
 def honest(url: str, digest: str, count: int) -> Waits:
     """Ask so many times, in turn for what a device or a server asks for."""
     calls: list[tuple[str, list[Any]]] = [
@@ -116,7 +119,11 @@ def honest(url: str, digest: str, count: int) -> Waits:
     with requests.Session() as session:
         for number in range(count):
             method, params = calls[number % len(calls)]
+<<<<<<< HEAD
             request: Any = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+=======
+            request = _call(method, *params)
+>>>>>>> nodes
             started = time.perf_counter()
             try:
                 answer = session.post(url, json=request, timeout=30).json()
@@ -135,10 +142,6 @@ Visit = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, An
 
 def _post(body: bytes, size: int | None = None) -> bytes:
     return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (len(body) if size is None else size) + body
-
-
-def _call(method: str, *params: Any) -> dict[str, Any]:
-    return {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
 
 
 def _dripping(begin: bytes) -> Visit:
@@ -231,8 +234,7 @@ def _process(target: Callable[..., None], *arguments: Any) -> Iterator[None]:
 
 def measure(crowd: Crowd, count: int) -> Found:
     """What the honest client waits before, while and after the crowd is there."""
-    context = multiprocessing.get_context("spawn")
-    nodes = [context.Pipe(), context.Pipe()]
+    nodes = [multiprocessing.get_context("spawn").Pipe() for _ in range(2)]
     with _process(serve, nodes[0][1]), _process(serve, nodes[1][1]):
         (url, digest), (other, _) = (_heard(here) for here, _ in nodes)
         try:

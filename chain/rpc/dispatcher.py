@@ -10,9 +10,9 @@ import inspect
 import json
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import eth_abi
 
@@ -59,11 +59,9 @@ class Charge:
 
     admits: Callable[[], bool]
     refusal: str
-    pause: Callable[[], None]
-    """Before it is made, for whoever has had his share of the time."""
 
 
-_FREE = Charge(lambda: True, "", lambda: None)
+_FREE = Charge(lambda: True, "")
 
 
 class Dispatcher:
@@ -72,20 +70,29 @@ class Dispatcher:
     def __init__(self, node: Node) -> None:
         self._methods = {name: _method(name, call) for name, call in Methods(node).table().items()}
 
-    def respond_to_bytes(self, body: bytes, charge: Charge = _FREE) -> bytes:
-        """The answer to a request body: one request, or a batch. Empty where only notifications were sent.
+    def respond_to_bytes(self, body: bytes) -> bytes:
+        """The answer to a request body: one request, or a batch. Empty where only notifications were sent."""
+        steps = self.steps(body, _FREE)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return cast(bytes, end.value)
 
-        Of a batch the first call was paid for with the request; `charge` is asked for every other one.
+    def steps(self, body: bytes, charge: Charge) -> Generator[None, None, bytes]:
+        """The same, call by call of a batch: whoever answers it may let others go first in between.
+
+        The first call was paid for with the request; `charge` is asked for every other one.
         """
         try:
             request = _parse(body)
             if isinstance(request, list):
-                return self._batch(request, charge)
+                return (yield from self._batch(request, charge))
         except _RequestError as failure:
             return _encode(_error(None, failure))
         return self._reply(request)
 
-    def _batch(self, requests: list[Any], charge: Charge) -> bytes:
+    def _batch(self, requests: list[Any], charge: Charge) -> Generator[None, None, bytes]:
         if not 0 < len(requests) <= MAX_BATCH:
             found = f"found a batch of {len(requests)} requests, expected 1 to {MAX_BATCH}"
             raise _RequestError(INVALID_REQUEST, found)
@@ -97,10 +104,9 @@ class Dispatcher:
             elif number and not charge.admits():
                 if not _is_notification(request):
                     replies.append(_encode(_error(_identifier(request), _RequestError(TOO_OFTEN, charge.refusal))))
-            else:
-                charge.pause()
-                if reply := self._reply(request):
-                    replies.append(reply)
+            elif reply := self._reply(request):
+                replies.append(reply)
+            yield
         return b"[" + b",".join(replies) + b"]" if replies else b""
 
     def _reply(self, request: Any) -> bytes:

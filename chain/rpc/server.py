@@ -16,7 +16,7 @@ from chain.node.node import Node
 from chain.rpc.connections import VisitLimits, Visits, protocol_of
 from chain.rpc.dispatcher import Charge, Dispatcher
 from chain.rpc.limits import RequestLimits, ServerParams, visitor_of
-from chain.rpc.shares import Turns
+from chain.rpc.shares import Turns, in_one_step
 
 __all__ = ["RpcServer", "ServerParams"]
 _FINISH_S = 5
@@ -36,12 +36,8 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
         async with door.body(request) as body:
             if isinstance(body, Response):
                 return body
-            reply = await turns.answer(
-                visitor_of(request),
-                lambda bill: dispatcher.respond_to_bytes(
-                    body, Charge(lambda: door.admits(request), door.too_often, bill.pause)
-                ),
-            )
+            charge = Charge(lambda: door.admits(request), door.too_often)
+            reply = await turns.answer(visitor_of(request), dispatcher.steps(body, charge))
         if len(reply) > _LARGE_ANSWER_BYTES:
             visits.make_room(len(reply))
         return Response(reply, media_type="application/json") if reply else Response(status_code=204)
@@ -50,7 +46,7 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
         if (refusal := door.refusal(request)) is not None:
             return refusal
         try:
-            head = await turns.answer(visitor_of(request), lambda _: node.head)
+            head = await turns.answer(visitor_of(request), in_one_step(lambda: node.head))
         except ChainError as error:
             return JSONResponse({"error": str(error)}, status_code=503)
         return JSONResponse({"block": head.block_number, "hash": "0x" + head.hash.hex()})

@@ -10,7 +10,7 @@ import ipaddress
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -157,7 +157,11 @@ class Shares:
         self._is_over = True
 
     def _debt_s(self, visitor: str, now: float) -> float:
+<<<<<<< HEAD
         """What is left of it: beyond what is lent, all who owe share one share; below, each pays as he is."""
+=======
+        """What is left of it: beyond what is lent, all who owe pay with one share between them; below, each his own."""
+>>>>>>> nodes
         debt_s, since = self._debts.get(visitor, (0.0, now))
         passed_s, slow = now - since, self._share / max(1, len(self._over))
         if debt_s > _LENT_S:
@@ -166,23 +170,10 @@ class Shares:
         return max(0.0, debt_s - _FREE_SHARE * passed_s)
 
 
-class Bill:
-    """What answering one request costs whoever sent it; belongs to the thread that answers."""
-
-    def __init__(self, shares: Shares, visitor: str) -> None:
-        self._shares, self._visitor, self._since = shares, visitor, time.thread_time()
-
-    def settle(self) -> None:
-        """Charge what was used so far."""
-        now = time.thread_time()
-        self._shares.charge(self._visitor, now - self._since)
-        self._since = now
-
-    def pause(self) -> None:
-        """Between two calls of a batch: whoever has had his share lets others go first."""
-        self.settle()
-        while (delay_s := self._shares.delay_s(self._visitor)) > 0:
-            time.sleep(min(delay_s, _NAP_S))
+def in_one_step(ask: Callable[[], T]) -> Generator[None, None, T]:
+    """For `Turns`: what is not worth interrupting."""
+    yield from ()
+    return ask()
 
 
 class Turns:
@@ -193,21 +184,27 @@ class Turns:
         self._threads: anyio.CapacityLimiter | None = None
         self._own: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
-    async def answer(self, visitor: str, respond: Callable[[Bill], T]) -> T:
-        """What `respond` says, from a thread; its time is charged."""
+    async def answer(self, visitor: str, steps: Generator[None, None, T]) -> T:
+        """What the steps come to, each from a thread and charged. Who waits between two of them holds none."""
         if self._threads is None:  # it belongs to the loop that runs
             self._threads = anyio.CapacityLimiter(self._most)
-
-        def billed() -> T:
-            bill = Bill(self._shares, visitor)
-            try:
-                return respond(bill)
-            finally:
-                bill.settle()
-
         async with self._turn(visitor):
-            await self._shares.wait(visitor)
-            return await anyio.to_thread.run_sync(billed, limiter=self._threads)
+            while True:
+                await self._shares.wait(visitor)
+                found = await anyio.to_thread.run_sync(self._step, visitor, steps, limiter=self._threads)
+                if found:
+                    return found[0]
+
+    def _step(self, visitor: str, steps: Generator[None, None, T]) -> tuple[()] | tuple[T]:
+        """One step; what they come to once there is none left."""
+        before_s = time.thread_time()
+        try:
+            next(steps)
+        except StopIteration as end:
+            return (end.value,)
+        finally:
+            self._shares.charge(visitor, time.thread_time() - before_s)
+        return ()
 
     @contextlib.asynccontextmanager
     async def _turn(self, visitor: str) -> AsyncIterator[None]:

@@ -3,11 +3,12 @@
 import asyncio
 import threading
 import time
+from collections.abc import Generator
 
 import pytest
 
 from chain.rpc.connections import VisitLimits, Visits
-from chain.rpc.shares import Bill, Shares, Turns, visitor_at
+from chain.rpc.shares import Shares, Turns, in_one_step, visitor_at
 from tests.chain.network import Clock
 
 VISIT_LIMITS = VisitLimits(most=10, most_per_visitor=10, header_s=1.0, answer_s=1.0, most_unsent_bytes=100)
@@ -33,16 +34,16 @@ def test_a_visitor_is_an_address_or_a_site(host: str, visitor: str) -> None:
 def test_one_visitor_does_not_take_every_turn() -> None:
     turns, let_go, running = Turns(most=4, most_per_visitor=2, shares=Shares(0.2)), threading.Event(), []
 
-    def slow(_: Bill) -> None:
+    def slow() -> None:
         running.append(1)
         assert let_go.wait(20)
 
     async def visits() -> str:
-        crowd = [asyncio.create_task(turns.answer("a", slow)) for _ in range(20)]
+        crowd = [asyncio.create_task(turns.answer("a", in_one_step(slow))) for _ in range(20)]
         try:
             while len(running) < 2:
                 await asyncio.sleep(0.01)
-            return await asyncio.wait_for(turns.answer("b", lambda _: "answered"), 10)
+            return await asyncio.wait_for(turns.answer("b", in_one_step(lambda: "answered")), 10)
         finally:
             assert len(running) == 2
             let_go.set()
@@ -125,13 +126,12 @@ def test_answering_is_charged_to_whoever_asked() -> None:
     turns = Turns(most=4, most_per_visitor=2, shares=shares)
     shares.charge("other", 0.0)
 
-    def busy(bill: Bill) -> None:
+    def busy() -> None:
         end = time.thread_time() + 0.2
         while time.thread_time() < end:
             pass
-        bill.settle()
 
-    asyncio.run(turns.answer("greedy", busy))
+    asyncio.run(turns.answer("greedy", in_one_step(busy)))
     assert 0.1 < shares.delay_s("greedy") < 1.5
     assert shares.delay_s("other") == 0
 
@@ -173,3 +173,25 @@ def test_a_connection_costs_too() -> None:
     for _ in range(1000):
         shares.charge_connection("greedy")
     assert shares.delay_s("greedy") > 1
+
+
+def test_who_waits_in_the_middle_of_a_batch_holds_no_thread() -> None:
+    shares = Shares(0.2)
+    turns = Turns(most=2, most_per_visitor=2, shares=shares)
+
+    def batch(visitor: str) -> Generator[None, None, str]:
+        shares.charge(visitor, 1.0)
+        yield
+        return "at last"
+
+    async def visits() -> str:
+        greedy = [asyncio.create_task(turns.answer(name, batch(name))) for name in ("a", "b", "c", "d")]
+        await asyncio.sleep(0.2)
+        try:
+            return await asyncio.wait_for(turns.answer("quick", in_one_step(lambda: "answered")), 2)
+        finally:
+            assert not any(each.done() for each in greedy)
+            shares.hurry()
+            assert set(await asyncio.gather(*greedy)) == {"at last"}
+
+    assert asyncio.run(visits()) == "answered"
