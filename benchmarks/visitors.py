@@ -119,11 +119,7 @@ def honest(url: str, digest: str, count: int) -> Waits:
     with requests.Session() as session:
         for number in range(count):
             method, params = calls[number % len(calls)]
-<<<<<<< HEAD
-            request: Any = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-=======
             request = _call(method, *params)
->>>>>>> nodes
             started = time.perf_counter()
             try:
                 answer = session.post(url, json=request, timeout=30).json()

@@ -157,11 +157,7 @@ class Shares:
         self._is_over = True
 
     def _debt_s(self, visitor: str, now: float) -> float:
-<<<<<<< HEAD
-        """What is left of it: beyond what is lent, all who owe share one share; below, each pays as he is."""
-=======
         """What is left of it: beyond what is lent, all who owe pay with one share between them; below, each his own."""
->>>>>>> nodes
         debt_s, since = self._debts.get(visitor, (0.0, now))
         passed_s, slow = now - since, self._share / max(1, len(self._over))
         if debt_s > _LENT_S:
