@@ -10,16 +10,11 @@ from hypothesis import strategies as st
 from rlp.exceptions import RLPException
 
 from chain.wire.lists import decode_list, split_list
+from tests.chain.rlp_made import listed
 
 NESTED = st.lists(st.recursive(st.binary(max_size=70), lambda inner: st.lists(inner, max_size=4), max_leaves=20))
 BOMB_BYTES = 4 << 20
 AT_ONCE_S = 1.0
-
-
-def listed(content: bytes) -> bytes:
-    """A list with this content, whatever that is."""
-    size = len(content).to_bytes((len(content).bit_length() + 7) // 8, "big")
-    return (bytes([0xC0 + len(content)]) if len(content) < 56 else bytes([0xF7 + len(size)]) + size) + content
 
 
 def nested(depth: int) -> bytes:
