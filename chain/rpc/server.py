@@ -37,7 +37,10 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
             if isinstance(body, Response):
                 return body
             charge = Charge(lambda: door.admits(request), door.too_often)
-            reply = await turns.answer(visitor_of(request), dispatcher.steps(body, charge))
+            steps = dispatcher.steps(body, charge)
+            reply = await turns.answer(visitor_of(request), steps, request.is_disconnected)
+        if reply is None:
+            return Response(status_code=400)  # nobody hears it
         if len(reply) > _LARGE_ANSWER_BYTES:
             visits.make_room(len(reply))
         return Response(reply, media_type="application/json") if reply else Response(status_code=204)
@@ -49,6 +52,8 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
             head = await turns.answer(visitor_of(request), in_one_step(lambda: node.head))
         except ChainError as error:
             return JSONResponse({"error": str(error)}, status_code=503)
+        if head is None:
+            return Response(status_code=400)
         return JSONResponse({"block": head.block_number, "hash": "0x" + head.hash.hex()})
 
     return Starlette(routes=[Route("/", answer, methods=["POST"]), Route("/health", health, methods=["GET"])])

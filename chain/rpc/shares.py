@@ -10,7 +10,7 @@ import ipaddress
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -172,6 +172,10 @@ def in_one_step(ask: Callable[[], T]) -> Generator[None, None, T]:
     return ask()
 
 
+async def _stays() -> bool:
+    return False
+
+
 class Turns:
     """Requests that are answered at once, in all and of one visitor; the others wait, each in the queue of his own."""
 
@@ -180,13 +184,20 @@ class Turns:
         self._threads: anyio.CapacityLimiter | None = None
         self._own: dict[str, tuple[asyncio.Semaphore, int]] = {}
 
-    async def answer(self, visitor: str, steps: Generator[None, None, T]) -> T:
-        """What the steps come to, each from a thread and charged. Who waits between two of them holds none."""
+    async def answer(
+        self, visitor: str, steps: Generator[None, None, T], is_gone: Callable[[], Awaitable[bool]] = _stays
+    ) -> T | None:
+        """What the steps come to, each from a thread and charged; None once whoever asked is gone.
+
+        Who waits between two steps holds no thread.
+        """
         if self._threads is None:  # it belongs to the loop that runs
             self._threads = anyio.CapacityLimiter(self._most)
         async with self._turn(visitor):
             while True:
                 await self._shares.wait(visitor)
+                if await is_gone():
+                    return None
                 found = await anyio.to_thread.run_sync(self._step, visitor, steps, limiter=self._threads)
                 if found:
                     return found[0]

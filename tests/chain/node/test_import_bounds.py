@@ -23,7 +23,7 @@ from chain.wire.blocks import MAX_BLOCK_BYTES, MAX_BLOCK_TRANSACTIONS, decode_bl
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce, is_sealed
 from tests.chain.network import START, Network, founded_node, genesis
-from tests.chain.wire.rlp_lists import listed
+from tests.chain.rlp_made import listed
 
 AT_ONCE_S = 1.0
 BOMB = b"\x01" * (4 << 20)

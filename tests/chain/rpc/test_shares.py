@@ -38,7 +38,7 @@ def test_one_visitor_does_not_take_every_turn() -> None:
         running.append(1)
         assert let_go.wait(20)
 
-    async def visits() -> str:
+    async def visits() -> str | None:
         crowd = [asyncio.create_task(turns.answer("a", in_one_step(slow))) for _ in range(20)]
         try:
             while len(running) < 2:
@@ -179,12 +179,14 @@ def test_who_waits_in_the_middle_of_a_batch_holds_no_thread() -> None:
     shares = Shares(0.2)
     turns = Turns(most=2, most_per_visitor=2, shares=shares)
 
+    shares.charge("quick", 0.0)
+
     def batch(visitor: str) -> Generator[None, None, str]:
         shares.charge(visitor, 1.0)
         yield
         return "at last"
 
-    async def visits() -> str:
+    async def visits() -> str | None:
         greedy = [asyncio.create_task(turns.answer(name, batch(name))) for name in ("a", "b", "c", "d")]
         await asyncio.sleep(0.2)
         try:
@@ -195,3 +197,19 @@ def test_who_waits_in_the_middle_of_a_batch_holds_no_thread() -> None:
             assert set(await asyncio.gather(*greedy)) == {"at last"}
 
     assert asyncio.run(visits()) == "answered"
+
+
+def test_nothing_is_computed_for_somebody_who_has_left() -> None:
+    turns, done = Turns(most=2, most_per_visitor=2, shares=Shares(0.2)), []
+
+    def batch() -> Generator[None, None, str]:
+        for number in range(100):
+            done.append(number)
+            yield
+        return "too late"
+
+    async def is_gone() -> bool:
+        return len(done) == 3
+
+    assert asyncio.run(turns.answer("a", batch(), is_gone)) is None
+    assert done == [0, 1, 2]

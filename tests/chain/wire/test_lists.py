@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rlp.exceptions import RLPException
 
 from chain.wire.lists import decode_list, encode_rlp, split_list
-from tests.chain.wire.rlp_lists import listed
+from tests.chain.rlp_made import listed
 
 NESTED = st.lists(st.recursive(st.binary(max_size=70), lambda inner: st.lists(inner, max_size=4), max_leaves=20))
 BOMB_BYTES = 4 << 20

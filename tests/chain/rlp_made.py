@@ -1,4 +1,4 @@
-"""RLP lists as nobody honest writes them."""
+"""RLP that nobody's encoder makes."""
 
 
 def listed(content: bytes) -> bytes:
