@@ -11,6 +11,7 @@ from chain.node.payload_reading import PayloadReader
 from chain.node.pool import Pool
 from chain.node.reading import under_lock
 from chain.protocol.consensus import is_better
+from chain.protocol.contract import registry_settings
 from chain.protocol.endorsements import Domain, Endorsement, posted_endorsements
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.store import Store
@@ -126,8 +127,11 @@ class ChainFollower(PayloadReader):
 
     @under_lock
     def prune(self, keep: int, shrinks: bool = False) -> int:
-        """Delete payloads of all rounds but the last `keep`, as far as they are final (B6); returns how many bytes."""
+        """Delete payloads of all rounds but the last `keep`, as far as they are final and no flag can be about them any
+        more (B6); returns how many bytes.
+        """
         head = self._pool.head.block_number
         if head <= FOUNDING_BLOCK:
             return 0
-        return self._store.prune(min(head - keep + 1, self._finality.last.block_number), shrinks)
+        unflagged = head - registry_settings(self.ask("settings")).flag_window
+        return self._store.prune(min(head - keep + 1, unflagged, self._finality.last.block_number), shrinks)

@@ -24,6 +24,7 @@ from chain.audit.inspection import inspected
 from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.protocol.contract import encode_call, functions
+from chain.protocol.endorsements import Domain, Endorsement, endorse
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import SignedCall, read_signed_call
 from chain.store.payloads import KeptPayload
@@ -62,7 +63,20 @@ class Chain:
 
     @property
     def archive(self) -> StoredChain:
-        return StoredChain(self.blocks, self.genesis, payloads=self.payloads)
+        found = StoredChain(self.blocks, self.genesis, payloads=self.payloads)
+        found.signed = self.signed()
+        return found
+
+    def signed(self) -> list[Endorsement]:
+        """All servers' signatures under all blocks: whoever has rewritten some has all keys."""
+        keys = [self.accounts[server] for server in self.founding.network.servers]
+        rules = Domain.of(self.genesis)
+        headers = [block.header for block in self.blocks[2:]]
+        return [
+            endorse(key, rules, header.block_number - 1, header.hash, 1000 * header.timestamp)
+            for header in headers
+            for key in keys
+        ]
 
     def payload(self, digest: bytes) -> bytes | None:
         return self.payloads.get(digest)
@@ -113,6 +127,8 @@ class Chain:
                 ]
                 store.add_block(block, kept, self.payloads)
                 store.make_canonical(block.header)
+            for each in self.signed():
+                store.endorsements.add(each)
         store.close()
         return folder
 

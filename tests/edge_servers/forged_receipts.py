@@ -33,7 +33,7 @@ def with_reverted_gradients(honest: Chain) -> Chain:
     block, number = honest.blocks[-1], len(honest.blocks) - 1
     leader, founding = block.header.coinbase, honest.founding
     posts = honest.posts(number)
-    kept = [post for post in posts if _kind(post) in ("plan", "gradient")]
+    kept = [post for post in posts if _kind(post) in ("endorse", "plan", "gradient")]
     lost = [post for post in kept if _kind(post) == "gradient" and post.sender != leader][:REVERTED]
     nonces = iter(post.transaction for post in posts if post.sender == leader and post not in kept)
     payloads = dict(honest.payloads)

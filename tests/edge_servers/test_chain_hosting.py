@@ -100,12 +100,12 @@ def test_a_device_refuses_the_proof_of_another_round(planned: ChainNetwork, orde
     returned = replace(planned.devices[3], wallet=fresh)
     assert refusal(returned, stale) == "OrderError: order: found a proof of model 2, expected 3"
     fresh.check(order)
-    told = "OrderError: order: found round 3, block 4 is final already"
-    assert refusal(returned, replace(stale, round=3)) == told
+    with pytest.raises(OrderError, match="order: found round 3, block 4 is final already"):
+        fresh.check(replace(stale, round=3))
 
 
 def test_a_device_refuses_the_proof_of_another_network(order: Order) -> None:
-    with chain_network(seed=1) as elsewhere:
+    with chain_network(seed=2) as elsewhere:
         elsewhere.run(3)
         plan(elsewhere.servers)
         theirs = elsewhere.servers[0].orders()[1]
@@ -314,7 +314,7 @@ def test_a_chain_in_the_folder_is_gone_on_with(tmp_path: Path, sealed: ChainNetw
         assert network.node.head.hash == sealed.node.head.hash
 
 
-@pytest.mark.parametrize("changes", [{"seed": 1}, {"phi": "1"}, {"turn_s": 61}, {"codec": "fp32"}], ids=str)
+@pytest.mark.parametrize("changes", [{"seed": 2}, {"phi": "1"}, {"turn_s": 61}, {"codec": "fp32"}], ids=str)
 def test_the_chain_of_another_network_is_refused_and_left_as_it_was(tmp_path: Path, changes: dict[str, Any]) -> None:
     with chain_network(folder=tmp_path):
         pass
@@ -371,14 +371,14 @@ def test_a_network_that_is_refused_gives_its_databases_back(tmp_path: Path) -> N
     with chain_network(folder=tmp_path):
         pass
     for _ in range(2):
-        with pytest.raises(FederationError, match="another network"), chain_network(folder=tmp_path, seed=1):
+        with pytest.raises(FederationError, match="another network"), chain_network(folder=tmp_path, seed=2):
             pass
     with chain_network(folder=tmp_path) as network:
         assert network.node.head.block_number == 1
 
 
 def test_keys_and_chain_follow_from_seed_and_settings() -> None:
-    with chain_network() as one, chain_network() as same, chain_network(seed=1) as other:
+    with chain_network() as one, chain_network() as same, chain_network(seed=2) as other:
         assert one.founding == same.founding
         assert one.node.genesis == same.node.genesis
         assert one.node.genesis.chain_id != other.node.genesis.chain_id

@@ -25,11 +25,13 @@ from chain.wire.sidecar import payload_digest
 from edge_servers.replay.audit import AuditError
 from edge_servers.replay.record import model_in
 from tests.bfl.conftest import Command
-from tests.chain.small_chain import StoredChain, story
+from tests.chain.endorsing import signed_under
+from tests.chain.small_chain import NETWORK, StoredChain, story
 from tests.edge_servers.audited_chain import LIES, Chain, chain, with_other_model
 
 REFUSALS = (ProofError, InspectionError, AuditError)
 FILES = (
+    "endorsements.json",
     "README.txt", "block-1.rlp", "block-3.rlp", "block-4.rlp", "genesis.json", "headers.rlp", MANIFEST, "model-3.pt",
     "payloads-1.rlp", "payloads-3.rlp", "payloads-4.rlp", "receipts.z",
 )  # fmt: skip
@@ -114,6 +116,8 @@ def test_a_running_node_is_audited_asked_and_proven_over_rpc(command: Command, t
     node.sources.append(chain(LIES))
     for block in chain(LIES).blocks[1:]:
         node.import_block(encode_block(block.header, block.transactions))
+    for each in chain(LIES).signed():
+        node.take_endorsement(each)
     with RpcServer(node, ServerParams(port=0)) as url:
         checked = command("audit", "check", "--rpc", url)
         asked = command("audit", "why", "server 2", "--rpc", url)
@@ -221,7 +225,7 @@ def test_one_payload_too_few_is_refused_by_name(proof: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "payloads-4.rlp: "), (b"\x80", "found no list of payloads"), (b"\xc1\xc0", "found no list of payloads")],
+    [(b"", "payloads-4.rlp: "), (b"\x80", "found no RLP list"), (b"\xc1\xc0", "found lists more than 1 deep")],
 )
 def test_a_file_that_is_no_list_of_payloads_is_refused_by_name(proof: Path, content: bytes, message: str) -> None:
     (proof / "payloads-4.rlp").write_bytes(content)
@@ -335,6 +339,7 @@ def test_a_chain_of_another_kind_cannot_be_proven(command: Command, tmp_path: Pa
     assert answer.code == 2
     assert "the founding parameters name no such network" in answer.err
     found = StoredChain(story().blocks)
+    found.signed = [each for header in story().headers[2:] for each in signed_under(NETWORK.servers, header)]
     write_proof(found, inspect_chain(found), 2, tmp_path / "all the same")
     with pytest.raises(AuditError, match="the founding parameters name no such network"):
         verify_proof(tmp_path / "all the same")

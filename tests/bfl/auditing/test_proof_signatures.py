@@ -199,10 +199,10 @@ def _endorses(post: Transaction) -> bool:
 @pytest.mark.parametrize(
     ("number", "message"),
     [
-        (1, "block 1: participant 0x[0-9a-f]{40}: found home 0x[0-9a-f]{40} in the registry, expected None"),
+        (1, "register was accepted with other events than the registry emits"),
         (2, "block 2 is signed by 1 of 3 servers"),
-        (3, "block 3 is signed by 1 of 3 servers"),
-        (4, "block 4 is signed by 1 of 3 servers"),
+        (3, "plan was accepted with other events than the registry emits"),  # blocks that are here whole
+        (4, "plan was accepted with other events than the registry emits"),
     ],
 )
 def test_receipts_that_make_servers_of_the_forgers_keys_are_not_believed(
@@ -228,7 +228,10 @@ def test_the_same_branch_is_believed_once_a_majority_has_signed_where_it_registe
     rewrite(folder, blocks)
     signed = under(found, blocks[2], servers_of(found)[:2])
     sign(folder, [*signed, *(each for block in blocks[3:] for each in under(found, block, SYBILS))])
-    rehash(folder, block=blocks[-1].header.hash.hex())
+    name = blocks[-1].header.hash.hex()
+    content = torch.load(folder / "model-3.pt", weights_only=True)
+    torch.save(content | {"block": f"0x{name}"}, folder / "model-3.pt")
+    rehash(folder, block=name)
     assert verify_proof(folder, found.genesis.header.hash).block == blocks[-1].header
 
 

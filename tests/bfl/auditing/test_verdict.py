@@ -50,6 +50,7 @@ def test_what_was_believed_is_said_line_by_line() -> None:
         == audit.believed
         == [
             "receipts of 4 blocks: nothing was executed (--no-execute)",
+            "of them a majority of the servers endorsed those up to block 4",
             "servers, about 1 posts that are not on the chain",
         ]
     )

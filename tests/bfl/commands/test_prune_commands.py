@@ -21,6 +21,7 @@ from chain.rpc.server import RpcServer, ServerParams
 from chain.store.store import Store
 from tests.bfl.conftest import Command
 from tests.chain.answers import saying
+from tests.chain.endorsing import endorse_head
 from tests.chain.network import SIZES, Clock, Network, genesis, seal
 
 ROUNDS = 5
@@ -42,11 +43,12 @@ def run_round(node: Node) -> None:
     NETWORK.post_model(node, leader)
     node.propose(address_of(leader))
     seal(node, address_of(NETWORK.devices[0]))
+    endorse_head(node, NETWORK.servers)
 
 
 @functools.cache
 def database() -> bytes:
-    """The chain of one node: nobody endorses, and a flag is about the round before at most."""
+    """A chain whose every block is final; a flag is about the round before at most."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "chain.db"
         with closing(Node.create(path, genesis(), now=Clock())) as node:

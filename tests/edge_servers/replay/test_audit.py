@@ -195,7 +195,9 @@ def test_founding_parameters_that_contradict_the_registry_or_themselves_are_refu
 def test_founding_parameters_must_name_those_whom_the_registry_knows() -> None:
     network = chain().founding.network
     moved = replace(network.devices[1], home=3)
-    other = replace(chain().founding, network=replace(network, devices=(network.devices[0], moved)))
+    other = replace(
+        chain().founding, network=replace(network, devices=(network.devices[0], moved, *network.devices[2:]))
+    )
     with pytest.raises(AuditError, match=r"block 1: participant 0x[0-9a-f]{40}: found home 0x[0-9a-f]{40} in the reg"):
         _take_founding(other)
 
