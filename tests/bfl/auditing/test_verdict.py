@@ -10,7 +10,8 @@ import pytest
 
 from bfl.auditing.findings import Audit, audit_rounds
 from bfl.auditing.glossary import WORDS, glossary_table
-from bfl.auditing.verdict import believed_in, gaps_in, misbehaving, verdict
+from bfl.auditing.verdict import believed_in, believed_of_the_last_blocks, gaps_in, misbehaving, verdict
+from chain.audit.found import Inspection
 from chain.errors import NodeUnreachableError
 from chain.wire.address import Address
 from edge_servers.founding.simulated import START_S, what_is_simulated
@@ -55,6 +56,17 @@ def test_what_was_believed_is_said_line_by_line() -> None:
         ]
     )
     assert audit_rounds(chain().archive).believed == []
+
+
+def test_what_rests_on_few_servers_is_said() -> None:
+    final, open_, alone = (
+        Inspection(blocks=5, final=last, signed=signed) for last, signed in ((4, (2, 3)), (2, (1, 3)), (4, (1, 1)))
+    )
+    assert believed_of_the_last_blocks(final) == []
+    assert believed_of_the_last_blocks(open_) == [
+        "blocks 3 to 4, not final: 1 of 3 servers signed the last one, no majority"
+    ]
+    assert believed_of_the_last_blocks(alone) == ["the only server: its key alone makes a block final"]
 
 
 def test_a_founded_chain_without_rounds_has_no_model_to_derive(command: Command, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import permutations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,16 +11,21 @@ from eth_account.signers.local import LocalAccount
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bfl.auditing.findings import audit_rounds
+from chain.audit.archive import FileArchive
 from chain.client.keys import address_of
 from chain.errors import ChainError
 from chain.node.access import LocalLedger
 from chain.node.node import Node
-from chain.protocol.endorsements import Domain, decode_endorsement
+from chain.protocol.endorsements import Domain, decode_endorsement, endorse
 from chain.wire.headers import Header
 from edge_servers.errors import EndorsementWithheldError
+from edge_servers.founding.simulated import START_S
 from edge_servers.ledger.endorsing import endorse_round, post_endorsements
+from edge_servers.replay.offences import DERIVED
 from tests.chain.endorsing import endorse_head, signed_under
 from tests.chain.network import Network, account, founded_node, seal
+from tests.edge_servers.chain_network import chain_network
 
 
 def at_once(ready: Callable[[], Any]) -> Any:
@@ -165,3 +171,35 @@ def test_one_double_signer_of_three_is_found_and_named_by_whoever_hears_both() -
             node.take_endorsement(each)
     ((first, second),) = node.double_endorsements()
     assert first.signer == second.signer == address_of(liar)
+
+
+# --- in a running network
+
+
+def test_who_signs_two_blocks_of_a_round_is_flagged_with_both_signatures_and_excluded(tmp_path: Path) -> None:
+    with chain_network(folder=tmp_path) as network:
+        network.run(1)
+        liar = network.hosting.account("server", 2)
+        other = endorse(liar, Domain.of(network.node.genesis), 1, b"\7" * 32, 1000 * START_S)
+        network.node.take_endorsement(other)
+        (report,) = network.run(1)
+        assert [(offence.name, offence.kind) for offence in report.offences] == [("server 2", "double_endorsement")]
+        assert (report.excluded, report.failed_leaders) == ((2,), ())
+        network.run(1)
+        assert network.node.final == network.node.head, "two of three sign on, and the excluded one too"
+        assert len(network.node.endorsements(network.node.head.hash)) == 3
+    audit = audit_rounds(FileArchive(tmp_path))
+    (found,) = audit.findings
+    assert (found.name, found.round, found.verdict) == ("server 2", 2, DERIVED)
+    assert found.detail == "server 2 endorsed two different blocks of one round (round 1)"
+    assert set(found.flagged_by) == {"server 0", "server 1"}
+
+
+def test_a_double_signer_whom_nobody_has_flagged_yet_is_named_by_an_audit(tmp_path: Path) -> None:
+    with chain_network(folder=tmp_path) as network:
+        network.run(2)
+        liar = network.hosting.account("server", 1)
+        network.node.take_endorsement(endorse(liar, Domain.of(network.node.genesis), 2, b"\7" * 32, 0))
+    (found,) = audit_rounds(FileArchive(tmp_path)).findings
+    assert (found.name, found.round, found.flagged_by) == ("server 1", 2, ())
+    assert "the signatures lie beside the chain" in found.detail
