@@ -216,6 +216,7 @@ def proven_table(proven: "VerifiedProof", is_known: bool) -> Table:
     rows = {
         "verdict": f"the model of round {proven.round.round} follows from the model before it, bit for bit",
         "checked": "files, seals, links, turns; of its round and the founding: signatures, roles, receipts, digests",
+        "final": "a strict majority of the servers has signed its block and the one before it",
         "model": full_hex(proven.model_digest),
         "block": f"{proven.block.block_number}, {full_hex(proven.block.hash)}",
         "network": f"chain {proven.genesis.chain_id}",
