@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ./run.sh          set up, then simulate
-# ./run.sh test     set up, then the whole check: ruff, import-linter, mypy --strict, vulture, pytest (with a floor of
-#                   coverage from Python 3.12 on)
+# ./run.sh test     set up, then the whole check: ruff, import-linter, mypy --strict, vulture, pytest
+# ./run.sh test --all      the same with whole experiments and trainings (and a floor of coverage from Python 3.12 on)
 # ./run.sh test --quick    the same without ray, kills, browser and slow tests; other ARGS go to pytest: --cov, say
 # ./run.sh ARGS     set up, then bfl ARGS
 set -euo pipefail
@@ -81,12 +81,13 @@ set_up_anvil() {
 case "${1:-}" in
 test)
     shift
-    selection=()
+    selection=(-m 'not experiment')
     arguments=()
-    is_whole=$([ $# -eq 0 ] && echo yes || true)
+    is_whole=""
     for argument in "$@"; do
         case "$argument" in
-        --quick) selection=(-m 'not ray and not kills and not browser and not slow') ;;
+        --quick) selection=(-m 'not experiment and not ray and not kills and not browser and not slow') ;;
+        --all) selection=() is_whole=yes ;;
         *) arguments+=("$argument") ;;
         esac
     done
@@ -102,7 +103,7 @@ test)
     "$venv/bin/mypy"
     printf '== vulture\n'
     "$venv/bin/vulture"
-    # The floor of coverage (pyproject.toml) is for the whole suite. sys.monitoring (Python 3.12) measures it for nothing;
+    # The floor of coverage (pyproject.toml) is for all tests. sys.monitoring (Python 3.12) measures it for nothing;
     # before that it takes half as long again, and `./run.sh test --cov` is there for who wants it.
     if [ -n "$is_whole" ] && "$venv/bin/python" -c 'import sys; sys.exit(sys.version_info < (3, 12))' >/dev/null; then
         export COVERAGE_CORE=sysmon

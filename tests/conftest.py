@@ -19,11 +19,19 @@ _LONG = {
 }  # fmt: skip
 """Folders and files with whole runs, whole rounds or processes of their own: `./run.sh test --quick` leaves them out"""
 
+_EXPERIMENTS = {
+    "tests/bfl/experiments/test_reproduce_runs.py", "tests/policy/rivals/test_library_baselines.py",
+    "tests/policy/rivals/test_optimum.py", "tests/policy/training/test_learning.py",
+}  # fmt: skip
+"""Whole experiments and trainings: only `./run.sh test --all` runs them"""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         name = item.path.as_posix()
         if any(f"/{where}" in name and names & set(item.path.parts) for where, names in _LONG.items()):
             item.add_marker(pytest.mark.slow)
+        if any(name.endswith(each) for each in _EXPERIMENTS):
+            item.add_marker(pytest.mark.experiment)
     # The long ones first: at the end no core waits for another.
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)

@@ -184,4 +184,4 @@ def test_what_is_written_to_toml_is_read_back(
     )
     path = tmp_path_factory.mktemp("config") / "config.toml"
     write_toml(settings, path)
-    assert read_settings(path) == settings
+    assert read_settings(path, allow_plugins=True) == settings
