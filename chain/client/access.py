@@ -114,8 +114,8 @@ class ChainAccess(PayloadSource, Protocol):
     def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
         """What a server has signed for a round, as the node has seen it."""
 
-    def has_block(self, block_hash: bytes) -> bool:
-        """Whether the node has checked and kept a block, canonical or not."""
+    def find_header(self, block_hash: bytes) -> Header | None:
+        """The header of a block that the node has checked and kept, canonical or not."""
 
     def send_endorsement(self, endorsement: Endorsement) -> bool:
         """Hand the node a signature under a block; whether it is new there."""

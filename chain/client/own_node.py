@@ -73,9 +73,11 @@ class OwnNode(ABC):
         found = self._texts(self.request("bfl_endorsementsBy", Web3.to_hex(server), round_))
         return [decode_endorsement(each, self._domain) for each in found]
 
-    def has_block(self, block_hash: bytes) -> bool:
-        """Whether the node has checked and kept a block, canonical or not."""
-        return self.request("bfl_getRawHeader", Web3.to_hex(block_hash)) is not None
+    def find_header(self, block_hash: bytes) -> Header | None:
+        """The header of a block that the node has checked and kept, canonical or not."""
+        if self.request("bfl_getRawHeader", Web3.to_hex(block_hash)) is None:
+            return None
+        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", Web3.to_hex(block_hash)))
 
     def send_endorsement(self, endorsement: Endorsement) -> bool:
         """Hand the node a signature under a block; whether it is new there."""

@@ -156,9 +156,9 @@ class NodeAccess:
         """What a server has signed for a round, as the node has seen it."""
         return self.node.signed_by(server, round_)
 
-    def has_block(self, block_hash: bytes) -> bool:
-        """Whether the node has checked and kept a block, canonical or not."""
-        return self.node.header(block_hash) is not None
+    def find_header(self, block_hash: bytes) -> Header | None:
+        """The header of a block that the node has checked and kept, canonical or not."""
+        return self.node.header(block_hash)
 
     def send_endorsement(self, endorsement: Endorsement) -> bool:
         """Hand the node a signature under a block; whether it is new there."""

@@ -80,8 +80,9 @@ class Finality:
 
     def _servers_after(self, head: Header) -> tuple[Address, ...]:
         """Of the block after the head."""
-        found = call_registry(StateView(self._store, head), self._store.genesis, "server_list")
-        return tuple(found) if head.block_number >= FOUNDING_BLOCK else ()
+        if head.block_number < FOUNDING_BLOCK:
+            return ()
+        return tuple(call_registry(StateView(self._store, head), self._store.genesis, "server_list"))
 
     def _check(self, endorsement: Endorsement, header: Header | None, head: Header, servers: Sequence[bytes]) -> None:
         round_ = endorsement.round

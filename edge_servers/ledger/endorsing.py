@@ -32,12 +32,15 @@ def endorse_round(ledger: Ledger, server: Address, round_: int, wait: Wait, time
 
 
 def leaders_choice(ledger: Ledger, round_: int, server: Address) -> bytes | None:
-    """The block that a server may sign: what its leader signed, as far as this node has checked it."""
-    header = ledger.access.header(round_ + FOUNDING_BLOCK)
+    """The block that a server may sign: what its leader signed, as far as this node has checked it, and after the block
+    that is final: a leader may sign one of another branch.
+    """
+    access = ledger.access
+    header = access.header(round_ + FOUNDING_BLOCK)
     if header.coinbase == server:
         return header.hash
-    signed = [each.block_hash for each in ledger.access.signed_by(header.coinbase, round_)]
-    return next((each for each in signed if ledger.access.has_block(each)), None)
+    found = [access.find_header(each.block_hash) for each in access.signed_by(header.coinbase, round_)]
+    return next((each.hash for each in found if each is not None and each.parent_hash == header.parent_hash), None)
 
 
 def post_endorsements(ledger: Ledger, round_: int) -> None:

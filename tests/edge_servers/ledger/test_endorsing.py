@@ -69,6 +69,33 @@ def test_nobody_signs_after_a_block_that_is_not_final() -> None:
         endorse_round(by(node, leader), address_of(leader), 2, at_once, 0)
 
 
+def test_nobody_follows_a_leader_to_another_branch() -> None:
+    """The leader signs a block after one that is not final; honest servers, who have it, sign nothing."""
+    network = Network()
+    node, other = founded_node(network), founded_node(network)
+    network.post_plan(other, payload=b"another plan")
+    other.propose(address_of(network.leader(other)))
+    seal(other, address_of(network.devices[1]))
+    network.post_plan(other)
+    other.propose(address_of(network.leader(other)))
+    astray = seal(other, address_of(network.devices[1]))
+    sealed_round(network, node)
+    node.sources = [other]
+    node.import_block(other.raw_block(2) or b"")
+    node.import_block(other.raw_block(3) or b"")
+    final = next(header for header in node._store.headers_after(1) if header.hash != astray.parent_hash)
+    for each in signed_under(network.servers[:2], final):
+        node.take_endorsement(each)
+    node.propose(address_of(network.leader(node)))
+    header = seal(node, address_of(network.devices[0]))
+    leader = next(server for server in network.servers if address_of(server) == header.coinbase)
+    for each in signed_under([leader], astray):
+        node.take_endorsement(each)
+    honest = next(server for server in network.servers if server != leader)
+    with pytest.raises(EndorsementWithheldError, match="its leader has signed no block"):
+        endorse_round(by(node, honest), address_of(honest), 2, at_once, 0)
+
+
 def test_a_round_that_is_not_sealed_is_not_signed() -> None:
     network = Network()
     node = founded_node(network)
