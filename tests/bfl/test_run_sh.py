@@ -166,14 +166,16 @@ BEFORE_PYTEST = [
     "== vulture", "vulture", "== pytest",
 ]  # fmt: skip
 PYTEST = "python -m pytest -n auto --dist loadfile"
-QUICK = "-m not ray and not kills and not browser and not slow"
+USUAL = "-m not experiment"
+QUICK = f"{USUAL} and not ray and not kills and not browser and not slow"
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], f"{PYTEST} --cov"),
-        (["-k", "grid"], f"{PYTEST} -k grid"),  # a part of the suite cannot reach the floor of the whole
+        ([], f"{PYTEST} {USUAL}"),
+        (["--all"], f"{PYTEST} --cov"),
+        (["-k", "grid"], f"{PYTEST} {USUAL} -k grid"),  # a part of the suite cannot reach the floor of the whole
         (["--quick"], f"{PYTEST} {QUICK}"),
         (["-k", "grid", "--quick", "-x"], f"{PYTEST} {QUICK} -k grid -x"),
     ],
@@ -189,15 +191,15 @@ def test_the_whole_check_is_style_imports_types_dead_code_then_pytest(
 def test_coverage_is_measured_where_it_costs_nothing(project: Path) -> None:
     set_up(project, "simulation,ray,dev")
     script(project / ".venv" / "bin" / "python", '[ "$1" != -c ] || exit 1; echo python "$@"')  # before 3.12
-    assert run(project, "test").stdout.splitlines() == [*BEFORE_PYTEST, PYTEST]
-    assert run(project, "test", "--cov").stdout.splitlines()[-1] == f"{PYTEST} --cov"
+    assert run(project, "test", "--all").stdout.splitlines() == [*BEFORE_PYTEST, PYTEST]
+    assert run(project, "test", "--cov").stdout.splitlines()[-1] == f"{PYTEST} {USUAL} --cov"
 
 
 def test_an_argument_with_spaces_reaches_pytest_as_one(project: Path) -> None:
     set_up(project, "simulation,ray,dev")
     script(project / ".venv" / "bin" / "python", 'printf "<%s>" "$@"')
     told = run(project, "test", "--quick", "-k", "gossip or graph").stdout.splitlines()[-1]
-    assert told.endswith("<-m><not ray and not kills and not browser and not slow><-k><gossip or graph>")
+    assert told.endswith(f"<-m><{QUICK.removeprefix('-m ')}><-k><gossip or graph>")
 
 
 def test_what_quick_leaves_out_are_registered_markers() -> None:
