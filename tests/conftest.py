@@ -20,10 +20,12 @@ _LONG = {
 """Folders and files with whole runs, whole rounds or processes of their own: `./run.sh test --quick` leaves them out"""
 
 _EXPERIMENTS = {
-    "tests/bfl/experiments/test_reproduce_runs.py", "tests/policy/rivals/test_library_baselines.py",
-    "tests/policy/rivals/test_optimum.py", "tests/policy/training/test_learning.py",
+    "tests/benchmarks/test_mutants.py", "tests/benchmarks/test_visitors.py", "tests/benchmarks/test_walk.py",
+    "tests/bfl/experiments/test_reproduce_runs.py", "tests/policy/actor/test_shipped.py",
+    "tests/policy/rivals/test_library_baselines.py", "tests/policy/rivals/test_optimum.py",
+    "tests/policy/training/test_learning.py",
 }  # fmt: skip
-"""Whole experiments and trainings: only `./run.sh test --all` runs them"""
+"""Whole experiments, trainings and measurements: only `./run.sh test --all` runs them"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
