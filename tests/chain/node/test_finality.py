@@ -241,3 +241,18 @@ def test_two_majorities_stop_a_node_which_names_who_signed_both(is_here: bool, t
     with pytest.raises(ConflictError, match=told):
         take(again, signed_under([two], second))
     again.close()
+
+
+def test_the_founding_is_signed_by_nobody() -> None:
+    node = founded_node(NETWORK)
+    with pytest.raises(EndorsementError, match="is no edge server"):
+        take(node, signed(SERVERS[:1], 0, node.head.hash))
+
+
+def test_signatures_come_at_most_four_rounds_before_their_block() -> None:
+    node = founded_node(NETWORK)
+    assert take(node, signed(SERVERS[:1], 1, b"\7" * 32)) == [True]
+    assert take(node, signed(SERVERS[:1], 4, b"\7" * 32)) == [True]
+    for round_ in (0, 5):
+        with pytest.raises(EndorsementError, match=f"found an endorsement for round {round_}, the head is of 0"):
+            take(node, signed(SERVERS[:1], round_, b"\7" * 32))

@@ -16,14 +16,16 @@ from chain.protocol.endorsements import (
     ENDORSEMENT_BYTES,
     Domain,
     Endorsement,
+    check_final,
     decode_endorsement,
     endorse,
+    is_final,
     posted_call,
     posted_endorsements,
     quorum,
 )
 from chain.wire.address import Address
-from tests.chain.network import account, genesis
+from tests.chain.network import account, endorsements_of, genesis
 
 SERVER, DOMAIN = account("server 0"), Domain.of(genesis())
 UINTS, HASHES = st.integers(0, 2**64 - 1), st.binary(min_size=32, max_size=32)
@@ -121,3 +123,22 @@ def test_two_blocks_of_one_round_convict_and_nothing_else_does() -> None:
 
 def test_a_strict_majority_is_more_than_half() -> None:
     assert [quorum(servers) for servers in (1, 2, 3, 4, 5, 6, 7)] == [1, 2, 2, 3, 3, 4, 4]
+
+
+def test_a_block_is_final_by_signatures_of_servers_under_it_alone() -> None:
+    servers = [account(f"server {i}") for i in range(3)]
+    members = {address_of(each) for each in servers}
+    rules = genesis()
+    header = replace(rules.header, block_number=2)
+    two = endorsements_of(header, servers[:2], rules)
+    assert check_final(header, two, members) == {address_of(each) for each in servers[:2]}
+    strangers = endorsements_of(header, [account("a"), account("b")], rules)
+    elsewhere = endorsements_of(replace(header, timestamp=1), servers, rules)
+    for signed in (two[:1], [*two[:1], *strangers], [*two[:1], *elsewhere], []):
+        assert not is_final(header, signed, members)
+        with pytest.raises(EndorsementError, match=r"block 2 is signed by [01] of 3 servers, expected at least 2"):
+            check_final(header, signed, members)
+    assert is_final(replace(header, block_number=1), [], members), "the founding needs nobody"
+    assert check_final(replace(header, block_number=1), [], members) == set()
+    with pytest.raises(EndorsementError, match="an endorsement of round 1"):
+        _ = replace(two[0], signature=bytes(65)).signer
