@@ -75,9 +75,8 @@ class OwnNode(ABC):
 
     def find_header(self, block_hash: bytes) -> Header | None:
         """The header of a block that the node has checked and kept, canonical or not."""
-        if self.request("bfl_getRawHeader", Web3.to_hex(block_hash)) is None:
-            return None
-        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", Web3.to_hex(block_hash)))
+        found = self.request("bfl_getRawHeader", Web3.to_hex(block_hash))
+        return None if found is None else Header.from_bytes(self._texts([found])[0])
 
     def send_endorsement(self, endorsement: Endorsement) -> bool:
         """Hand the node a signature under a block; whether it is new there."""

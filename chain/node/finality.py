@@ -1,6 +1,6 @@
 """What is final (Q1): the endorsements that a node holds, and the last block that a strict majority signed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from chain.errors import ConflictError, EndorsementError, FinalityError
 from chain.node.vm import StateView, call_registry
@@ -102,10 +102,10 @@ class Finality:
         signed = self._store.endorsements.of(endorsement.block_hash)
         signers = {each.signer for each in signed if each.round == endorsement.round} & set(servers)
         if len(signers) >= quorum(len(servers)):
-            self._stop(endorsement.round, endorsement.block_hash)
+            raise self._conflict(endorsement.round, endorsement.block_hash)
 
     def settle(self, header: Header) -> bool:
-        """Whether a block that is here has become final by what is held, and nothing final contradicts it."""
+        """Whether a block that is here has become final by what is held; `ConflictError` if a final one contradicts."""
         final = self.last
         if header.hash == final.hash or not is_final(
             header, self._store.endorsements.of(header.hash), self._servers_of(header)
@@ -113,7 +113,7 @@ class Finality:
             return False
         older, newer = sorted((header, final), key=lambda each: each.block_number)
         if self._ancestor(newer, older.block_number).hash != older.hash:
-            self._stop(self._round_of(older), header.hash)
+            raise self._conflict(self._round_of(older), header.hash)
         if newer is final:
             return False  # it was final with the block after it
         self._store.endorsements.set_final(header.hash)
@@ -134,15 +134,21 @@ class Finality:
             header = self._store.header_by_hash(header.parent_hash)
         return header
 
-    def _stop(self, round_: int, block_hash: bytes) -> None:
-        """Two final blocks on different branches: this node takes nothing any more, and names who signed both."""
+    def _conflict(self, round_: int, block_hash: bytes) -> ConflictError:
+        """Two final blocks on different branches, with the names of those who signed both."""
         doubles = {str(first.signer) for first, _ in self._store.endorsements.doubles(round_)}
-        self.conflict = (
+        return ConflictError(
             f"two majorities: block 0x{block_hash.hex()} and the final block 0x{self.last.hash.hex()} are on different "
             f"branches; signed twice: {', '.join(sorted(doubles)) or 'nobody in the same round'}. This node stops"
         )
-        self._store.endorsements.set_conflict(self.conflict)
-        raise ConflictError(self.conflict)
+
+    def stop(self, conflict: ConflictError, evidence: Iterable[Endorsement]) -> None:
+        """Take nothing any more, after a restart neither; the signatures that showed it stay."""
+        self.conflict = str(conflict)
+        with self._store.transaction():
+            self._store.endorsements.set_conflict(self.conflict)
+            for each in evidence:
+                self._store.endorsements.add(each)
 
     def check_running(self) -> None:
         """Raise `ConflictError` once this node has stopped."""

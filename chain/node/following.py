@@ -1,9 +1,9 @@
 """What becomes of blocks that were checked: kept, followed if they are the best, and what servers sign makes final."""
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
-from chain.errors import EndorsementError, InvalidBlockError
+from chain.errors import ConflictError, EndorsementError, InvalidBlockError
 from chain.node.body import Body
 from chain.node.candidates import Candidates
 from chain.node.finality import Finality
@@ -62,22 +62,41 @@ class ChainFollower(PayloadReader):
         _ = endorsement.signer  # recovered here, outside the lock
         with self._exclusive():
             self._finality.check_running()
-            if not self._finality.take(endorsement, self._pool.head):
-                return False
-            self._tell("endorsement", endorsement.encode(), ())
-            self._settle(endorsement.block_hash)
-            return True
+            with self._following([endorsement]) as undone:
+                is_new = self._finality.take(endorsement, self._pool.head)
+                undone += self._settle(endorsement.block_hash) if is_new else []
+            if is_new:
+                self._tell("endorsement", endorsement.encode(), ())
+            return is_new
 
-    def _settle(self, block_hash: bytes) -> None:
-        """A block that has become final beats all work on other branches."""
+    @contextmanager
+    def _following(self, endorsements: Sequence[Endorsement], anew: bool = False) -> Iterator[list[Header]]:
+        """One database transaction, and then the head that it leaves: a signature is kept with what it makes final, or
+        not at all. Two majorities undo it and stop this node. Yields where to note the headers that are undone.
+
+        `anew`: the pool starts over in any case, as its own execution may have gone into a block.
+        """
+        head, undone = self._store.head(), list[Header]()
+        try:
+            with self._store.transaction():
+                yield undone
+        except ConflictError as conflict:
+            self._finality.stop(conflict, endorsements)
+            raise
+        finally:
+            is_other = self._store.head() != head
+            if is_other or anew:
+                self._candidates.clear()
+                self._pool.follow(self._store.head(), undone if is_other else ())
+
+    def _settle(self, block_hash: bytes) -> list[Header]:
+        """A block that has become final beats all work on other branches; returns what is undone by it."""
         header = self._store.find_header(block_hash)
         if header is None or not self._finality.settle(header):
-            return
-        if self._store.canonical_hash(header.block_number) != header.hash:
-            with self._store.transaction():
-                undone = self._store.make_canonical(self._finality.best_after(header))
-            self._candidates.clear()
-            self._pool.follow(self._store.head(), undone)
+            return []
+        if self._store.canonical_hash(header.block_number) == header.hash:
+            return []
+        return self._store.make_canonical(self._finality.best_after(header))
 
     # --- blocks
 
@@ -88,38 +107,32 @@ class ChainFollower(PayloadReader):
         is_best = is_better(difficulty, header.hash, self._store.total_difficulty(head.hash), head.hash)
         transactions = tuple(post.transaction for post in body.posts)
         kept, beside = self._payloads_of(header, body)
-        undone: list[Header] = []
-        try:
-            with self._store.transaction():
-                root = body.execution.persist()
-                if root != header.state_root:
-                    raise InvalidBlockError(f"block {header.block_number}: the state moved while it was sealed")
-                block = Block(header, transactions, body.receipts, difficulty)
-                self._store.add_block(block, kept, beside)
-                if is_best:
-                    undone = self._store.make_canonical(header, [transaction.hash for transaction in transactions])
-        finally:
+        endorsements = posted_in(body, Domain.of(self.genesis))
+        with self._following(endorsements, anew=is_best) as undone:
+            root = body.execution.persist()
+            if root != header.state_root:
+                raise InvalidBlockError(f"block {header.block_number}: the state moved while it was sealed")
+            block = Block(header, transactions, body.receipts, difficulty)
+            self._store.add_block(block, kept, beside)
             if is_best:
-                self._candidates.clear()
-                self._pool.follow(self._store.head(), undone)
+                undone += self._store.make_canonical(header, [transaction.hash for transaction in transactions])
+            undone[:0] = self._take_posted(endorsements)
+            undone[:0] = self._settle(header.hash)
         self._last = block
-        self._take_posted(body)
-        self._settle(header.hash)
         if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
             self.prune(self._keep)
         if self.listeners:
             self._tell("block", encode_block(header, transactions), ())
         return header
 
-    def _take_posted(self, body: Body) -> None:
+    def _take_posted(self, endorsements: Sequence[Endorsement]) -> list[Header]:
         """The endorsements that a block carries, for whoever was not there when they were made."""
-        domain = Domain.of(self.genesis)
-        for post, receipt in zip(body.posts, body.receipts, strict=True):
-            if receipt.status == 1 and post.call is not None and post.call.name == "endorse":
-                for each in posted_endorsements(post.call, domain):
-                    with suppress(EndorsementError):  # of a block that the registry knows and this node does not
-                        if self._finality.take(each, self._pool.head):
-                            self._settle(each.block_hash)
+        undone: list[Header] = []
+        for each in endorsements:
+            with suppress(EndorsementError):  # of a block that the registry knows and this node does not
+                if self._finality.take(each, self._store.head()):
+                    undone[:0] = self._settle(each.block_hash)
+        return undone
 
     def _tell(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
         for tell in self.listeners:
@@ -135,3 +148,10 @@ class ChainFollower(PayloadReader):
             return 0
         unflagged = head - registry_settings(self.ask("settings")).flag_window
         return self._store.prune(min(head - keep + 1, unflagged, self._finality.last.block_number), shrinks)
+
+
+def posted_in(body: Body, domain: Domain) -> list[Endorsement]:
+    """What the `endorse` calls of a block carry."""
+    executed = zip(body.posts, body.receipts, strict=True)
+    calls = [post.call for post, receipt in executed if receipt.status == 1 and post.call is not None]
+    return [each for call in calls if call.name == "endorse" for each in posted_endorsements(call, domain)]

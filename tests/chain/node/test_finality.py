@@ -8,7 +8,7 @@ import pytest
 from eth_account.signers.local import LocalAccount
 
 from chain.client.keys import address_of
-from chain.errors import ConflictError, EndorsementError, FinalityError
+from chain.errors import ConflictError, EndorsementError, FinalityError, StoreError
 from chain.node.node import Node
 from chain.protocol.endorsements import Endorsement
 from chain.wire.blocks import decode_block, encode_block
@@ -16,6 +16,7 @@ from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
 from tests.chain.endorsing import endorse_call, endorse_head, signed, signed_under
 from tests.chain.network import Clock, Network, account, founded_node, genesis, seal
+from tests.chain.store.faults import disk_error, make_faulty
 
 NETWORK = Network()
 SERVERS = NETWORK.servers
@@ -256,3 +257,66 @@ def test_signatures_come_at_most_four_rounds_before_their_block() -> None:
     for round_ in (0, 5):
         with pytest.raises(EndorsementError, match=f"found an endorsement for round {round_}, the head is of 0"):
             take(node, signed(SERVERS[:1], round_, b"\7" * 32))
+
+
+# --- crashes
+
+
+def _killed_while_it_takes(path: Path, at: int) -> bool:
+    """A node whose disk fails at the n-th statement while its head becomes final; whether it came so far."""
+    node = Node.create(path, genesis(), now=Clock())
+    NETWORK.found(node)
+    header = sealed(node)
+    first, second = signed_under(SERVERS[:2], header)
+    node.take_endorsement(first)
+    make_faulty(node, disk_error, at, dead=True)
+    is_cut = False
+    try:
+        node.take_endorsement(second)
+    except StoreError:
+        is_cut = True
+    node.close()
+    return is_cut
+
+
+def test_whoever_dies_while_a_block_becomes_final_is_told_again_and_it_is_final(tmp_path: Path) -> None:
+    """Nobody signs after a block that is not final: a signature that is kept and not counted would stop the network."""
+    for at in range(1, 100):
+        path = tmp_path / f"{at}.db"
+        is_cut = _killed_while_it_takes(path, at)
+        node = Node.open(path, now=Clock())
+        take(node, signed_under(SERVERS[:2], node.head))
+        assert node.final == node.head, at
+        node.close()
+        if not is_cut:
+            break
+    assert at > 5
+
+
+def test_whoever_dies_while_it_switches_to_a_final_block_is_on_one_branch_or_the_other(tmp_path: Path) -> None:
+    other = founded_node(NETWORK)
+    rival = sealed(other, b"other")
+    for at in range(1, 100):
+        path, is_cut = tmp_path / f"{at}.db", False
+        node = Node.create(path, genesis(), now=Clock())
+        NETWORK.found(node)
+        sealed(node, b"one")
+        sealed(node)
+        node.sources = [other]
+        node.import_block(other.raw_block(2) or b"")
+        first, second = signed_under(SERVERS[:2], rival)
+        node.take_endorsement(first)
+        make_faulty(node, disk_error, at, dead=True)
+        try:
+            node.take_endorsement(second)
+        except StoreError:
+            is_cut = True
+        node.close()
+        again = Node.open(path, now=Clock())
+        assert (again.head.block_number, again.final.block_number) in ((3, 1), (2, 2))
+        take(again, [first, second])
+        assert again.head == again.final == rival
+        again.close()
+        if not is_cut:
+            break
+    assert at > 5
