@@ -104,6 +104,10 @@ class EndorsementError(ChainError):
     """A signature under a block that is nobody's here, or too few of them (Q1)."""
 
 
+class PassError(ChainError):
+    """A pass to an attempt that is nobody's here, or that cannot be (D3.2)."""
+
+
 class ConflictError(ChainError):
     """Two final blocks on different branches (Q1): some servers signed both, and this node stops."""
 

@@ -11,7 +11,8 @@ from eth_hash.auto import keccak
 
 from chain.errors import InspectionError
 from chain.protocol.contract import Call, decode_log, events
-from chain.protocol.endorsements import Domain, posted_endorsements
+from chain.protocol.endorsements import Domain, posted_endorsements, typed_digest
+from chain.protocol.passes import contradiction
 from chain.protocol.posts import SignedCall
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
@@ -20,28 +21,27 @@ from chain.wire.receipts import Log, Receipt
 _ANSWERS = {
     "found": "Founded",
     "vote": "Voted",
+    "begin_attempt": "AttemptBegun",
     "plan": "Planned",
     "gradient": "GradientPosted",
+    "roll": "RollPosted",
     "close": "Closed",
     "iterate": "IteratePosted",
     "flag": "Flagged",
     "flag_equivocation": "Flagged",
-    "flag_double_endorsement": "Flagged",
+    "flag_signatures": "Flagged",
     "model": "ModelPublished",
 }
 _SENDERS = ("founder", "leader", "sender", "server")
 """How events name who posted"""
 _READ = ("Registered", "Excluded", "ModelPublished")
-CHANGES_MEMBERS = ("register", "vote", "flag", "flag_equivocation", "flag_double_endorsement")
+CHANGES_MEMBERS = ("register", "vote", "flag", "flag_equivocation", "flag_signatures")
 """Calls after which other participants may take part"""
 
 
-def check_events(post: SignedCall, receipt: Receipt, registry: Address, rank: int, exclusion_rounds: int) -> None:
-    """Raise `InspectionError` unless an accepted post has the events that the registry emits for it, and no other.
-
-    `rank` is that of the leader who plans, closes or publishes.
-    """
-    expected = answers_to(post, registry, rank)
+def check_events(post: SignedCall, receipt: Receipt, registry: Address, exclusion_rounds: int) -> None:
+    """Raise `InspectionError` unless an accepted post has the events that the registry emits for it, and no other."""
+    expected = answers_to(post, registry)
     if receipt.logs != expected and receipt.logs != (*expected, *_consequences(post, registry, exclusion_rounds)):
         found = ", ".join(_name(log) for log in receipt.logs) or "none"
         named = ", ".join(_name(log) for log in expected) or "none"
@@ -49,7 +49,7 @@ def check_events(post: SignedCall, receipt: Receipt, registry: Address, rank: in
         raise InspectionError(f"{what} was accepted with other events than the registry emits: {found}, not {named}")
 
 
-def answers_to(post: SignedCall, registry: Address, rank: int = 0) -> tuple[Log, ...]:
+def answers_to(post: SignedCall, registry: Address) -> tuple[Log, ...]:
     """The logs of a post that is accepted, but for what may follow from it."""
     call = post.call
     if call is None:
@@ -60,12 +60,14 @@ def answers_to(post: SignedCall, registry: Address, rank: int = 0) -> tuple[Log,
     if call.name == "endorse":
         signed = posted_endorsements(call, Domain(post.transaction.chain_id, registry))
         return tuple(_log("Endorsed", {**call.arguments, "server": each.signer}, registry) for each in signed)
-    said = {**call.arguments, **dict.fromkeys(_SENDERS, post.sender), "rank": rank}
+    said = {**call.arguments, **dict.fromkeys(_SENDERS, post.sender)}
     if call.name == "flag_equivocation":
         said |= {"slot": Slot.EQUIVOCATION, "transaction_hash": keccak(call["first"])}
         said["expected"] = keccak(call["second"])
-    if call.name == "flag_double_endorsement":
-        said |= {"slot": Slot.DOUBLE_ENDORSEMENT, "transaction_hash": call["blocks"][0], "expected": call["blocks"][1]}
+    if call.name == "flag_signatures":
+        domain = Domain(post.transaction.chain_id, registry)
+        first, second = (typed_digest(domain, call[name]) for name in ("first", "second"))
+        said |= {"slot": contradiction(call), "transaction_hash": first, "expected": second}
     return (_log(_ANSWERS[call.name], said, registry),)
 
 

@@ -13,6 +13,7 @@ from chain.audit.archive import Archive
 from chain.audit.endorsed import EndorsedBlocks
 from chain.audit.events import CHANGES_MEMBERS, check_events, read_events
 from chain.audit.found import Inspection
+from chain.audit.leading import Leading
 from chain.audit.misfit import misfit_at
 from chain.audit.payloads import CheckedPayloads
 from chain.errors import InspectionError
@@ -20,7 +21,7 @@ from chain.protocol.consensus import check_header, check_order
 from chain.protocol.contract import TERMS_BYTES, Call, PayloadSizes, creation_code
 from chain.protocol.genesis import Genesis
 from chain.protocol.posts import KINDS, NoPayloads, PayloadSource, SignedCall, read_signed_call
-from chain.protocol.turns import FOUNDING_BLOCK, Membership, rank_of
+from chain.protocol.turns import FOUNDING_BLOCK, Membership
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
@@ -28,8 +29,8 @@ from chain.wire.receipts import Receipt, check_roots
 
 _FOUNDS = ("register", "found")
 _LEADS = ("plan", "close", "model")
-_SERVES = (*_LEADS, "iterate", "flag", "flag_equivocation", "flag_double_endorsement", "vote")
-_NEEDS = {"gradient": "plan", "close": "plan", "iterate": "close", "model": "close"}
+_SERVES = (*_LEADS, "begin_attempt", "roll", "iterate", "flag", "flag_equivocation", "flag_signatures", "vote")
+_NEEDS = {"gradient": "plan", "roll": "plan", "close": "plan", "iterate": "close", "model": "close"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class Inspector:
         self._model = self._plan = self._close = b""  # the last digests
         self._sizes = PayloadSizes(0, 0, 0, 0, 0)
         self._posted: set[tuple[Any, ...]] = set()
-        self._terms, self._exclusion_rounds = (1, 1), 0  # term cap, turn in seconds
+        self._term_cap, self._exclusion_rounds = 1, 0
+        self._leading = Leading(genesis)
         self._endorsed = EndorsedBlocks(genesis)
         self.found = Inspection()
 
@@ -79,7 +81,8 @@ class Inspector:
         return InspectedBlock(block, calls, self.found, source, is_pruned)
 
     def _go_on_after(self, header: Header) -> None:
-        self._headers = [*self._headers[-self._terms[0] - 1 :], header]
+        self._headers = [*self._headers[-self._term_cap - 1 :], header]
+        self._leading.follow(header)
         self.found.hashes.append(header.hash)
         self.found.blocks += 1
 
@@ -112,6 +115,7 @@ class Inspector:
                 posts.append(read_signed_call(transaction, self._genesis))
         check_order(posts)
         self._plan, self._close, self._posted = b"", b"", set()
+        self._leading.begin(self._headers, self._membership(), self.found.excluded_through)
         for index, (post, receipt) in enumerate(zip(posts, block.receipts, strict=True)):
             with misfit_at(f"transaction {index} (0x{post.transaction.hash.hex()})"):
                 self._check_post(post, receipt, block.header)
@@ -128,39 +132,41 @@ class Inspector:
             self.found.reverted += 1
             self._read_events(receipt, header)
             return  # it is in the block, and says nothing
-        rank = 0
         self.found.by_kind[post.call.name if post.call else "creation"] += 1
         if post.call is not None:
-            rank = self._check_role(post.call.name, post.sender, header)
+            if post.begins is not None:
+                self._leading.begin_attempt(post.call)
+            self._check_role(post.call.name, post.sender, header)
             self._check_call(post.call, post.sender, header)
-        check_events(post, receipt, self._genesis.registry, rank, self._exclusion_rounds)
+        check_events(post, receipt, self._genesis.registry, self._exclusion_rounds)
         if post.call is not None and post.call.name in CHANGES_MEMBERS:
             self._read_events(receipt, header)
 
     def _read_terms(self, creation: bytes) -> None:
-        """Term cap and turn are arguments 2 and 3. Another contract could accept, exclude and register anybody."""
+        """Term cap and exclusion are arguments 2 and 4. Another contract could accept, exclude and register anybody."""
         code, terms = creation[:-TERMS_BYTES], creation[-TERMS_BYTES:]
         if code != creation_code():
             raise InspectionError("the registry is none of this version's; audit the chain with the one it was made by")
         words = [int.from_bytes(terms[i : i + 32], "big") for i in range(0, TERMS_BYTES, 32)]
-        self._terms, self._exclusion_rounds = (words[1], words[2]), words[4]
+        self._term_cap, self._exclusion_rounds = words[1], words[3]
 
-    def _check_role(self, name: str, sender: Address, header: Header) -> int:
-        """Raise unless the sender may do that; returns the rank that a leader has."""
+    def _check_role(self, name: str, sender: Address, header: Header) -> None:
+        """Raise unless the sender may do that."""
         if header.block_number == FOUNDING_BLOCK:
             if sender != self._genesis.founder_address or name not in _FOUNDS:
                 raise InspectionError(f"{name} by {sender} in the founding block, expected the founder's posts")
-            return 0
+            return
         home = self.found.members.get(sender)
         if home is None or name == "register" or name == "found":
             raise InspectionError(f"{name} by {sender}, who is not registered or may not do that")
         if name == "endorse":
-            return 0  # whoever is a member may carry what servers signed
+            return  # whoever is a member may carry what servers signed
         if name in _SERVES and home != sender:
             raise InspectionError(f"{name} by the device {sender}, expected an edge server")
         if self.found.excluded_through.get(sender, 0) >= header.block_number - FOUNDING_BLOCK:
             raise InspectionError(f"{name} by {sender}, who is excluded")
-        return self._check_turn(sender, header) if name in _LEADS else 0
+        if name in (*_LEADS, "begin_attempt"):
+            self._leading.check(sender)
 
     def _check_call(self, call: Call, sender: Address, header: Header) -> None:
         round_ = header.block_number - FOUNDING_BLOCK
@@ -169,6 +175,8 @@ class Inspector:
             self.found.final = self._endorsed.final
         elif "round" in call and int(call["round"]) != round_:
             raise InspectionError(f"{call.name} of round {call['round']} in block {header.block_number}")
+        if call.name in (*KINDS, "endorse"):
+            self._leading.note(sender)
         if call.name in (*KINDS, "found"):
             self._check_once(call, sender)
         if call.name in KINDS:
@@ -195,10 +203,11 @@ class Inspector:
         self._posted.add(slot)
 
     def _check_size(self, call: Call) -> None:
-        """Payloads have the founded sizes (B2), and there is one attempt at a round so far."""
-        if not self._sizes.fits(call.name, int(call["size"])) or call["attempt"]:
-            told = f"{call['size']} bytes of {call.name} at attempt {call['attempt']}"
-            raise InspectionError(f"{told}, founded with {self._sizes.of(call.name)}")
+        """Payloads have the founded sizes (B2), and a block has the posts of one attempt (D3.1)."""
+        if not self._sizes.fits(call.name, int(call["size"])):
+            raise InspectionError(f"{call['size']} bytes of {call.name}, founded with {self._sizes.of(call.name)}")
+        if call["attempt"] != (attempt := self._leading.attempt):
+            raise InspectionError(f"{call.name} of attempt {call['attempt']} in a block of attempt {attempt}")
 
     def _check_links(self, call: Call) -> None:
         """A gradient names its model and plan, a close its plan, iterates and models their close (B1)."""
@@ -231,22 +240,14 @@ class Inspector:
             if 0 not in self.found.models:
                 raise InspectionError("the founding block does not found the network: it has no model 0")
             return
-        self._check_turn(header.coinbase, header)
+        self._leading.check(header.coinbase)
         if header.winner is None or not self._membership().is_device(header.winner):
             raise InspectionError(f"sealed by 0x{header.extra_data.hex()}, expected a registered device")
         self.found.led[header.coinbase] += 1
         self.found.sealed[header.winner] += 1
 
-    def _check_turn(self, server: Address, header: Header) -> int:
-        excluded = [who for who, k in self.found.excluded_through.items() if k >= header.block_number - FOUNDING_BLOCK]
-        rank = rank_of(server, self._headers, self._membership(), excluded)
-        waited = header.timestamp - self._headers[-1].timestamp
-        if rank is None or (rank > 0 and waited < rank * self._terms[1]):
-            raise InspectionError(f"led by {server} (rank {rank}) {waited} s after the parent: not its turn")
-        return rank
-
     def _membership(self) -> Membership:
-        return Membership(self.found.members, *self._terms)
+        return Membership(self.found.members, self._term_cap)
 
 
 def inspected(archive: Archive) -> Iterator[InspectedBlock]:

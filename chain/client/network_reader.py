@@ -34,7 +34,7 @@ class NetworkReader(PostReader):
         """Whose turn a round was is decided among these: who was registered before its block (our own node only)."""
         self._check_embedded()
         settings = self._access.settings
-        return Membership(self._members(round_), settings.term_cap, settings.turn_s)
+        return Membership(self._members(round_), settings.term_cap)
 
     def _members(self, last: int | None) -> dict[bytes, bytes]:
         logs = self._access.logs([events()["Registered"].topic], 0, last)
@@ -42,16 +42,25 @@ class NetworkReader(PostReader):
         return {event["participant"]: event["home"] for event in found}
 
     def rank(self, server: bytes) -> int | None:
-        """When a server may lead the running round (P12); None if it may not."""
+        """A server's place in the ranking of the running round (P12); None if it may not lead."""
         rank = int(self._access.ask("rank", server))
         return None if rank == 2**256 - 1 else rank
 
-    def leader(self) -> Address:
-        """The server whose turn it is at once: it has rank 0 (P12)."""
-        for server in self._access.ask("server_list"):
-            if self.rank(server) == 0:
-                return Address(server)
-        raise LedgerError("no server may lead: all are excluded")
+    def ranking(self) -> list[Address]:
+        """Who may lead the running round, in their order: attempt a is of ranking[a mod its length] (D3.1)."""
+        ranks = {Address(server): self.rank(server) for server in self._access.ask("server_list")}
+        return sorted((each for each, rank in ranks.items() if rank is not None), key=lambda each: ranks[each] or 0)
+
+    def leader(self, attempt: int = 0) -> Address:
+        """Who leads an attempt at the running round."""
+        ranking = self.ranking()
+        if not ranking:
+            raise LedgerError("no server may lead: all are excluded")
+        return ranking[attempt % len(ranking)]
+
+    def attempt(self) -> int:
+        """The attempt at the running round whose posts are visible."""
+        return int(self._access.ask("attempt"))
 
     def is_excluded(self, participant: bytes) -> bool:
         """Whether a participant is excluded in the running round."""
@@ -73,10 +82,6 @@ class NetworkReader(PostReader):
         """The block that the running round builds on."""
         return bytes(self._access.ask("parent_hash"))
 
-    def parent_time(self) -> int:
-        """When the running round began: the time of its parent block (our own node), or of the last seal."""
-        return int(self._access.ask("parent_time"))
-
     def plan_digest(self) -> bytes:
         """Digest of the last plan."""
         return bytes(self._access.ask("plan_digest"))
@@ -87,7 +92,7 @@ class NetworkReader(PostReader):
 
     def round_posts(self, round_: int) -> list[Post]:
         """Everything that was posted in a round, slot by slot."""
-        slots = (Slot.PLAN, Slot.GRADIENT, Slot.CLOSE, Slot.MODEL)
+        slots = (Slot.PLAN, Slot.GRADIENT, Slot.ROLL, Slot.CLOSE, Slot.MODEL)
         found = [post for slot in slots for post in self.posts(round_, slot).values()]
         for step in range(MAX_STEP + 1):
             iterates = self.iterates(round_, step)

@@ -149,16 +149,13 @@ def check_founding(header: Header, execution: Execution, genesis: Genesis) -> No
 
 
 def check_leader(header: Header, execution: Execution, genesis: Genesis) -> None:
-    """Raise `LeaderError` unless it is the builder's turn (P12)."""
+    """Raise `LeaderError` unless the builder leads the attempt that the block has the posts of (D3.1)."""
     if header.block_number == 1:
         lawful = header.coinbase == genesis.founder_address
     else:
-        lawful = call_registry(execution, genesis, "is_lawful", header.coinbase, header.timestamp)
+        lawful = call_registry(execution, genesis, "is_lawful", header.coinbase)
     if not lawful:
-        raise LeaderError(
-            f"{header.coinbase} may not build block {header.block_number} at {header.timestamp}, "
-            f"{header.timestamp - execution.parent.timestamp} s after its parent: it is not its turn"
-        )
+        raise LeaderError(f"{header.coinbase} may not build block {header.block_number}: it does not lead this attempt")
 
 
 def check_winner(number: int, winner: bytes, execution: Execution, genesis: Genesis) -> None:

@@ -14,7 +14,9 @@ from eth_hash.auto import keccak
 from chain.errors import ContractError, LedgerError, NotRegistryCallError
 from chain.wire.address import Address
 
-TERMS_BYTES = 6 * 32
+BOUNDED = ("plan", "roll", "close")
+"""Posts whose payloads have at most the founded size; all others have exactly it"""
+TERMS_BYTES = 5 * 32
 """Of the arguments of the registry's creation"""
 _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
@@ -126,8 +128,6 @@ class RegistryTerms:
     contract_seal: bool = False
     """Rounds are sealed by calls (external networks) instead of blocks (C7)."""
     term_cap: int = 3
-    turn_s: int = 60
-    """T of P12: rank r may act r * T after the parent."""
     flag_window: int = 3
     exclusion_rounds: int = 10
     seal_difficulty: int = 1
@@ -141,7 +141,6 @@ class RegistrySettings(NamedTuple):
     contract_seal: bool
     """Rounds are sealed by calls: an external network (C7)."""
     term_cap: int
-    turn_s: int
     flag_window: int
     exclusion_rounds: int
     seal_difficulty: int
@@ -162,15 +161,15 @@ class PayloadSizes(NamedTuple):
     plan: int
     """At most."""
     close: int
-    """At most."""
+    """At most; of a roll too."""
 
     def of(self, kind: str) -> int:
-        """The size of a kind of post: exact, at most for plan and close."""
-        return int(getattr(self, kind))
+        """The size of a kind of post: exact, at most for plan, roll and close."""
+        return int(getattr(self, "close" if kind == "roll" else kind))
 
     def fits(self, kind: str, size: int) -> bool:
         """Whether a post of this kind may name a payload of this size."""
-        return 0 < size <= self.of(kind) if kind in ("plan", "close") else size == self.of(kind)
+        return 0 < size <= self.of(kind) if kind in BOUNDED else size == self.of(kind)
 
 
 def creation_code() -> bytes:
@@ -183,13 +182,12 @@ def deployment(terms: RegistryTerms) -> bytes:
     arguments = (
         terms.contract_seal,
         terms.term_cap,
-        terms.turn_s,
         terms.flag_window,
         terms.exclusion_rounds,
         terms.seal_difficulty,
     )
     try:
-        return creation_code() + eth_abi.encode(["bool"] + ["uint256"] * 5, arguments)
+        return creation_code() + eth_abi.encode(["bool"] + ["uint256"] * 4, arguments)
     except EncodingError as error:
         raise ContractError(f"terms of the registry that do not fit: {terms}: {error}") from error
 

@@ -54,8 +54,12 @@ class Endorsement:
     @property
     def digest(self) -> bytes:
         """What is signed: EIP-712's hash of the structured data."""
-        said = _word(self.round) + _word(self.attempt) + self.block_hash + _word(self.time_ms)
-        return keccak(b"\x19\x01" + _separator(self.domain) + keccak(_TYPE + said))
+        return typed_digest(self.domain, self.said)
+
+    @property
+    def said(self) -> bytes:
+        """Type and fields, as the registry is shown them."""
+        return _TYPE + word(self.round) + word(self.attempt) + self.block_hash + word(self.time_ms)
 
     @cached_property
     def signer(self) -> Address:
@@ -86,9 +90,11 @@ def decode_endorsement(raw: bytes, domain: Domain) -> Endorsement:
     return Endorsement(round_, attempt, block_hash, time_ms, domain, signature)
 
 
-def endorse(account: LocalAccount, domain: Domain, round_: int, block_hash: bytes, time_ms: int) -> Endorsement:
+def endorse(
+    account: LocalAccount, domain: Domain, round_: int, attempt: int, block_hash: bytes, time_ms: int
+) -> Endorsement:
     """Sign a block. Whoever calls this answers for it: two blocks of one (round, attempt) convict the signer."""
-    unsigned = Endorsement(round_, 0, block_hash, time_ms, domain)
+    unsigned = Endorsement(round_, attempt, block_hash, time_ms, domain)
     return replace(unsigned, signature=bytes(sign(account, unsigned.digest).to_bytes()))
 
 
@@ -143,10 +149,16 @@ def check_final(header: Header, endorsements: Iterable[Endorsement], servers: Co
     return found
 
 
-def _word(number: int) -> bytes:
+def typed_digest(domain: Domain, said: bytes) -> bytes:
+    """EIP-712's hash of structured data: what is signed of its type and fields, and where that counts."""
+    return keccak(b"\x19\x01" + _separator(domain) + keccak(said))
+
+
+def word(number: int) -> bytes:
+    """A number as EIP-712 has it."""
     return number.to_bytes(32, "big")
 
 
 @lru_cache(maxsize=64)
 def _separator(domain: Domain) -> bytes:
-    return keccak(_DOMAIN_TYPE + _word(domain.chain_id) + bytes(12) + domain.registry)
+    return keccak(_DOMAIN_TYPE + word(domain.chain_id) + bytes(12) + domain.registry)

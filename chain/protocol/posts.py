@@ -11,7 +11,7 @@ from chain.protocol.slots import slot_of_kind
 from chain.wire.address import Address
 from chain.wire.transactions import Transaction
 
-KINDS = ("plan", "gradient", "close", "iterate", "model")
+KINDS = ("plan", "gradient", "roll", "close", "iterate", "model")
 """Calls that are a sender's one word in a slot; flags, votes and endorsements are not"""
 
 PHASES = ("founding", "plan", "train", "close", "gossip", "verify", "model")
@@ -19,14 +19,16 @@ PHASES = ("founding", "plan", "train", "close", "gossip", "verify", "model")
 _PLACES = {
     "register": ("founding", 1),
     "found": ("founding", 2),
-    "plan": ("plan", 0),
-    "endorse": ("plan", 0),
-    "vote": ("plan", 0),
+    "begin_attempt": ("plan", 0),
+    "endorse": ("plan", 1),
+    "vote": ("plan", 1),
+    "plan": ("plan", 1),
     "gradient": ("train", 0),
+    "roll": ("train", 1),
     "close": ("close", 0),
     "flag": ("verify", 0),
     "flag_equivocation": ("verify", 0),
-    "flag_double_endorsement": ("verify", 0),
+    "flag_signatures": ("verify", 0),
     "model": ("model", 0),
 }
 
@@ -143,6 +145,18 @@ class SignedCall:
             return False
         places = [(post.round, post.attempt, post.slot) for post in (mine, theirs)]
         return places[0] == places[1] and mine.said != theirs.said
+
+    @property
+    def begins(self) -> int | None:
+        """The attempt whose certificate it is; None for every other call (D3.2)."""
+        return None if self.call is None or self.call.name != "begin_attempt" else int(self.call["attempt"])
+
+    @property
+    def attempt(self) -> int | None:
+        """The attempt that it belongs to; None for what counts in any: endorsements, flags, votes."""
+        if self.call is None or self.call.name not in (*KINDS, "begin_attempt"):
+            return None
+        return int(self.call["attempt"])
 
     @cached_property
     def post(self) -> Post | None:

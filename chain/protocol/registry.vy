@@ -2,9 +2,9 @@
 # pragma evm-version london
 """
 @title Registry of a federated-learning network
-@notice Who may post what, when (docs/spec: P2-P5, P12, P14-P17, B1, B2, Q1). A post names its payload by digest (sha256)
-        and size; the payload travels beside the chain. The contract checks role, round, attempt, duplicates and size,
-        keeps the digest of the current round and emits an event.
+@notice Who may post what, when (docs/spec: P2-P5, P12, P14-P17, B1, B2, Q1, D3). A post names its payload by digest
+        (sha256) and size; the payload travels beside the chain. The contract checks role, round, attempt, duplicates
+        and size, keeps the digest of the current round and emits an event.
         One contract serves the embedded chain, where a block is a round and the VM calls `begin_block`, and external
         networks, where devices call `seal`.
 """
@@ -15,10 +15,16 @@ MAX_STEP: constant(uint256) = 100
 # An unsigned post: at most 215 bytes of RLP around the 260 of a gradient.
 MAX_SIGNED: constant(uint256) = 512
 SIGNATURE: constant(uint256) = 65
+# Type and fields of what servers sign beside the chain.
+ENDORSEMENT_BYTES: constant(uint256) = 160
+PASS_BYTES: constant(uint256) = 192
 # EIP-712: what an endorsement is, and where it counts.
 DOMAIN_TYPE: constant(bytes32) = keccak256("EIP712Domain(uint256 chainId,address verifyingContract)")
 ENDORSEMENT_TYPE: constant(bytes32) = keccak256(
     "Endorsement(uint256 round,uint256 attempt,bytes32 block,uint256 time)"
+)
+PASS_TYPE: constant(bytes32) = keccak256(
+    "Pass(uint256 round,uint256 attempt,uint256 endorsed,bytes32 block,uint256 time)"
 )
 # Who calls at the start of a block on the embedded chain; nobody has its key (EIP-4788).
 SYSTEM: constant(address) = 0xffffFFFfFFffffffffffffffFfFFFfffFFFfFFfE
@@ -29,7 +35,16 @@ GRADIENT: constant(uint256) = 1
 CLOSE: constant(uint256) = 2
 MODEL: constant(uint256) = 3
 ENDORSE: constant(uint256) = 4
+ROLL: constant(uint256) = 5
 ITERATE: constant(uint256) = 16
+# What a flag names whose evidence is two signatures.
+EQUIVOCATION: constant(uint256) = max_value(uint256)
+DOUBLE_ENDORSEMENT: constant(uint256) = max_value(uint256) - 1
+DOUBLE_PASS: constant(uint256) = max_value(uint256) - 2
+BROKEN_PASS: constant(uint256) = max_value(uint256) - 3
+
+# Blocks without a post after which a server is dormant (D3.7).
+DORMANT_AFTER: constant(uint256) = 5
 
 # What has happened in an attempt, in the last bits of `now`.
 FOUNDED: constant(uint256) = 1
@@ -61,14 +76,24 @@ event Founded:
     parameters: bytes32
     model: bytes32
 
+event AttemptBegun:
+    round: indexed(uint256)
+    leader: indexed(address)
+    attempt: uint256
+
 event Planned:
     round: indexed(uint256)
     leader: indexed(address)
     attempt: uint256
     digest: bytes32
-    rank: uint256
 
 event GradientPosted:
+    round: indexed(uint256)
+    sender: indexed(address)
+    attempt: uint256
+    digest: bytes32
+
+event RollPosted:
     round: indexed(uint256)
     sender: indexed(address)
     attempt: uint256
@@ -79,7 +104,6 @@ event Closed:
     leader: indexed(address)
     attempt: uint256
     digest: bytes32
-    rank: uint256
 
 event IteratePosted:
     round: indexed(uint256)
@@ -106,7 +130,6 @@ event ModelPublished:
     leader: indexed(address)
     attempt: uint256
     digest: bytes32
-    rank: uint256
 
 event Endorsed:
     round: indexed(uint256)
@@ -121,7 +144,6 @@ event Sealed:
 FOUNDER: immutable(address)
 CONTRACT_SEAL: immutable(bool)
 TERM_CAP: immutable(uint256)
-TURN_S: immutable(uint256)
 FLAG_WINDOW: immutable(uint256)
 EXCLUSION_ROUNDS: immutable(uint256)
 SEAL_DIFFICULTY: immutable(uint256)
@@ -141,16 +163,20 @@ plan_digest: public(bytes32)
 close_digest: public(bytes32)
 published_by: public(address)
 published_in: uint256
+# The model that this round starts from, where rounds are sealed by calls: a later attempt starts from it again.
+base_model: bytes32
 
-# Where the turns of this round count from (P12): the parent block, or the last seal.
+# What the ranking of this round follows from (P12): the parent block, or the last seal.
 parent_hash: public(bytes32)
-parent_time: public(uint256)
 winner_home: public(address)
 reign_leader: public(address)
 reign_terms: public(uint256)
 
 # round << 192 | attempt << 128 | bit per slot; overwritten in every attempt: the state stays small.
 marks: HashMap[address, uint256]
+
+# The round in which a dormant server posted again; it ranks as before from the next one on.
+woken: HashMap[address, uint256]
 
 # offender -> server -> round of its last flag
 flagged: HashMap[address, HashMap[address, uint256]]
@@ -161,18 +187,16 @@ votes: HashMap[address, HashMap[address, HashMap[address, bool]]]
 def __init__(
     contract_seal: bool,
     term_cap: uint256,
-    turn_s: uint256,
     flag_window: uint256,
     exclusion_rounds: uint256,
     seal_difficulty: uint256,
 ):
-    assert term_cap > 0 and turn_s > 0 and seal_difficulty > 0, "term cap, turn and difficulty must be positive"
-    # Sums of these and a round or a time must not overflow: nobody could be flagged, or no turn would ever come.
-    assert max(turn_s, max(flag_window, exclusion_rounds)) < 2**62, "turn, flag window and exclusion have 62 bits"
+    assert term_cap > 0 and seal_difficulty > 0, "term cap and difficulty must be positive"
+    # Sums of these and a round must not overflow: nobody could be flagged.
+    assert max(flag_window, exclusion_rounds) < 2**62, "flag window and exclusion have 62 bits"
     FOUNDER = msg.sender
     CONTRACT_SEAL = contract_seal
     TERM_CAP = term_cap
-    TURN_S = turn_s
     FLAG_WINDOW = flag_window
     EXCLUSION_ROUNDS = exclusion_rounds
     SEAL_DIFFICULTY = seal_difficulty
@@ -186,9 +210,9 @@ def register(participants: DynArray[address, MAX_BATCH], homes: DynArray[address
     """
     @notice The founder names the participants; servers before their devices.
     """
-    assert msg.sender == FOUNDER, "only the founder registers"
-    assert self.now & FOUNDED == 0, "already founded"
-    assert len(participants) == len(homes), "one home per participant"
+    self._require(msg.sender == FOUNDER, "only the founder registers")
+    self._require(self.now & FOUNDED == 0, "already founded")
+    self._require(len(participants) == len(homes), "one home per participant")
     for i: uint256 in range(len(participants), bound=MAX_BATCH):
         self._register(participants[i], homes[i])
 
@@ -198,20 +222,20 @@ def found(parameters: bytes32, parameters_size: uint256, model: bytes32, sizes: 
     """
     @notice Digests of the parameters and of model 0, and how large payloads are (B2). After this the network runs.
     """
-    assert msg.sender == FOUNDER, "only the founder founds"
-    assert self.now & FOUNDED == 0, "already founded"
-    assert len(self.servers) > 0, "no edge server is registered"
-    assert parameters_size > 0, "no parameters"
+    self._require(msg.sender == FOUNDER, "only the founder founds")
+    self._require(self.now & FOUNDED == 0, "already founded")
+    self._require(len(self.servers) > 0, "no edge server is registered")
+    self._require(parameters_size > 0, "no parameters")
     packed: uint256 = 0
     for i: uint256 in range(SIZES):
-        assert sizes[i] > 0 and sizes[i] < (1 << SIZE_BITS), "a payload has 1 byte to 2**48"
+        self._require(sizes[i] > 0 and sizes[i] < (1 << SIZE_BITS), "a payload has 1 byte to 2**48")
         packed |= sizes[i] << (SIZE_BITS * i)
     self.sizes = packed
     self.now |= FOUNDED
     self.model_digest = model
     self.published_by = msg.sender
     if CONTRACT_SEAL:
-        self._begin(1, blockhash(block.number - 1), block.timestamp, empty(address))
+        self._begin(1, blockhash(block.number - 1), empty(address))
     log Founded(founder=msg.sender, parameters=parameters, model=model)
 
 
@@ -223,7 +247,7 @@ def vote(participant: address, home: address):
     """
     round: uint256 = self._running() >> 128
     self._check_server(msg.sender, round)
-    assert self.members[participant] == 0, "already registered"
+    self._require(self.members[participant] == 0, "already registered")
     self.votes[participant][home][msg.sender] = True
     log Voted(participant=participant, home=home, server=msg.sender)
     yes: uint256 = 0
@@ -243,7 +267,7 @@ def vote(participant: address, home: address):
 
 
 @external
-def begin_block(winner: address, leader: address, parent_hash: bytes32, parent_time: uint256):
+def begin_block(winner: address, leader: address, parent_hash: bytes32):
     """
     @notice The system call at the start of a block (P12): who sealed and who led the parent.
     """
@@ -251,7 +275,31 @@ def begin_block(winner: address, leader: address, parent_hash: bytes32, parent_t
     assert not CONTRACT_SEAL, "this network has no blocks of its own"
     if self.now >> 128 > 0:
         self._reign(leader)
-    self._begin(block.number - 1, parent_hash, parent_time, winner)
+    self._begin(block.number - 1, parent_hash, winner)
+
+
+@external
+def begin_attempt(
+    round: uint256, attempt: uint256, times: DynArray[uint256, MAX_SERVERS], signatures: Bytes[MAX_SERVERS * SIGNATURE]
+):
+    """
+    @notice The certificate of an attempt after the first (D3.2), by its leader: passes (EIP-712) of a strict majority
+            of all servers that name no block, by ascending address. No block of a lower attempt becomes final any more.
+    """
+    now: uint256 = self._running()
+    self._require(round == now >> 128, "wrong round")
+    self._require(attempt > (now >> 64) % 2**64 and attempt < 2**32, "not a later attempt")
+    self._require(CONTRACT_SEAL or now & PLANNED == 0, "a block has the posts of one attempt")
+    now = (((round << 64) | attempt) << 64) | FOUNDED
+    self._check_leader(now)
+    passed: DynArray[address, MAX_SERVERS] = self._signers(
+        self._pass(round, attempt, 0, empty(bytes32)), times, signatures
+    )
+    self._require(2 * len(passed) > len(self.servers), "no majority passed")
+    self.now = now
+    if CONTRACT_SEAL:
+        self.model_digest = self.base_model
+    log AttemptBegun(round=round, leader=msg.sender, attempt=attempt)
 
 
 @external
@@ -268,43 +316,35 @@ def endorse(
             plan, close and model (`result`), and none is sealed without those of a strict majority (B7).
     """
     now: uint256 = self._running()
-    assert self.members[msg.sender] != 0, "not registered"
-    assert attempt == 0, "no such attempt"
+    self._require(self.members[msg.sender] != 0, "not registered")
     if CONTRACT_SEAL:
-        assert round == now >> 128, "wrong round"
-        assert now & PUBLISHED != 0, "this round has no model"
-        assert digest == self._result(), "not the result of this round"
+        self._check_now(now, round, attempt)
+        self._require(now & PUBLISHED != 0, "this round has no model")
+        self._require(digest == self._result(), "not the result of this round")
     else:
         # Round k is block k + 1 (P1); the EVM knows the last 256.
-        assert round > 0 and round < now >> 128, "wrong round"
-        assert round + 256 >= now >> 128 and digest == blockhash(round + 1), "not a block of this chain"
+        self._require(round > 0 and round < now >> 128, "wrong round")
+        self._require(round + 256 >= now >> 128 and digest == blockhash(round + 1), "not a block of this chain")
     self._mark(now, ENDORSE)
-    count: uint256 = len(times)
-    assert count > 0, "no signatures"
-    assert len(signatures) == count * SIGNATURE, "one signature per time"
-    last: uint256 = 0
-    for i: uint256 in range(count, bound=MAX_SERVERS):
-        signed: bytes32 = self._endorsement(round, attempt, digest, times[i])
-        server: address = self._signer(signed, slice(signatures, i * SIGNATURE, SIGNATURE))
-        assert convert(server, uint256) > last, "signers must ascend"
-        last = convert(server, uint256)
-        member: uint256 = self.members[server]
-        assert member != 0 and self._home(member) == server, "signed by no edge server"
+    signers: DynArray[address, MAX_SERVERS] = self._signers(
+        self._endorsement(round, attempt, digest), times, signatures
+    )
+    for server: address in signers:
         log Endorsed(round=round, server=server, digest=digest)
-    if CONTRACT_SEAL and 2 * count > len(self.servers):
+    if CONTRACT_SEAL and 2 * len(signers) > len(self.servers):
         self.now = now | AGREED
 
 
 @external
 def plan(round: uint256, attempt: uint256, digest: bytes32, size: uint256):
     now: uint256 = self._at(round, attempt)
-    rank: uint256 = self._check_leader(round)
+    self._check_leader(now)
     assert now & PLANNED == 0, "this round is planned"
     assert size > 0 and size <= self._size(PLAN_SIZE), "a plan of this size was not founded"
     self._mark(now, PLAN)
     self.now = now | PLANNED
     self.plan_digest = digest
-    log Planned(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
+    log Planned(round=round, leader=msg.sender, attempt=attempt, digest=digest)
 
 
 @external
@@ -330,9 +370,23 @@ def gradient(
 
 
 @external
+def roll(round: uint256, attempt: uint256, plan_digest: bytes32, digest: bytes32, size: uint256):
+    """
+    @notice The gradients of its cluster that a server holds, and who is out and why (D3.6): what the close answers for.
+    """
+    now: uint256 = self._at(round, attempt)
+    self._check_server(msg.sender, round)
+    assert now & PLANNED != 0 and plan_digest == self.plan_digest, "a roll for another plan"
+    assert now & CLOSED == 0, "this round is closed"
+    assert size > 0 and size <= self._size(CLOSE_SIZE), "a roll of this size was not founded"
+    self._mark(now, ROLL)
+    log RollPosted(round=round, sender=msg.sender, attempt=attempt, digest=digest)
+
+
+@external
 def close(round: uint256, attempt: uint256, plan_digest: bytes32, digest: bytes32, size: uint256):
     now: uint256 = self._at(round, attempt)
-    rank: uint256 = self._check_leader(round)
+    self._check_leader(now)
     assert now & PLANNED != 0, "this round is not planned"
     assert plan_digest == self.plan_digest, "a close for another plan"
     assert now & CLOSED == 0, "this round is closed"
@@ -340,7 +394,7 @@ def close(round: uint256, attempt: uint256, plan_digest: bytes32, digest: bytes3
     self._mark(now, CLOSE)
     self.now = now | CLOSED
     self.close_digest = digest
-    log Closed(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
+    log Closed(round=round, leader=msg.sender, attempt=attempt, digest=digest)
 
 
 @external
@@ -358,11 +412,11 @@ def iterate(round: uint256, attempt: uint256, step: uint256, close_digest: bytes
 @external
 def flag(round: uint256, offender: address, slot: uint256, transaction_hash: bytes32, expected: bytes32):
     """
-    @notice A server says that the offender's post in `slot` is wrong (expected digest), or was missing at the deadline
-            (no transaction), whatever came afterwards. Whether that is so, whoever replays the round knows.
+    @notice A server says that the offender's post in `slot` is wrong (expected digest). Whether that is so, whoever
+            replays the round knows. Nobody is accused of being absent: a crash is no lie (D3.6).
     """
-    self._at(round, 0)
-    self._check_server(msg.sender, round)
+    self._check_accuser(round)
+    self._require(transaction_hash != empty(bytes32), "a flag needs the post it is about")
     log Flagged(
         round=round,
         offender=offender,
@@ -387,68 +441,46 @@ def flag_equivocation(
     @notice Two different posts for one slot of one round, both signed by the offender: unsigned transactions and
             signatures (r, s, parity), recovered here. The same post signed twice (a higher fee, another nonce) is none.
     """
-    self._at(round, 0)
-    self._check_server(msg.sender, round)
+    self._check_accuser(round)
     hash_1: bytes32 = keccak256(first)
     hash_2: bytes32 = keccak256(second)
-    assert hash_1 != hash_2, "the same transaction twice"
-    assert self._signer(hash_1, first_signature) == offender, "the first is not signed by the offender"
-    assert self._signer(hash_2, second_signature) == offender, "the second is not signed by the offender"
+    self._require(hash_1 != hash_2, "the same transaction twice")
     slot_1: bytes32 = empty(bytes32)
     slot_2: bytes32 = empty(bytes32)
     said_1: bytes32 = empty(bytes32)
     said_2: bytes32 = empty(bytes32)
     slot_1, said_1 = self._signed_post(first)
     slot_2, said_2 = self._signed_post(second)
-    assert slot_1 == slot_2, "not for the same slot"
-    assert said_1 != said_2, "the same post twice"
-    log Flagged(
-        round=round,
-        offender=offender,
-        server=msg.sender,
-        slot=max_value(uint256),
-        transaction_hash=hash_1,
-        expected=hash_2,
-    )
-    self._flag(offender, round)
+    self._require(slot_1 == slot_2, "not for the same slot")
+    self._require(said_1 != said_2, "the same post twice")
+    self._convict(round, offender, hash_1, first_signature, hash_2, second_signature, EQUIVOCATION)
 
 
 @external
-def flag_double_endorsement(
+def flag_signatures(
     round: uint256,
     offender: address,
-    signed_round: uint256,
-    attempt: uint256,
-    blocks: bytes32[2],
-    times: uint256[2],
+    first: Bytes[PASS_BYTES],
     first_signature: Bytes[SIGNATURE],
+    second: Bytes[PASS_BYTES],
     second_signature: Bytes[SIGNATURE],
 ):
     """
-    @notice One server's signatures under two different blocks of one (round, attempt) (Q1), recovered here.
+    @notice Two things that one server signed beside the chain (type and fields of EIP-712, time last) and no honest one
+            signs both of (Q1, D3.2): endorsements of two blocks in one attempt; two passes to one attempt that name
+            different things; an endorsement, and a pass to a later attempt that hides it.
     """
-    self._at(round, 0)
-    self._check_server(msg.sender, round)
-    assert blocks[0] != blocks[1], "the same block twice"
-    signed_1: bytes32 = self._endorsement(signed_round, attempt, blocks[0], times[0])
-    signed_2: bytes32 = self._endorsement(signed_round, attempt, blocks[1], times[1])
-    assert self._signer(signed_1, first_signature) == offender, "the first is not signed by the offender"
-    assert self._signer(signed_2, second_signature) == offender, "the second is not signed by the offender"
-    log Flagged(
-        round=round,
-        offender=offender,
-        server=msg.sender,
-        slot=max_value(uint256) - 1,
-        transaction_hash=blocks[0],
-        expected=blocks[1],
+    self._check_accuser(round)
+    slot: uint256 = self._contradiction(first, second)
+    self._convict(
+        round, offender, self._typed(first), first_signature, self._typed(second), second_signature, slot
     )
-    self._flag(offender, round)
 
 
 @external
 def model(round: uint256, attempt: uint256, close_digest: bytes32, digest: bytes32, size: uint256):
     now: uint256 = self._at(round, attempt)
-    rank: uint256 = self._check_leader(round)
+    self._check_leader(now)
     assert now & CLOSED != 0, "this round is not closed"
     assert close_digest == self.close_digest, "a model for another close"
     assert now & PUBLISHED == 0, "this round has a model"
@@ -459,7 +491,7 @@ def model(round: uint256, attempt: uint256, close_digest: bytes32, digest: bytes
     self.model_digest = digest
     if CONTRACT_SEAL:
         self.published_in = block.number
-    log ModelPublished(round=round, leader=msg.sender, attempt=attempt, digest=digest, rank=rank)
+    log ModelPublished(round=round, leader=msg.sender, attempt=attempt, digest=digest)
 
 
 @external
@@ -467,17 +499,18 @@ def seal(round: uint256, nonce: bytes8):
     """
     @notice The proof of work where nobody mines blocks (C7): the first valid nonce ends the round.
     """
-    assert CONTRACT_SEAL, "here blocks are sealed, not rounds"
-    now: uint256 = self._at(round, 0)
-    assert self._is_device(msg.sender), "only a registered device seals"
-    assert now & PUBLISHED != 0, "this round has no model"
-    assert now & AGREED != 0, "no majority has endorsed this round's result"
-    assert block.number > self.published_in, "the publishing block is not there yet"
+    self._require(CONTRACT_SEAL, "here blocks are sealed, not rounds")
+    now: uint256 = self._running()
+    self._require(round == now >> 128, "wrong round")
+    self._require(self._is_device(msg.sender), "only a registered device seals")
+    self._require(now & PUBLISHED != 0, "this round has no model")
+    self._require(now & AGREED != 0, "no majority has endorsed this round's result")
+    self._require(block.number > self.published_in, "the publishing block is not there yet")
     found_hash: bytes32 = sha256(concat(self._puzzle(msg.sender), nonce))
-    assert convert(found_hash, uint256) <= self._target(), "the nonce does not solve the puzzle"
+    self._require(convert(found_hash, uint256) <= self._target(), "the nonce does not solve the puzzle")
     log Sealed(round=round, winner=msg.sender, seal_hash=found_hash)
     self._reign(self.published_by)
-    self._begin(round + 1, found_hash, block.timestamp, msg.sender)
+    self._begin(round + 1, found_hash, msg.sender)
 
 
 # --- views
@@ -493,15 +526,30 @@ def server_list() -> DynArray[address, MAX_SERVERS]:
 @view
 def rank(server: address) -> uint256:
     """
-    @notice When `server` may lead this round: 0 at once, r after r turns; max if never.
+    @notice The place of `server` in this round's ranking, max if it has none: it leads attempts a == rank mod its length.
     """
-    return self._rank(server, self.now >> 128)
+    return self._rank(server, self.now >> 128)[0]
 
 
 @external
 @view
-def is_lawful(leader: address, at_time: uint256) -> bool:
-    return self._is_turn(self._rank(leader, self.now >> 128), at_time)
+def is_lawful(leader: address) -> bool:
+    """
+    @notice Whether `leader` leads the attempt that this block has the posts of.
+    """
+    return self._leads(leader, self.now)
+
+
+@external
+@view
+def attempt() -> uint256:
+    return (self.now >> 64) % 2**64
+
+
+@external
+@view
+def is_dormant(server: address) -> bool:
+    return self._is_dormant(server, self.now >> 128)
 
 
 @external
@@ -566,11 +614,11 @@ def anchor() -> uint256:
 
 @external
 @view
-def settings() -> (address, bool, uint256, uint256, uint256, uint256, uint256):
+def settings() -> (address, bool, uint256, uint256, uint256, uint256):
     """
-    @notice Founder, sealed by calls, term cap, turn in seconds, flag window, exclusion rounds, difficulty.
+    @notice Founder, sealed by calls, term cap, flag window, exclusion rounds, difficulty.
     """
-    return FOUNDER, CONTRACT_SEAL, TERM_CAP, TURN_S, FLAG_WINDOW, EXCLUSION_ROUNDS, SEAL_DIFFICULTY
+    return FOUNDER, CONTRACT_SEAL, TERM_CAP, FLAG_WINDOW, EXCLUSION_ROUNDS, SEAL_DIFFICULTY
 
 
 @external
@@ -598,24 +646,32 @@ def result() -> bytes32:
 
 
 @internal
+@pure
+def _require(holds: bool, why: String[64]):
+    """As `assert`, in much less code (EIP-170), for what is called seldom."""
+    assert holds, why
+
+
+@internal
 def _register(participant: address, home: address):
-    assert participant != empty(address), "no address"
-    assert self.members[participant] == 0, "already registered"
+    self._require(participant != empty(address), "no address")
+    self._require(self.members[participant] == 0, "already registered")
     if participant == home:
-        assert len(self.servers) < MAX_SERVERS, "no room for another edge server"
+        self._require(len(self.servers) < MAX_SERVERS, "no room for another edge server")
         self.servers.append(participant)
     else:
-        assert home != empty(address) and self._home(self.members[home]) == home, "the home is no edge server"
+        self._require(home != empty(address) and self._home(self.members[home]) == home, "the home is no edge server")
     self.members[participant] = convert(home, uint256) << 64
     log Registered(participant=participant, home=home)
 
 
 @internal
-def _begin(round: uint256, parent_hash: bytes32, parent_time: uint256, winner: address):
-    """Credit the winner and start the turns of `round`."""
+def _begin(round: uint256, parent_hash: bytes32, winner: address):
+    """Credit the winner and start attempt 0 of `round`."""
     self.now = (round << 128) | (self.now & FOUNDED)
     self.parent_hash = parent_hash
-    self.parent_time = parent_time
+    if CONTRACT_SEAL:
+        self.base_model = self.model_digest
     if self._is_device(winner):
         self.credit[winner] += 1
         self.winner_home = self._home(self.members[winner])
@@ -644,11 +700,17 @@ def _running() -> uint256:
 @internal
 @view
 def _at(round: uint256, attempt: uint256) -> uint256:
-    """`now`, if that is this attempt at this round; there is one attempt so far."""
+    """`now`, if that is this attempt at this round."""
     now: uint256 = self._running()
-    assert round == now >> 128, "wrong round"
-    assert attempt == 0, "no such attempt"
+    self._check_now(now, round, attempt)
     return now
+
+
+@internal
+@pure
+def _check_now(now: uint256, round: uint256, attempt: uint256):
+    assert round == now >> 128, "wrong round"
+    assert attempt == (now >> 64) % 2**64, "no such attempt"
 
 
 @internal
@@ -679,14 +741,80 @@ def _result() -> bytes32:
 
 
 @internal
-@view
-def _endorsement(round: uint256, attempt: uint256, digest: bytes32, time: uint256) -> bytes32:
-    """What a server signs (EIP-712): this block in this attempt at this round, at this time."""
-    domain: bytes32 = keccak256(concat(DOMAIN_TYPE, convert(chain.id, bytes32), convert(self, bytes32)))
-    said: bytes32 = keccak256(
-        concat(ENDORSEMENT_TYPE, convert(round, bytes32), convert(attempt, bytes32), digest, convert(time, bytes32))
+@pure
+def _endorsement(round: uint256, attempt: uint256, digest: bytes32) -> Bytes[PASS_BYTES - 32]:
+    """What a server signs, but for the time: this block in this attempt at this round."""
+    return concat(ENDORSEMENT_TYPE, convert(round, bytes32), convert(attempt, bytes32), digest)
+
+
+@internal
+@pure
+def _pass(round: uint256, attempt: uint256, endorsed: uint256, digest: bytes32) -> Bytes[PASS_BYTES - 32]:
+    """What a server signs, but for the time: on to this attempt, and what it last endorsed (attempt + 1, block)."""
+    return concat(
+        PASS_TYPE, convert(round, bytes32), convert(attempt, bytes32), convert(endorsed, bytes32), digest
     )
-    return keccak256(concat(0x1901, domain, said))
+
+
+@internal
+@view
+def _typed(said: Bytes[PASS_BYTES]) -> bytes32:
+    """EIP-712's hash of type and fields."""
+    domain: bytes32 = keccak256(concat(DOMAIN_TYPE, convert(chain.id, bytes32), convert(self, bytes32)))
+    return keccak256(concat(0x1901, domain, keccak256(said)))
+
+
+@internal
+@pure
+def _contradiction(first: Bytes[PASS_BYTES], second: Bytes[PASS_BYTES]) -> uint256:
+    """What two things are that no honest server signs both of; reverts for any others."""
+    is_pass: bool = extract32(first, 0) == PASS_TYPE
+    self._require(is_pass or extract32(first, 0) == ENDORSEMENT_TYPE, "the first is neither endorsement nor pass")
+    self._require(len(first) == (PASS_BYTES if is_pass else ENDORSEMENT_BYTES), "the first has another length")
+    self._require(extract32(first, 32) == extract32(second, 32), "not of one round")
+    attempt: uint256 = convert(extract32(first, 64), uint256)
+    later: uint256 = convert(extract32(second, 64), uint256)
+    if extract32(second, 0) == ENDORSEMENT_TYPE:
+        self._require(len(second) == ENDORSEMENT_BYTES and not is_pass, "expected the endorsement first")
+        differ: bool = extract32(first, 96) != extract32(second, 96)
+        self._require(attempt == later and differ, "not two blocks of one attempt")
+        return DOUBLE_ENDORSEMENT
+    self._require(extract32(second, 0) == PASS_TYPE, "the second is neither endorsement nor pass")
+    self._require(len(second) == PASS_BYTES, "the second has another length")
+    if is_pass:
+        differ: bool = slice(first, 96, 64) != slice(second, 96, 64)
+        self._require(attempt == later and differ, "not two passes to one attempt")
+        return DOUBLE_PASS
+    named: uint256 = convert(extract32(second, 96), uint256)
+    self._require(
+        attempt < later and (
+            named <= attempt or (named == attempt + 1 and extract32(first, 96) != extract32(second, 128))
+        ),
+        "the pass hides nothing",
+    )
+    return BROKEN_PASS
+
+
+@internal
+@view
+def _signers(
+    said: Bytes[PASS_BYTES - 32], times: DynArray[uint256, MAX_SERVERS], signatures: Bytes[MAX_SERVERS * SIGNATURE]
+) -> DynArray[address, MAX_SERVERS]:
+    """The servers that signed this, by ascending address."""
+    count: uint256 = len(times)
+    self._require(count > 0, "no signatures")
+    self._require(len(signatures) == count * SIGNATURE, "one signature per time")
+    signers: DynArray[address, MAX_SERVERS] = []
+    last: uint256 = 0
+    for i: uint256 in range(count, bound=MAX_SERVERS):
+        signed: bytes32 = self._typed(concat(said, convert(times[i], bytes32)))
+        server: address = self._signer(signed, slice(signatures, i * SIGNATURE, SIGNATURE))
+        self._require(convert(server, uint256) > last, "signers must ascend")
+        last = convert(server, uint256)
+        member: uint256 = self.members[server]
+        self._require(member != 0 and self._home(member) == server, "signed by no edge server")
+        signers.append(server)
+    return signers
 
 
 @internal
@@ -707,13 +835,17 @@ def _check_server(who: address, round: uint256):
 
 @internal
 @view
-def _check_leader(round: uint256) -> uint256:
-    """The sender's rank, if it is its turn (P12)."""
+def _check_accuser(round: uint256):
+    assert round == self._running() >> 128, "wrong round"
     self._check_server(msg.sender, round)
-    rank: uint256 = self._rank(msg.sender, round)
-    if rank > 0:
-        assert self._is_turn(rank, block.timestamp), "a successor before its turn"
-    return rank
+
+
+@internal
+@view
+def _check_leader(now: uint256):
+    """The sender leads the attempt of `now`."""
+    self._check_server(msg.sender, now >> 128)
+    assert self._leads(msg.sender, now), "not the leader of this attempt"
 
 
 @internal
@@ -721,6 +853,8 @@ def _mark(now: uint256, slot: uint256):
     """One submission per (round, attempt, slot, sender)."""
     marks: uint256 = self.marks[msg.sender]
     if marks >> 128 != now >> 64:
+        if marks >> 192 != now >> 128 and self._is_dormant(msg.sender, now >> 128):
+            self.woken[msg.sender] = now >> 128
         marks = (now >> 64) << 128
     assert marks & (1 << slot) == 0, "already posted"
     self.marks[msg.sender] = marks | (1 << slot)
@@ -749,55 +883,99 @@ def _is_excluded(who: address, round: uint256) -> bool:
 
 @internal
 @view
-def _is_turn(rank: uint256, at_time: uint256) -> bool:
-    if rank == 0:
-        return True
-    if rank >= MAX_SERVERS:
+def _may_lead(who: address, round: uint256) -> bool:
+    """Whether the ranking of a round has this server: it is one, and was not excluded when the round began."""
+    member: uint256 = self.members[who]
+    if member == 0 or self._home(member) != who:
         return False
-    return at_time >= self.parent_time + rank * TURN_S
+    last_round: uint256 = self._excluded_through(member)
+    return last_round < round or (EXCLUSION_ROUNDS > 0 and last_round == round + EXCLUSION_ROUNDS)
 
 
 @internal
 @view
-def _rank(who: address, round: uint256) -> uint256:
-    """P12: the winner's home first, then by sha256(block hash || address), the leader whose term is spent last."""
-    member: uint256 = self.members[who]
-    if member == 0 or self._home(member) != who or self._is_excluded(who, round):
-        return max_value(uint256)
+def _is_dormant(server: address, round: uint256) -> bool:
+    """D3.7: it had posted nothing in 5 blocks or more, of at least 2 leaders, when the round began."""
+    last_seen: uint256 = self.marks[server] >> 192
+    if last_seen >= round:
+        return self.woken[server] == round
+    absent: uint256 = round - 1 - last_seen
+    return absent >= DORMANT_AFTER and self.reign_terms < absent
+
+
+@internal
+@view
+def _leads(who: address, now: uint256) -> bool:
+    rank: uint256 = 0
+    length: uint256 = 0
+    rank, length = self._rank(who, now >> 128)
+    return length > 0 and rank == ((now >> 64) % 2**64) % length
+
+
+@internal
+@view
+def _rank(who: address, round: uint256) -> (uint256, uint256):
+    """
+    A server's place in the ranking and how long that is (P12): the winner's home first, then by
+    sha256(block hash || address), the leader whose term is spent behind them, dormant servers last.
+    """
     spent: address = empty(address)
     if self.reign_terms >= TERM_CAP:
         spent = self.reign_leader
-    first: address = self.winner_home
-    if first == spent or self._is_excluded(first, round):
-        first = empty(address)
-    if who == first:
-        return 0
-    mine: uint256 = self._order(who, spent)
+    mine: uint256 = self._order(who, spent, round)
     before: uint256 = 0
+    length: uint256 = 0
     for server: address in self.servers:
-        if server != who and not self._is_excluded(server, round):
-            if server == first or self._order(server, spent) < mine:
+        if self._may_lead(server, round):
+            length += 1
+            if self._order(server, spent, round) < mine:
                 before += 1
-    return before
+    if not self._may_lead(who, round):
+        before = max_value(uint256)
+    return before, length
 
 
 @internal
 @view
-def _order(server: address, spent: address) -> uint256:
+def _order(server: address, spent: address, round: uint256) -> uint256:
+    order: uint256 = convert(sha256(concat(self.parent_hash, convert(server, bytes20))), uint256) >> 8
+    if self._is_dormant(server, round):
+        return order | (3 << 248)
     if server == spent:
-        return max_value(uint256)
-    return convert(sha256(concat(self.parent_hash, convert(server, bytes20))), uint256)
+        return order | (2 << 248)
+    if server == self.winner_home:
+        return order
+    return order | (1 << 248)
+
+
+@internal
+def _convict(
+    round: uint256,
+    offender: address,
+    signed_1: bytes32,
+    first_signature: Bytes[SIGNATURE],
+    signed_2: bytes32,
+    second_signature: Bytes[SIGNATURE],
+    slot: uint256,
+):
+    """A flag whose evidence is two signatures of the offender."""
+    self._require(self._signer(signed_1, first_signature) == offender, "the first is not signed by the offender")
+    self._require(self._signer(signed_2, second_signature) == offender, "the second is not signed by the offender")
+    log Flagged(
+        round=round, offender=offender, server=msg.sender, slot=slot, transaction_hash=signed_1, expected=signed_2
+    )
+    self._flag(offender, round)
 
 
 @internal
 def _flag(offender: address, round: uint256):
     """A strict majority of valid flags by servers that are not excluded excludes (P15)."""
     member: uint256 = self.members[offender]
-    assert member != 0, "the offender is not registered"
-    assert offender != msg.sender, "nobody flags itself"
+    self._require(member != 0, "the offender is not registered")
+    self._require(offender != msg.sender, "nobody flags itself")
     served: uint256 = self._excluded_through(member)  # flags up to here have had their effect
-    assert served == 0 or served < round, "already excluded"
-    assert self.flagged[offender][msg.sender] != round, "already flagged"
+    self._require(served == 0 or served < round, "already excluded")
+    self._require(self.flagged[offender][msg.sender] != round, "already flagged")
     self.flagged[offender][msg.sender] = round
     valid: uint256 = 0
     active: uint256 = 0
@@ -848,12 +1026,12 @@ def _target() -> uint256:
 @internal
 @pure
 def _signer(unsigned_hash: bytes32, signature: Bytes[SIGNATURE]) -> address:
-    assert len(signature) == SIGNATURE, "a signature has 65 bytes"
+    self._require(len(signature) == SIGNATURE, "a signature has 65 bytes")
     r: uint256 = convert(extract32(signature, 0), uint256)
     s: uint256 = convert(extract32(signature, 32), uint256)
     parity: uint256 = convert(slice(signature, 64, 1), uint256)
     signer: address = ecrecover(unsigned_hash, parity + 27, r, s)
-    assert signer != empty(address), "signed by nobody"
+    self._require(signer != empty(address), "signed by nobody")
     return signer
 
 
@@ -874,29 +1052,29 @@ def _signed_post(unsigned: Bytes[MAX_SIGNED]) -> (bytes32, bytes32):
     gas and nonce. Its RLP is walked.
     """
     size: uint256 = len(unsigned)
-    assert convert(slice(unsigned, 0, 1), uint256) == 2, "not an EIP-1559 transaction"
+    self._require(convert(slice(unsigned, 0, 1), uint256) == 2, "not an EIP-1559 transaction")
     list_prefix: uint256 = convert(slice(unsigned, 1, 1), uint256)
-    assert list_prefix > 247, "not a call"
+    self._require(list_prefix > 247, "not a call")
     at: uint256 = 2 + list_prefix - 247
-    assert at + self._number(unsigned, 2, list_prefix - 247) == size, "not a call"
+    self._require(at + self._number(unsigned, 2, list_prefix - 247) == size, "not a call")
     # chain id, nonce, priority fee, fee, gas, to, value
     for i: uint256 in range(7):
         prefix: uint256 = convert(slice(unsigned, at, 1), uint256)
-        assert prefix <= 160, "not a call"
+        self._require(prefix <= 160, "not a call")
         length: uint256 = 0
         field: uint256 = prefix
         if prefix >= 128:
             length = prefix - 128
             field = self._number(unsigned, at + 1, length)
         at += 1 + length
-        assert i != 0 or field == chain.id, "for another chain"
-        assert i != 5 or field == convert(self, uint256), "for another contract"
+        self._require(i != 0 or field == chain.id, "for another chain")
+        self._require(i != 5 or field == convert(self, uint256), "for another contract")
     data_prefix: uint256 = convert(slice(unsigned, at, 1), uint256)
-    assert data_prefix > 183 and data_prefix <= 191, "not a call"
+    self._require(data_prefix > 183 and data_prefix <= 191, "not a call")
     data_size: uint256 = self._number(unsigned, at + 1, data_prefix - 183)
     at += 1 + data_prefix - 183
     # One byte is left for the empty access list.
-    assert at + data_size + 1 == size, "not a call"
+    self._require(at + data_size + 1 == size, "not a call")
     selector: bytes4 = convert(slice(unsigned, at, 4), bytes4)
     step: bytes32 = empty(bytes32)
     words: uint256 = 5
@@ -910,11 +1088,15 @@ def _signed_post(unsigned: Bytes[MAX_SIGNED]) -> (bytes32, bytes32):
     elif selector == method_id("plan(uint256,uint256,bytes32,uint256)", output_type=bytes4):
         words = 4
     else:
-        assert (
-            selector == method_id("close(uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4)
-            or selector == method_id("model(uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4)
-        ), "not a post"
+        self._require(
+            (
+                selector == method_id("close(uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4)
+                or selector == method_id("roll(uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4)
+                or selector == method_id("model(uint256,uint256,bytes32,bytes32,uint256)", output_type=bytes4)
+            ),
+            "not a post",
+        )
     # What follows the arguments would be read by nobody, and make two posts of one.
-    assert data_size == 4 + 32 * words, "not a post"
+    self._require(data_size == 4 + 32 * words, "not a post")
     slot: bytes32 = keccak256(concat(selector, slice(unsigned, at + 4, 64), step))
     return slot, keccak256(slice(unsigned, at, 4 + 32 * words))

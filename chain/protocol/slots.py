@@ -14,9 +14,14 @@ class Slot(IntEnum):
     CLOSE = 2
     MODEL = 3
     ENDORSE = 4
+    ROLL = 5
     ITERATE = 16
+    BROKEN_PASS = 2**256 - 4
+    """No post: a pass that hides what its signer endorsed (D3.2)."""
+    DOUBLE_PASS = 2**256 - 3
+    """No post: two passes to one attempt that name different things (D3.2)."""
     DOUBLE_ENDORSEMENT = 2**256 - 2
-    """No post either: two blocks of one round, signed by one server (Q1)."""
+    """No post: two blocks of one attempt, signed by one server (Q1)."""
     EQUIVOCATION = 2**256 - 1
     """No post: what a flag names whose evidence is two posts for one slot (P15)."""
 
