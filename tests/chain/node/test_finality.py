@@ -3,14 +3,18 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eth_account.signers.local import LocalAccount
 
 from chain.client.keys import address_of
 from chain.errors import ConflictError, EndorsementError, FinalityError, StoreError
+from chain.node import finality
 from chain.node.node import Node
+from chain.node.vm import StateView, call_registry
 from chain.protocol.endorsements import Endorsement
+from chain.protocol.genesis import Genesis
 from chain.wire.blocks import decode_block, encode_block
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
@@ -69,6 +73,25 @@ def test_the_same_signature_counts_once_and_those_of_other_times_too() -> None:
     assert take(node, signed(SERVERS[:1], 1, header.hash, time_s=5)) == [False]
     assert node.final.block_number == 1
     assert [each.signer for each in node.endorsements(header.hash)] == [address_of(SERVERS[0])]
+
+
+def test_the_registry_is_asked_once_who_may_sign_a_block_and_not_before_somebody_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def counted(view: StateView, rules: Genesis, name: str) -> Any:
+        asked.append(name)
+        return call_registry(view, rules, name)
+
+    monkeypatch.setattr(finality, "call_registry", counted)
+    node = founded_node(NETWORK)
+    first, second = sealed(node), sealed(node)
+    assert asked == []
+    for each in (first, second, first):
+        take(node, signed_under(SERVERS, each))
+    assert asked == ["server_list"] * 2
+    assert node.final == second
 
 
 def test_a_block_is_final_with_the_one_after_it() -> None:
