@@ -110,19 +110,17 @@ def _call(method: str, *params: Any) -> dict[str, Any]:
 
 def honest(url: str, digest: str, count: int) -> Waits:
     """Ask so many times, in turn for what a device or a server asks for."""
-    calls: list[tuple[str, list[Any]]] = [
-        ("eth_blockNumber", []),
-        ("bfl_getRawHeader", ["latest"]),
-        ("bfl_getSidecar", [digest, 0, KILOBYTES * 1000]),
+    calls = [
+        _call("eth_blockNumber"),
+        _call("bfl_getRawHeader", "latest"),
+        _call("bfl_getSidecar", digest, 0, KILOBYTES * 1000),
     ]
     seconds, failed = [], 0
     with requests.Session() as session:
         for number in range(count):
-            method, params = calls[number % len(calls)]
-            request = _call(method, *params)
             started = time.perf_counter()
             try:
-                answer = session.post(url, json=request, timeout=30).json()
+                answer = session.post(url, json=calls[number % len(calls)], timeout=30).json()
                 failed += "result" not in answer
             except (requests.RequestException, ValueError):
                 failed += 1
@@ -273,13 +271,11 @@ def table(found: Found, visitors: int) -> str:
         numbers = [1000 * statistics.fmean(waits.seconds), waits.quantile_ms(0.5), waits.quantile_ms(0.99)]
         shown = " | ".join(f"{each:.1f}" for each in numbers)
         lines.append(f"| {name} | {len(waits.seconds)} | {waits.failed} | {shown} |")
-    quiet = [min(each.quantile_ms(share) for each in (found.before, found.after)) for share in (0.5, 0.99)]
-    for name, base in (
-        ("ratio to none", quiet),
-        ("ratio to another node", [found.elsewhere.quantile_ms(0.5), found.elsewhere.quantile_ms(0.99)]),
-    ):
-        ratios = [found.during.quantile_ms(share) / each for share, each in zip((0.5, 0.99), base, strict=True)]
-        lines.append(f"| {name} | | | | {ratios[0]:.1f} | {ratios[1]:.1f} (goal: {GOAL:g}) |")
+    for name, quiet in (("none", [found.before, found.after]), ("another node", [found.elsewhere])):
+        p50, p99 = (
+            found.during.quantile_ms(share) / min(each.quantile_ms(share) for each in quiet) for share in (0.5, 0.99)
+        )
+        lines.append(f"| ratio to {name} | | | | {p50:.1f} | {p99:.1f} (goal: {GOAL:g}) |")
     came = ", ".join(f"{name} {count}" for name, count in sorted(found.came.items()))
     return "\n".join([*lines, "", f"connections of visitors: {came}"])
 

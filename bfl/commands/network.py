@@ -130,8 +130,6 @@ def node(
 
     stop = _stop_by_signal()
     sys.setswitchinterval(_SWITCH_S)
-    for each in peer or []:
-        _check_peer(each)
     tokens = _peer_tokens(peer or [], peer_token or [])
     params = ServerParams(
         host,
@@ -142,8 +140,7 @@ def node(
         max_connections_per_address=max_connections_per_address,
     )
     _check_can_listen(host, port)  # what can be refused is, before a database is made
-    if host not in ("127.0.0.1", "localhost", "::1") and not token():
-        print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
+    _warn_if_open(host)
     _log_to_terminal()
     with closing(_opened(database, genesis_file)) as running:
         params = replace(params, max_request_bytes=_request_bytes(running, max_request_mb))
@@ -167,6 +164,8 @@ def _peer_tokens(peers: list[str], given: list[str]) -> dict[str, str]:
     """The token of each peer, from the environment: on a command line everybody on this machine could read it."""
     from chain.client.bounded_http import check_token_may_go
 
+    for each in peers:
+        _check_peer(each)
     found: dict[str, str] = {}
     for each in given:
         url, _, variable = each.rpartition("=")
@@ -199,6 +198,11 @@ def _why_not_listening(host: str, port: int, error: Exception) -> str:
     return (
         f"cannot listen on {host}, port {port} ({getattr(error, 'strerror', error)}); choose another --host or --port"
     )
+
+
+def _warn_if_open(host: str) -> None:
+    if host not in ("127.0.0.1", "localhost", "::1") and not token():
+        print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post and propose")
 
 
 def _log_to_terminal() -> None:

@@ -65,18 +65,18 @@ class OwnNode(ABC):
 
     def endorsements(self, block_hash: bytes) -> list[Endorsement]:
         """The signatures under a block that the node holds."""
-        found = self._texts(self.request("bfl_endorsements", Web3.to_hex(block_hash)))
+        found = self._bytes_of(self.request("bfl_endorsements", Web3.to_hex(block_hash)))
         return [decode_endorsement(each, self._domain) for each in found]
 
     def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
         """What a server has signed for a round, as the node has seen it."""
-        found = self._texts(self.request("bfl_endorsementsBy", Web3.to_hex(server), round_))
+        found = self._bytes_of(self.request("bfl_endorsementsBy", Web3.to_hex(server), round_))
         return [decode_endorsement(each, self._domain) for each in found]
 
     def find_header(self, block_hash: bytes) -> Header | None:
         """The header of a block that the node has checked and kept, canonical or not."""
         found = self.request("bfl_getRawHeader", Web3.to_hex(block_hash))
-        return None if found is None else Header.from_bytes(self._texts([found])[0])
+        return None if found is None else Header.from_bytes(self._bytes_of([found])[0])
 
     def send_endorsement(self, endorsement: Endorsement) -> bool:
         """Hand the node a signature under a block; whether it is new there."""
@@ -94,12 +94,12 @@ class OwnNode(ABC):
     def _pairs(self, method: str, *params: Any) -> list[tuple[bytes, bytes]]:
         found = self.request(method, *params)
         try:
-            return [(first, second) for first, second in map(self._texts, found)]
+            return [(first, second) for first, second in map(self._bytes_of, found)]
         except (TypeError, ValueError) as error:
             raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with pairs") from error
 
     @staticmethod
-    def _texts(found: Any) -> list[bytes]:
+    def _bytes_of(found: Any) -> list[bytes]:
         try:
             return [bytes.fromhex(each.removeprefix("0x")) for each in found]
         except (AttributeError, TypeError, ValueError) as error:

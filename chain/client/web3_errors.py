@@ -43,11 +43,7 @@ def _refusal(error: requests.HTTPError) -> str:
         said = error.response.json()["error"]["message"]
     except (ValueError, TypeError, KeyError):
         said = error.response.reason
-    what_to_do = (
-        "; set BFL_RPC_TOKEN to the node's token (of a peer: --peer-token)"
-        if error.response.status_code == _UNAUTHORIZED
-        else ""
-    )
+    what_to_do = _UNAUTHORIZED_ADVICE if error.response.status_code == _UNAUTHORIZED else ""
     return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
 
 

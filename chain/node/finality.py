@@ -1,5 +1,6 @@
 """What is final (Q1): the endorsements that a node holds, and the last block that a strict majority signed."""
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from chain.errors import ConflictError, EndorsementError, FinalityError
@@ -13,6 +14,7 @@ from chain.wire.headers import Header
 
 _ROUNDS_AHEAD = 4
 """Of blocks that are not here yet: whoever is further behind fetches the blocks first"""
+_KEPT_LISTS = 4
 _MOST_PER_SERVER = 2
 """For one (round, attempt): the second is evidence, a third tells nothing new"""
 
@@ -22,7 +24,7 @@ class Finality:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._servers: tuple[bytes, tuple[Address, ...]] = (b"", ())  # of the last parent that was asked for
+        self._servers: OrderedDict[bytes, tuple[Address, ...]] = OrderedDict()  # by hash of the block they follow
         self.conflict = store.endorsements.conflict()
         """Why this node has stopped; empty while it has not."""
 
@@ -31,14 +33,6 @@ class Finality:
         """The last final block; it is canonical. The founding block needs no signatures."""
         found = self._store.endorsements.final_hash() or self._store.canonical_hash(FOUNDING_BLOCK)
         return self._store.genesis.header if found is None else self._store.header_by_hash(found)
-
-    def servers_before(self, header: Header) -> tuple[Address, ...]:
-        """All servers that were registered before a block, excluded ones included: those whose signatures count."""
-        parent = self._store.header_by_hash(header.parent_hash)
-        if self._servers[0] != parent.hash:
-            found = call_registry(StateView(self._store, parent), self._store.genesis, "server_list")
-            self._servers = (parent.hash, tuple(found))
-        return self._servers[1]
 
     def check_branch(self, parent: Header) -> None:
         """Raise `FinalityError` for a block after `parent` that would undo a final one."""
@@ -76,13 +70,21 @@ class Finality:
         return True
 
     def _servers_of(self, header: Header) -> tuple[Address, ...]:
-        return self.servers_before(header) if header.block_number > FOUNDING_BLOCK else ()
-
-    def _servers_after(self, head: Header) -> tuple[Address, ...]:
-        """Of the block after the head."""
-        if head.block_number < FOUNDING_BLOCK:
+        """All servers that were registered before a block, excluded ones included: those whose signatures count."""
+        if header.block_number <= FOUNDING_BLOCK:
             return ()
-        return tuple(call_registry(StateView(self._store, head), self._store.genesis, "server_list"))
+        return self._servers_after(self._store.header_by_hash(header.parent_hash))
+
+    def _servers_after(self, parent: Header) -> tuple[Address, ...]:
+        """Of the block after `parent`; the registry is asked once for the last few."""
+        if parent.block_number < FOUNDING_BLOCK:
+            return ()
+        if parent.hash not in self._servers:
+            found = call_registry(StateView(self._store, parent), self._store.genesis, "server_list")
+            self._servers[parent.hash] = tuple(found)
+            if len(self._servers) > _KEPT_LISTS:
+                self._servers.popitem(last=False)
+        return self._servers[parent.hash]
 
     def _check(self, endorsement: Endorsement, header: Header | None, head: Header, servers: Sequence[bytes]) -> None:
         round_ = endorsement.round
@@ -106,10 +108,9 @@ class Finality:
 
     def settle(self, header: Header) -> bool:
         """Whether a block that is here has become final by what is held; `ConflictError` if a final one contradicts."""
-        final = self.last
-        if header.hash == final.hash or not is_final(
-            header, self._store.endorsements.of(header.hash), self._servers_of(header)
-        ):
+        final, signed = self.last, self._store.endorsements.of(header.hash)
+        servers = self._servers_of(header) if signed else ()
+        if header.hash == final.hash or not is_final(header, signed, servers):
             return False
         older, newer = sorted((header, final), key=lambda each: each.block_number)
         if self._ancestor(newer, older.block_number).hash != older.hash:

@@ -226,7 +226,7 @@ def run_code(computation: Any) -> None:
             # Everything else is py-evm's: it sees the position, the gas and the stack that its own loop would show it.
             computation.code.program_counter = following
             meter.gas_remaining = gas
-            opcode = opcodes.get(work if kind == _SLOW else _opcode_of(kind))
+            opcode = opcodes.get(work)
             try:
                 (InvalidOpcode(work) if opcode is None else opcode)(computation=computation)
             finally:
@@ -240,7 +240,3 @@ def run_code(computation: Any) -> None:
         raise InsufficientStack("Insufficient stack items") from error
     finally:
         meter.gas_remaining = max(0, gas)
-
-
-def _opcode_of(kind: int) -> int:
-    return next(opcode for opcode, each in _KINDS.items() if each == kind)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -73,11 +74,11 @@ class Node(ChainFollower):
 
     @classmethod
     def _on(cls, store: Store, options: Mapping[str, Any]) -> "Node":
-        try:
-            return cls(store, **options)
-        except BaseException:
-            store.close()
-            raise
+        with ExitStack() as undo:
+            undo.callback(store.close)
+            node = cls(store, **options)
+            undo.pop_all()
+        return node
 
     @classmethod
     def in_memory(cls, genesis: Genesis, **options: Any) -> "Node":

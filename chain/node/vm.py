@@ -5,6 +5,7 @@ chain database keeps stale transaction lookups after a reorganisation and whole 
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,17 +52,24 @@ class _Readable:
 
     def call(self, sender: bytes, to: bytes, data: bytes, gas: int) -> bytes:
         """What a call would return here; nothing is kept."""
-        saw_block = self._state.saw_block
-        snapshot = self._state.snapshot()
-        try:
+        with ExitStack() as undo:
+            self._undone_by(undo)
             computation = _message(self._state, sender, to, data, gas)
             output = bytes(computation.output)
             if computation.is_error:
                 raise RevertedError(revert_reason(output) or f"the call fails: {computation.error}")
             return output
-        finally:
+
+    def _undone_by(self, undo: ExitStack) -> Any:
+        """Let `undo` put everything back to what it is now; returns py-evm's name of this moment."""
+        snapshot, saw_block = self._state.snapshot(), self._state.saw_block
+
+        def go_back() -> None:
             self._state.revert(snapshot)
             self._state.saw_block = saw_block
+
+        undo.callback(go_back)
+        return snapshot
 
     def nonce(self, address: bytes) -> int:
         """The nonce of the address' next transaction."""
@@ -133,17 +141,13 @@ class Execution(_Readable):
     ) -> Outcome:
         """As `apply`, but a transaction that the registry refuses, or else `then`, leaves no trace and raises."""
         self._state.lock_changes()
-        snapshot = self._state.snapshot()
-        saw_block = self._state.saw_block
-        try:
+        with ExitStack() as undo:
+            snapshot = self._undone_by(undo)
             outcome = self._run(transaction, sender, gas_left)
             if not outcome.status:
                 raise RevertedError(outcome.reason or "the call fails without a reason; is its gas allowance enough?")
             then()
-        except BaseException:
-            self._state.revert(snapshot)
-            self._state.saw_block = saw_block
-            raise
+            undo.pop_all()
         self._state.commit(snapshot)
         return outcome
 

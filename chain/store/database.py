@@ -74,12 +74,10 @@ class Database:
         try:
             yield
             self.write("COMMIT")
-        except BaseException:
-            if self._connection.in_transaction:  # a full disk may have ended it
-                self.write("ROLLBACK")
-            raise
         finally:
             self._is_writing = False
+            if self._connection.in_transaction:  # something failed; a full disk may have ended it already
+                self.write("ROLLBACK")
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

@@ -107,12 +107,11 @@ class Store:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """All writes inside, or none. Inside another one it is part of that."""
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._kept.clear)  # some of it may have been read from what is undone now
             with self._db.transaction():
                 yield
-        except BaseException:
-            self._kept.clear()  # some of it may have been read from what is undone now
-            raise
+            undo.pop_all()
 
     # --- state nodes
 

@@ -5,11 +5,8 @@ from typing import Any
 
 from eth_account.signers.local import LocalAccount
 
-from chain.node.node import Node
 from chain.protocol.endorsements import Domain, Endorsement, endorse, posted_call
-from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
-from chain.wire.headers import Header
 from tests.chain.network import CHAIN_ID, START, BareRegistry, genesis
 
 BARE = Domain(CHAIN_ID, Address(BareRegistry.address))
@@ -24,19 +21,8 @@ def signed(
     return [endorse(server, domain, round_, block_hash, 1000 * time_s) for server in servers]
 
 
-def signed_under(servers: Sequence[LocalAccount], header: Header) -> list[Endorsement]:
-    """What these servers sign under a block."""
-    return signed(servers, header.block_number - FOUNDING_BLOCK, header.hash)
-
-
 def endorse_call(
     servers: Sequence[LocalAccount], round_: int, block_hash: bytes, domain: Domain | None = None
 ) -> tuple[Any, ...]:
     """The arguments of `endorse`."""
     return posted_call(signed(servers, round_, block_hash, domain))
-
-
-def endorse_head(node: Node, servers: Sequence[LocalAccount]) -> None:
-    """Servers sign a node's head."""
-    for each in signed_under(servers, node.head):
-        node.take_endorsement(each)

@@ -1,4 +1,4 @@
-"""A header worked out by hand, any header that is well-formed, and py-evm's own of the same fields."""
+"""A header worked out by hand, any that is well-formed, with a seal or without, and py-evm's own of the same fields."""
 
 from dataclasses import fields
 
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from chain.wire.address import Address
 from chain.wire.headers import Header
+from chain.wire.seal import find_nonce, is_sealed
 
 NAMES = [field.name for field in fields(Header)]
 NUMBERS = ("difficulty", "block_number", "gas_limit", "gas_used", "timestamp", "base_fee_per_gas")
@@ -52,3 +53,16 @@ HEADERS = st.builds(
 
 def oracle(header: Header) -> LondonBlockHeader:
     return LondonBlockHeader(**{name: getattr(header, name) for name in NAMES})
+
+
+def sealed(header: Header) -> Header:
+    """With a nonce that is worth its difficulty."""
+    nonce = find_nonce(header.mining_hash, header.difficulty)
+    assert nonce is not None
+    return header.with_nonce(nonce)
+
+
+def unsealed(header: Header) -> Header:
+    """With a nonce that is not."""
+    found = (header.with_nonce(number.to_bytes(8, "big")) for number in range(1000))
+    return next(each for each in found if not is_sealed(each.mining_hash, each.nonce, each.difficulty))

@@ -1,6 +1,6 @@
 """A small network for tests: keys, a founded node, and every post of the protocol in one line each."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,8 +175,14 @@ class Network:
         arguments = (node.ask("round"), 0, node.ask("close_digest"), *named(payload))
         return self.post(node, leader or self.leader(node), "model", *arguments, beside=(payload,))
 
-    def post_round(self, node: Node, leader: LocalAccount | None = None, steps: int = 1) -> LocalAccount:
-        """Every post of a round up to the model; returns the leader."""
+    def post_round(
+        self,
+        node: Node,
+        leader: LocalAccount | None = None,
+        steps: int = 1,
+        iterate: Callable[[int], bytes] = lambda _: b"iterate",
+    ) -> LocalAccount:
+        """Every post of a round up to the model, with what is iterated at each step; returns the leader."""
         leader = leader or self.leader(node)
         self.post_plan(node, leader)
         for device in self.devices:
@@ -184,7 +190,7 @@ class Network:
         self.post_close(node, leader)
         for step in range(steps + 1):
             for server in self.servers:
-                self.post_iterate(node, server, step)
+                self.post_iterate(node, server, step, iterate(step))
         self.post_model(node, leader)
         return leader
 

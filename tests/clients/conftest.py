@@ -6,7 +6,12 @@ import pytest
 import torch
 from flwr.supercore.task_identity import TaskIdentity
 
+from chain.wire.plan import Plan
 from clients.data import Dataset, load_dataset
+from clients.orders import Order
+from edge_servers.round import plan as plan_round
+from tests.clients.chain_device import order_to
+from tests.edge_servers.small_network import SmallChain, small_chain
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,3 +33,24 @@ def _one_thread() -> Iterator[None]:
 def synthetic() -> Dataset:
     """The synthetic data set of seed 0, made once."""
     return load_dataset("synthetic", "", 0)
+
+
+@pytest.fixture(scope="module")
+def chain() -> Iterator[SmallChain]:
+    """A network whose first round is planned: devices 0 and 4 offload, the others train."""
+    made = small_chain()
+    plan_round(made.federation.servers)
+    yield made
+    made.hosted.close()
+
+
+@pytest.fixture
+def plan(chain: SmallChain) -> Plan:
+    """The leader's."""
+    return chain.federation.servers[0].current.plan
+
+
+@pytest.fixture
+def order(chain: SmallChain) -> Order:
+    """To device 3, which trains; its home is server 0."""
+    return order_to(chain, 3)

@@ -33,11 +33,6 @@ def chain() -> Iterator[SmallChain]:
     made.hosted.close()
 
 
-@pytest.fixture
-def plan(chain: SmallChain) -> Plan:
-    return chain.federation.servers[0].current.plan
-
-
 Join = Callable[..., Device]
 
 

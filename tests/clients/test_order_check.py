@@ -1,6 +1,5 @@
 """A device on a chain answers what a server's signed plan says, within the founding, and nothing else (Q5)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,33 +19,11 @@ from clients.wallet import Wallet
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.learning.graph import Graph
 from edge_servers.planning.state import round_samples
-from edge_servers.round import plan as plan_round
 from tests.clients.chain_device import answer, joined, order_to, refusal
 from tests.clients.lying_server import for_all, planned
 from tests.clients.messages import message_with
 from tests.edge_servers.addresses import address
-from tests.edge_servers.small_network import SHARE, SmallChain, small_chain
-
-
-@pytest.fixture(scope="module")
-def chain() -> Iterator[SmallChain]:
-    """A network whose first round is planned: devices 0 and 4 offload, the others train."""
-    made = small_chain()
-    plan_round(made.federation.servers)
-    yield made
-    made.hosted.close()
-
-
-@pytest.fixture
-def plan(chain: SmallChain) -> Plan:
-    """The leader's."""
-    return chain.federation.servers[0].current.plan
-
-
-@pytest.fixture
-def order(chain: SmallChain) -> Order:
-    """To device 3, which trains; its home is server 0."""
-    return order_to(chain, 3)
+from tests.edge_servers.small_network import SHARE, SmallChain
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """The plan that an order carries: a server's signed post of this network and round, and the payload it names (Q5)."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,31 +15,9 @@ from chain.wire.sidecar import payload_digest
 from clients.errors import OrderError
 from clients.orders import Order
 from clients.wallet import Wallet
-from edge_servers.round import plan as plan_round
-from tests.clients.chain_device import order_to, refusal
+from tests.clients.chain_device import refusal
 from tests.clients.lying_server import home_key, planned, signed_call
-from tests.edge_servers.small_network import SmallChain, small_chain
-
-
-@pytest.fixture(scope="module")
-def chain() -> Iterator[SmallChain]:
-    """A network whose first round is planned."""
-    made = small_chain()
-    plan_round(made.federation.servers)
-    yield made
-    made.hosted.close()
-
-
-@pytest.fixture
-def plan(chain: SmallChain) -> Plan:
-    """The leader's."""
-    return chain.federation.servers[0].current.plan
-
-
-@pytest.fixture
-def order(chain: SmallChain) -> Order:
-    """To device 3, whose home is server 0."""
-    return order_to(chain, 3)
+from tests.edge_servers.small_network import SmallChain
 
 
 def test_a_plan_that_no_server_has_signed_is_refused(chain: SmallChain, order: Order, plan: Plan) -> None:

@@ -25,7 +25,7 @@ from chain.wire.sidecar import payload_digest
 from edge_servers.replay.audit import AuditError
 from edge_servers.replay.record import model_in
 from tests.bfl.conftest import Command
-from tests.chain.endorsing import signed_under
+from tests.chain.network import endorsements_of
 from tests.chain.small_chain import NETWORK, StoredChain, story
 from tests.edge_servers.audited_chain import LIES, Chain, chain, with_other_model
 
@@ -339,7 +339,7 @@ def test_a_chain_of_another_kind_cannot_be_proven(command: Command, tmp_path: Pa
     assert answer.code == 2
     assert "the founding parameters name no such network" in answer.err
     found = StoredChain(story().blocks)
-    found.signed = [each for header in story().headers[2:] for each in signed_under(NETWORK.servers, header)]
+    found.signed = [each for header in story().headers[2:] for each in endorsements_of(header, NETWORK.servers)]
     write_proof(found, inspect_chain(found), 2, tmp_path / "all the same")
     with pytest.raises(AuditError, match="the founding parameters name no such network"):
         verify_proof(tmp_path / "all the same")

@@ -21,7 +21,6 @@ from chain.rpc.server import RpcServer, ServerParams
 from chain.store.store import Store
 from tests.bfl.conftest import Command
 from tests.chain.answers import saying
-from tests.chain.endorsing import endorse_head
 from tests.chain.network import SIZES, Clock, Network, genesis, seal
 
 ROUNDS = 5
@@ -43,7 +42,7 @@ def run_round(node: Node) -> None:
     NETWORK.post_model(node, leader)
     node.propose(address_of(leader))
     seal(node, address_of(NETWORK.devices[0]))
-    endorse_head(node, NETWORK.servers)
+    NETWORK.endorse(node)
 
 
 @functools.cache

@@ -3,19 +3,23 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from eth_account.signers.local import LocalAccount
 
 from chain.client.keys import address_of
 from chain.errors import ConflictError, EndorsementError, FinalityError, StoreError
+from chain.node import finality
 from chain.node.node import Node
+from chain.node.vm import StateView, call_registry
 from chain.protocol.endorsements import Endorsement
+from chain.protocol.genesis import Genesis
 from chain.wire.blocks import decode_block, encode_block
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
-from tests.chain.endorsing import endorse_call, endorse_head, signed, signed_under
-from tests.chain.network import Clock, Network, account, founded_node, genesis, seal
+from tests.chain.endorsing import endorse_call, signed
+from tests.chain.network import Clock, Network, account, endorsements_of, founded_node, genesis, seal
 from tests.chain.store.faults import disk_error, make_faulty
 
 NETWORK = Network()
@@ -57,7 +61,7 @@ def test_a_strict_majority_of_all_servers_makes_a_block_final_at_once(servers: i
     node.propose(address_of(network.leader(node)))
     seal(node, address_of(network.devices[0]))
     for count, server in enumerate(network.servers, start=1):
-        endorse_head(node, [server])
+        network.endorse(node, servers=[server])
         assert (node.final == node.head) == (count >= needed)
 
 
@@ -71,13 +75,32 @@ def test_the_same_signature_counts_once_and_those_of_other_times_too() -> None:
     assert [each.signer for each in node.endorsements(header.hash)] == [address_of(SERVERS[0])]
 
 
+def test_the_registry_is_asked_once_who_may_sign_a_block_and_not_before_somebody_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def counted(view: StateView, rules: Genesis, name: str) -> Any:
+        asked.append(name)
+        return call_registry(view, rules, name)
+
+    monkeypatch.setattr(finality, "call_registry", counted)
+    node = founded_node(NETWORK)
+    first, second = sealed(node), sealed(node)
+    assert asked == []
+    for each in (first, second, first):
+        take(node, endorsements_of(each, SERVERS))
+    assert asked == ["server_list"] * 2
+    assert node.final == second
+
+
 def test_a_block_is_final_with_the_one_after_it() -> None:
     node = founded_node(NETWORK)
     first = sealed(node)
     second = sealed(node)
-    take(node, signed_under(SERVERS[:2], second))
+    take(node, endorsements_of(second, SERVERS[:2]))
     assert node.final == second
-    take(node, signed_under(SERVERS[:2], first))
+    take(node, endorsements_of(first, SERVERS[:2]))
     assert node.final == second
 
 
@@ -87,7 +110,7 @@ def test_who_is_no_server_endorses_nothing() -> None:
     strangers: list[LocalAccount] = [account("stranger"), NETWORK.devices[0], NETWORK.founder]
     for who in strangers:
         with pytest.raises(EndorsementError, match="is no edge server"):
-            take(node, signed_under([who], header))
+            take(node, endorsements_of(header, [who]))
     with pytest.raises(EndorsementError, match="found an endorsement of block 2 for round 2"):
         take(node, signed(SERVERS[:1], 2, header.hash))
     with pytest.raises(EndorsementError, match="found an endorsement for round 99, the head is of 1"):
@@ -107,7 +130,7 @@ def test_an_excluded_server_counts() -> None:
     node.propose(address_of(leader))
     header = seal(node, address_of(NETWORK.devices[0]))
     assert node.ask("is_excluded", address_of(liar))
-    take(node, signed_under([liar, one], header))
+    take(node, endorsements_of(header, [liar, one]))
     assert node.final == header
 
 
@@ -118,13 +141,13 @@ def test_a_server_counts_from_the_block_after_the_one_that_registered_it() -> No
         NETWORK.post(node, server, "vote", address_of(newcomer), address_of(newcomer))
     header = sealed(node)
     with pytest.raises(EndorsementError, match="is no edge server"):
-        take(node, signed_under([newcomer], header))
-    take(node, signed_under(SERVERS[:2], header))
+        take(node, endorsements_of(header, [newcomer]))
+    take(node, endorsements_of(header, SERVERS[:2]))
     assert node.final == header
     later = sealed(node)
-    take(node, signed_under(SERVERS[:2], later))
+    take(node, endorsements_of(later, SERVERS[:2]))
     assert node.final == header, "two of four"
-    take(node, signed_under([newcomer], later))
+    take(node, endorsements_of(later, [newcomer]))
     assert node.final == later
 
 
@@ -136,7 +159,7 @@ def test_a_node_switches_to_what_is_final_however_much_work_another_branch_has()
     sealed(node)
     sealed(node)
     assert node.head.block_number == 4
-    take(node, signed_under(SERVERS[1:], other))
+    take(node, endorsements_of(other, SERVERS[1:]))
     assert (node.head, node.final) == (other, other)
     with pytest.raises(FinalityError, match="would undo block 2, which is final"):
         node.import_block(_child_of(node, head))
@@ -167,7 +190,7 @@ def _another(raw: bytes) -> bytes:
 def test_what_comes_before_its_block_counts_when_the_block_comes() -> None:
     one, other = founded_node(NETWORK), founded_node(NETWORK)
     first, second = sealed(one, b"one"), sealed(other, b"other")
-    assert take(other, signed_under(SERVERS[:2], first)) == [True, True]
+    assert take(other, endorsements_of(first, SERVERS[:2])) == [True, True]
     assert (other.head, other.final.block_number) == (second, 1)
     with pytest.raises(EndorsementError, match=r"a majority has endorsed block 0x.* of round 1, which is not here"):
         other.propose(address_of(NETWORK.leader(other)))
@@ -193,7 +216,7 @@ def test_what_is_final_stays_so_after_a_restart(tmp_path: Path) -> None:
     node = Node.create(tmp_path / "chain.db", genesis(), now=Clock())
     NETWORK.found(node)
     header = sealed(node)
-    take(node, signed_under(SERVERS[:2], header))
+    take(node, endorsements_of(header, SERVERS[:2]))
     node.close()
     again = Node.open(tmp_path / "chain.db", now=Clock())
     assert again.final == header
@@ -207,9 +230,9 @@ def test_what_is_final_stays_so_after_a_restart(tmp_path: Path) -> None:
 def test_a_double_signer_is_found_and_named() -> None:
     node, head, other = two_branches()
     liar, honest = SERVERS[0], SERVERS[1]
-    take(node, signed_under([liar, honest], head))
+    take(node, endorsements_of(head, [liar, honest]))
     assert node.final == head
-    take(node, signed_under([liar], other))
+    take(node, endorsements_of(other, [liar]))
     ((first, second),) = node.double_endorsements()
     assert first.signer == second.signer == address_of(liar)
     assert {first.block_hash, second.block_hash} == {head.hash, other.hash}
@@ -229,18 +252,18 @@ def test_two_majorities_stop_a_node_which_names_who_signed_both(is_here: bool, t
         node.sources = [other]
         node.import_block(other.raw_block(2) or b"")
     liar, one, two = SERVERS
-    take(node, signed_under([liar, one], first))
-    take(node, signed_under([liar], second))
+    take(node, endorsements_of(first, [liar, one]))
+    take(node, endorsements_of(second, [liar]))
     told = f"signed twice: {address_of(liar)}. This node stops"
     with pytest.raises(ConflictError, match=told):
-        take(node, signed_under([two], second))
+        take(node, endorsements_of(second, [two]))
     with pytest.raises(ConflictError, match="two majorities"):
         node.propose(address_of(NETWORK.leader(node)))
     assert node.final == first
     node.close()
     again = Node.open(path, now=Clock())
     with pytest.raises(ConflictError, match=told):
-        take(again, signed_under([two], second))
+        take(again, endorsements_of(second, [two]))
     again.close()
 
 
@@ -267,7 +290,7 @@ def _killed_while_it_takes(path: Path, at: int) -> bool:
     node = Node.create(path, genesis(), now=Clock())
     NETWORK.found(node)
     header = sealed(node)
-    first, second = signed_under(SERVERS[:2], header)
+    first, second = endorsements_of(header, SERVERS[:2])
     node.take_endorsement(first)
     make_faulty(node, disk_error, at, dead=True)
     is_cut = False
@@ -285,7 +308,7 @@ def test_whoever_dies_while_a_block_becomes_final_is_told_again_and_it_is_final(
         path = tmp_path / f"{at}.db"
         is_cut = _killed_while_it_takes(path, at)
         node = Node.open(path, now=Clock())
-        take(node, signed_under(SERVERS[:2], node.head))
+        take(node, endorsements_of(node.head, SERVERS[:2]))
         assert node.final == node.head, at
         node.close()
         if not is_cut:
@@ -304,7 +327,7 @@ def test_whoever_dies_while_it_switches_to_a_final_block_is_on_one_branch_or_the
         sealed(node)
         node.sources = [other]
         node.import_block(other.raw_block(2) or b"")
-        first, second = signed_under(SERVERS[:2], rival)
+        first, second = endorsements_of(rival, SERVERS[:2])
         node.take_endorsement(first)
         make_faulty(node, disk_error, at, dead=True)
         try:

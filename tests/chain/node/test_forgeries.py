@@ -56,7 +56,7 @@ from chain.wire.receipts import Receipt, block_bloom, trie_root
 from chain.wire.seal import find_nonce, is_sealed
 from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-from tests.chain.endorsing import endorse_call, endorse_head
+from tests.chain.endorsing import endorse_call
 from tests.chain.network import CHAIN_ID, SIZES, START, Clock, Network, account, genesis, named, seal, sized
 
 DIFFICULTY = 1000  # a wrong nonce is wrong with 999 chances in 1000
@@ -900,7 +900,7 @@ def test_no_branch_goes_below_a_block_that_a_majority_endorsed() -> None:
     network.run_round(other)
     siblings = [other.raw_block(number) or b"" for number in (2, 3)]
 
-    endorse_head(node, network.servers[:2])
+    network.endorse(node, servers=network.servers[:2])
     run_short_round(network, node)
     assert node.final.block_number == 2
     before = fingerprint(node)
@@ -920,7 +920,7 @@ def test_one_endorsement_of_three_makes_nothing_final_and_a_branch_above_a_final
         network.run_round(each)
     node.sources = [other]
     assert node.head == other.head
-    endorse_head(node, network.servers[:1])
+    network.endorse(node, servers=network.servers[:1])
     run_short_round(network, node)
     assert node.final.block_number == 1
     posted = endorse_call(network.servers[:2], 1, other.head.hash)
@@ -946,7 +946,7 @@ def test_a_branch_that_was_there_before_finality_cannot_grow_over_it() -> None:
     node.sources = [other]
     first, second = (other.raw_block(number) or b"" for number in (2, 3))
     node.import_block(first)
-    endorse_head(node, network.servers[:2])
+    network.endorse(node, servers=network.servers[:2])
     run_short_round(network, node)
     before = fingerprint(node)
     with pytest.raises(FinalityError, match="a branch from block 1 would undo block 2, which is final"):

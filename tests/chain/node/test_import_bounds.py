@@ -21,7 +21,7 @@ from chain.node.node import Node
 from chain.node.pool import MAX_POOL_TRANSACTIONS
 from chain.wire.blocks import MAX_BLOCK_BYTES, MAX_BLOCK_TRANSACTIONS, decode_block, encode_block
 from chain.wire.headers import Header
-from chain.wire.seal import find_nonce, is_sealed
+from tests.chain.headers_made import sealed, unsealed
 from tests.chain.network import START, Network, founded_node, genesis
 from tests.chain.rlp_made import listed
 
@@ -43,17 +43,6 @@ def header(node: Node) -> Header:
     leader = network.post_round(node)
     node.propose(address_of(leader))
     return sealed(node.work(address_of(network.devices[0])))
-
-
-def sealed(header: Header) -> Header:
-    nonce = find_nonce(header.mining_hash, header.difficulty)
-    assert nonce is not None
-    return header.with_nonce(nonce)
-
-
-def unsealed(header: Header) -> Header:
-    found = (header.with_nonce(number.to_bytes(8, "big")) for number in range(1000))
-    return next(each for each in found if not is_sealed(each.mining_hash, each.nonce, each.difficulty))
 
 
 def block_of(header: Header, body: bytes) -> bytes:

@@ -53,26 +53,13 @@ def both(**options: Any) -> Both:
     return Both(network, node, LocalLedger(node), Ledger.of(web3_in_process(node), node.genesis.registry))
 
 
-def post_round(network: Network, node: Node, steps: int) -> None:
-    """Everything of a round, its iterates unlike those of the rounds before."""
-    leader = network.leader(node)
-    network.post_plan(node, leader)
-    for device in network.devices:
-        network.post_gradient(node, device)
-    network.post_close(node, leader)
-    for step in range(steps + 1):
-        for server in network.servers:
-            network.post_iterate(node, server, step, b"of step %d" % step)
-    network.post_model(node, leader)
-
-
 @pytest.fixture(scope="module")
 def running() -> Iterator[Both]:
-    """Two sealed rounds, and a third in which everything is posted."""
+    """Two sealed rounds, and a third in which everything is posted, its iterates unlike those before."""
     found = both()
     for _ in range(2):
         found.network.run_round(found.node, endorsers=found.network.servers)
-    post_round(found.network, found.node, STEPS)
+    found.network.post_round(found.node, steps=STEPS, iterate=lambda step: b"of step %d" % step)
     yield found
     found.node.close()
 

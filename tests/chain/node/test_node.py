@@ -3,7 +3,8 @@
 import random
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -621,59 +622,64 @@ def test_numbers_and_hashes_that_are_no_blocks_find_none() -> None:
         node.total_difficulty(bytes(32))
 
 
+def run_at_once(works: Sequence[Callable[[], Any]], background: Sequence[Callable[[], Any]]) -> list[BaseException]:
+    """Do each in a thread of its own, those in the background again and again meanwhile; returns what they raised."""
+    done, failures = threading.Event(), list[BaseException]()
+
+    def guarded(work: Callable[[], Any]) -> None:
+        try:
+            work()
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the test shows it
+            failures.append(error)
+
+    def repeat(work: Callable[[], Any]) -> None:
+        while not done.is_set():
+            work()
+
+    others = [threading.Thread(target=guarded, args=(partial(repeat, work),)) for work in background]
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in works]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-4)
+    try:
+        for thread in others + threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        done.set()
+        for thread in others:
+            thread.join(60)
+        sys.setswitchinterval(interval)
+    return failures
+
+
 def test_threads_that_post_ask_and_propose_at_once_get_along() -> None:
     """Every device posts from a thread of its own while others read, propose and post nonsense."""
     network = Network(devices=[account(f"device {i}") for i in range(8)])
     node, calm = founded_node(network), founded_node(network)
-    leader = network.leader(node)
+    leader, web3 = network.leader(node), web3_in_process(node)
     network.post_plan(node)
-    web3, done, failures = web3_in_process(node), threading.Event(), list[BaseException]()
 
-    def guarded(work: Callable[[], Any]) -> Callable[[], None]:
-        def run() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - whatever it is, the test shows it
-                failures.append(error)
-
-        return run
-
-    def post(device: LocalAccount) -> Callable[[], None]:
-        return guarded(lambda: network.post_gradient(node, device, b"of " + address_of(device)))
+    def post(device: LocalAccount) -> Callable[[], Any]:
+        return lambda: network.post_gradient(node, device, b"of " + address_of(device))
 
     def read() -> None:
-        while not done.is_set():
-            node.ask("rank", address_of(leader))
-            assert node.nonce(address_of(leader)) == 1
-            for entry in node.pending():
-                assert web3.eth.get_transaction(Web3.to_hex(entry.post.transaction.hash))["blockHash"] is None
-            assert web3.eth.get_transaction_count(leader.address, "pending") == 1
+        node.ask("rank", address_of(leader))
+        assert node.nonce(address_of(leader)) == 1
+        for entry in node.pending():
+            assert web3.eth.get_transaction(Web3.to_hex(entry.post.transaction.hash))["blockHash"] is None
+        assert web3.eth.get_transaction_count(leader.address, "pending") == 1
 
     def propose() -> None:
-        while not done.is_set():
-            header = node.propose(address_of(leader))
-            assert node.work(address_of(network.devices[0])).state_root == header.state_root
+        header = node.propose(address_of(leader))
+        assert node.work(address_of(network.devices[0])).state_root == header.state_root
 
     def disturb() -> None:
-        while not done.is_set():
-            with pytest.raises((RevertedError, NonceError)):
-                network.post_close(node, network.leader(node, 1))
+        with pytest.raises((RevertedError, NonceError)):
+            network.post_close(node, network.leader(node, 1))
 
-    background = [threading.Thread(target=guarded(work)) for work in (read, read, propose, disturb)]
-    posting = [threading.Thread(target=post(device)) for device in network.devices]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-4)
-    try:
-        for thread in background + posting:
-            thread.start()
-        for thread in posting:
-            thread.join(60)
-    finally:
-        done.set()
-        for thread in background:
-            thread.join(60)
-        sys.setswitchinterval(interval)
-    assert failures == []
+    works = [post(device) for device in network.devices]
+    assert run_at_once(works, background=[read, read, propose, disturb]) == []
     assert len(node.pending()) == 9
     for entry in sorted(node.pending(), key=lambda entry: entry.post.place):
         calm.submit(entry.post.transaction.raw, sidecars_of(node, entry.post))

@@ -24,8 +24,8 @@ from chain.rpc.in_process import web3_in_process
 from chain.rpc.peers import Peers
 from chain.wire.blocks import encode_block
 from chain.wire.headers import Header
-from chain.wire.seal import find_nonce, is_sealed
 from tests.chain.answers import saying
+from tests.chain.headers_made import sealed, unsealed
 from tests.chain.network import Clock, Network, genesis
 
 NETWORK = Network()
@@ -79,17 +79,6 @@ class Peer:
             return answer(*params)
 
         return counted
-
-
-def sealed(header: Header) -> Header:
-    nonce = find_nonce(header.mining_hash, header.difficulty)
-    assert nonce is not None
-    return header.with_nonce(nonce)
-
-
-def unsealed(header: Header) -> Header:
-    found = (header.with_nonce(number.to_bytes(8, "big")) for number in range(1000))
-    return next(each for each in found if not is_sealed(each.mining_hash, each.nonce, each.difficulty))
 
 
 @pytest.fixture(scope="module")

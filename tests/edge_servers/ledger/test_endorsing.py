@@ -23,8 +23,7 @@ from edge_servers.errors import EndorsementWithheldError
 from edge_servers.founding.simulated import START_S
 from edge_servers.ledger.endorsing import endorse_round, post_endorsements
 from edge_servers.replay.offences import DERIVED
-from tests.chain.endorsing import endorse_head, signed_under
-from tests.chain.network import Network, account, founded_node, seal
+from tests.chain.network import Network, account, endorsements_of, founded_node, seal
 from tests.edge_servers.chain_network import chain_network
 
 
@@ -84,12 +83,12 @@ def test_nobody_follows_a_leader_to_another_branch() -> None:
     node.import_block(other.raw_block(2) or b"")
     node.import_block(other.raw_block(3) or b"")
     final = next(header for header in node._store.headers_after(1) if header.hash != astray.parent_hash)
-    for each in signed_under(network.servers[:2], final):
+    for each in endorsements_of(final, network.servers[:2]):
         node.take_endorsement(each)
     node.propose(address_of(network.leader(node)))
     header = seal(node, address_of(network.devices[0]))
     leader = next(server for server in network.servers if address_of(server) == header.coinbase)
-    for each in signed_under([leader], astray):
+    for each in endorsements_of(astray, [leader]):
         node.take_endorsement(each)
     honest = next(server for server in network.servers if server != leader)
     with pytest.raises(EndorsementWithheldError, match="its leader has signed no block"):
@@ -110,7 +109,7 @@ def test_what_is_here_is_posted_in_one_call() -> None:
     sealed_round(network, node)
     post_endorsements(by(node, network.servers[0]), 1)
     assert len(node.pending()) == 0
-    endorse_head(node, network.servers)
+    network.endorse(node)
     post_endorsements(by(node, network.servers[0]), 1)
     (entry,) = node.pending()
     assert entry.post.call is not None
@@ -194,7 +193,7 @@ def test_one_double_signer_of_three_is_found_and_named_by_whoever_hears_both() -
     headers = [node.header(each.hash) for each in node._store.headers_after(1)]
     for header in headers:
         assert header is not None
-        for each in signed_under([liar], header):
+        for each in endorsements_of(header, [liar]):
             node.take_endorsement(each)
     ((first, second),) = node.double_endorsements()
     assert first.signer == second.signer == address_of(liar)
