@@ -11,6 +11,7 @@ from eth_account.signers.local import LocalAccount
 
 from chain.protocol.contract import PayloadSizes, RegistrySettings
 from chain.protocol.endorsements import Endorsement
+from chain.protocol.passes import Pass, Signed
 from chain.protocol.posts import PayloadSource
 from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
@@ -62,8 +63,8 @@ class ChainAccess(PayloadSource, Protocol):
     def ask(self, name: str, *arguments: Any) -> Any:
         """The answer of a view of the registry."""
 
-    def nonce(self, sender: bytes) -> int:
-        """The nonce of a sender's next transaction, everything pending counted."""
+    def nonce(self, sender: bytes, is_sealed: bool = False) -> int:
+        """The nonce of a sender's next transaction, everything pending counted; or as it was sealed last."""
 
     def head(self) -> int:
         """Number of the last sealed block."""
@@ -111,8 +112,14 @@ class ChainAccess(PayloadSource, Protocol):
     def endorsements(self, block_hash: bytes) -> list[Endorsement]:
         """The signatures under a block that the node holds (Q1)."""
 
-    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
-        """What a server has signed for a round, as the node has seen it."""
+    def votes(self, round_: int) -> tuple[list[Endorsement], list[Pass]]:
+        """What servers have signed in a round, as the node has seen it: endorsements of any block, and passes."""
+
+    def attempt_of(self, block_hash: bytes) -> int | None:
+        """The attempt at its round that a block has the posts of; None for one that the node has not checked."""
+
+    def send_pass(self, given: Pass) -> bool:
+        """Hand the node a server's pass; whether it is new there."""
 
     def find_header(self, block_hash: bytes) -> Header | None:
         """The header of a block that the node has checked and kept, canonical or not."""
@@ -120,8 +127,8 @@ class ChainAccess(PayloadSource, Protocol):
     def send_endorsement(self, endorsement: Endorsement) -> bool:
         """Hand the node a signature under a block; whether it is new there."""
 
-    def double_endorsements(self, first_round: int) -> list[tuple[Endorsement, Endorsement]]:
-        """Two blocks of one round, signed by one server, as the node has seen them."""
+    def contradictions(self, first_round: int) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of, as the node has seen them."""
 
     def final_number(self) -> int:
         """Number of the last final block."""

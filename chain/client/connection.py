@@ -206,12 +206,13 @@ class Connection(OwnNode):
 
     # --- posting
 
-    def nonce(self, sender: bytes) -> int:
-        """The nonce of a sender's next transaction, everything pending counted."""
-        return _read_number(self.request("eth_getTransactionCount", Web3.to_hex(sender), "pending"))
+    def nonce(self, sender: bytes, is_sealed: bool = False) -> int:
+        """The nonce of a sender's next transaction, everything pending counted; or as it was sealed last."""
+        when = "latest" if is_sealed else "pending"
+        return _read_number(self.request("eth_getTransactionCount", Web3.to_hex(sender), when))
 
-    def _envelope(self, account: LocalAccount, gas: int) -> Envelope:
-        nonce = self.nonce(address_of(account))
+    def _envelope(self, account: LocalAccount, gas: int, data: bytes) -> Envelope:
+        nonce = self.nonce(address_of(account), is_sealed=self.is_embedded and begins_attempt(data))
         with translate_errors():
             fees = (0, 0) if self.is_embedded else network_fees(self.web3)
         return Envelope(self.chain_id, nonce, gas, self.registry, *fees)

@@ -22,6 +22,7 @@ from chain.client.waiting import POLL_S, wait_until
 from chain.errors import DeadlineError, LedgerError
 from chain.protocol.contract import call_gas, encode_call, events, functions
 from chain.protocol.endorsements import Domain, Endorsement, endorse, posted_call
+from chain.protocol.passes import Named, Pass, Signed, begun_call, sign_pass
 from chain.protocol.posts import KINDS, Post
 from chain.protocol.proof import FinalTransaction, ModelProof
 from chain.protocol.slots import Slot, kind_of, step_of
@@ -84,31 +85,39 @@ class Ledger(NetworkReader):
 
     # --- posting
 
-    def post(self, slot: int, round_: int, payload: bytes, **head: Any) -> bytes:
-        """Post in a slot of a round: the call commits to the payload, which travels beside it (B1). Returns its hash.
+    def post(self, slot: int, round_: int, payload: bytes, attempt: int = 0, **head: Any) -> bytes:
+        """Post in a slot of an attempt at a round: the call commits to the payload, which travels beside it (B1).
+        Returns its hash.
 
         `head` is what the call says besides. A close names its plan, iterates and models name their close: the ones
         that are visible, unless it says otherwise.
         """
         kind = kind_of(slot)
         if kind not in KINDS:
-            raise LedgerError(f"slot {slot} is of no post: expected a plan, gradient, close, iterate or model")
+            raise LedgerError(f"slot {slot} is of no post: expected one of {', '.join(KINDS)}")
         sidecar, arguments = Sidecar(payload), functions()[kind].arguments
-        said = {"round": round_, "attempt": 0, "step": step_of(slot), "digest": sidecar.digest, "size": len(payload)}
+        said = {"round": round_, "attempt": attempt, "step": step_of(slot), "digest": sidecar.digest, "size": len(payload)}
         for name, ask in (("plan_digest", self.plan_digest), ("close_digest", self.close_digest)):
             if name in arguments and name not in head:
                 said[name] = ask()
         return self._send(kind, *((said | head)[name] for name in arguments), sidecars=(sidecar,))
 
     def submit_gradient(
-        self, round_: int, base_model: bytes, plan: bytes, samples: int, iterations: int, payload: bytes
+        self,
+        round_: int,
+        base_model: bytes,
+        plan: bytes,
+        samples: int,
+        iterations: int,
+        payload: bytes,
+        attempt: int = 0,
     ) -> bytes:
         """A training node's gradient, with the digests of the model and the plan it was made for."""
         head = {"base_model": base_model, "plan_digest": plan, "samples": samples, "iterations": iterations}
-        return self.post(Slot.GRADIENT, round_, payload, **head)
+        return self.post(Slot.GRADIENT, round_, payload, attempt, **head)
 
     def submit_flag(self, round_: int, offender: bytes, slot: int, transaction_hash: bytes, expected: bytes) -> bytes:
-        """Accuse: the post in `slot` should have had another digest, or (empty hash) is missing."""
+        """Accuse: the post in `slot` should have had another digest."""
         return self._send("flag", round_, offender, slot, transaction_hash, expected)
 
     def submit_equivocation(self, round_: int, first: Transaction, second: Transaction) -> bytes:
@@ -116,22 +125,35 @@ class Ledger(NetworkReader):
         pairs = (first.unsigned, first.signature, second.unsigned, second.signature)
         return self._send("flag_equivocation", round_, first.sender, *pairs)
 
-    def endorse(self, round_: int, block_hash: bytes, time_ms: int) -> Endorsement:
+    def endorse(self, round_: int, attempt: int, block_hash: bytes, time_ms: int) -> Endorsement:
         """Sign a sealed block that this server has replayed (Q1), or (external networks) a round's `result` (B7)."""
+        return endorse(self._signing_account(), self._domain, round_, attempt, block_hash, time_ms)
+
+    def sign_pass(self, round_: int, attempt: int, named: Named | None, time_ms: int) -> Pass:
+        """Give up the attempts below this one; `named` is the highest endorsement of this server in the round (D3.2)."""
+        return sign_pass(self._signing_account(), self._domain, round_, attempt, named, time_ms)
+
+    def begin_attempt(self, passes: Sequence[Pass]) -> bytes:
+        """Post the certificate of an attempt that this server leads: a majority's passes that name no block."""
+        return self._send("begin_attempt", *begun_call(passes))
+
+    @property
+    def _domain(self) -> Domain:
+        return Domain(self._access.chain_id, self._access.registry)
+
+    def _signing_account(self) -> LocalAccount:
         if self._account is None:
-            raise LedgerError("this ledger is for reading; give it an account to endorse")
-        return endorse(self._account, Domain(self._access.chain_id, self._access.registry), round_, block_hash, time_ms)
+            raise LedgerError("this ledger is for reading; give it an account to sign with")
+        return self._account
 
     def submit_endorsements(self, endorsements: Sequence[Endorsement]) -> bytes:
         """Post servers' signatures under one block; anybody may."""
         return self._send("endorse", *posted_call(endorsements))
 
-    def submit_double_endorsement(self, round_: int, first: Endorsement, second: Endorsement) -> bytes:
-        """Prove that a server signed two blocks of one round."""
-        pair = (first, second)
-        blocks, times = [each.block_hash for each in pair], [each.time_ms for each in pair]
-        signed = (first.signer, first.round, first.attempt, blocks, times, *(each.signature for each in pair))
-        return self._send("flag_double_endorsement", round_, *signed)
+    def submit_signatures(self, round_: int, first: Signed, second: Signed) -> bytes:
+        """Prove that a server signed two things that no honest one signs both of (Q1, D3.2)."""
+        pair = (first.said, first.signature, second.said, second.signature)
+        return self._send("flag_signatures", round_, first.signer, *pair)
 
     def result(self) -> bytes:
         """What servers endorse where rounds are sealed by calls: plan, close and model of the running round (B7)."""

@@ -7,6 +7,7 @@ from web3 import Web3
 
 from chain.errors import NodeUnreachableError
 from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
+from chain.protocol.passes import Pass, Signed, decode_signed
 from chain.protocol.proof import TransactionProof
 from chain.wire.address import Address
 from chain.wire.headers import Header
@@ -68,10 +69,20 @@ class OwnNode(ABC):
         found = self._bytes_of(self.request("bfl_endorsements", Web3.to_hex(block_hash)))
         return [decode_endorsement(each, self._domain) for each in found]
 
-    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
-        """What a server has signed for a round, as the node has seen it."""
-        found = self._bytes_of(self.request("bfl_endorsementsBy", Web3.to_hex(server), round_))
-        return [decode_endorsement(each, self._domain) for each in found]
+    def votes(self, round_: int) -> tuple[list[Endorsement], list[Pass]]:
+        """What servers have signed in a round, as the node has seen it: endorsements of any block, and passes."""
+        found = [decode_signed(each, self._domain) for each in self._bytes_of(self.request("bfl_votes", round_))]
+        endorsements = [each for each in found if isinstance(each, Endorsement)]
+        return endorsements, [each for each in found if isinstance(each, Pass)]
+
+    def attempt_of(self, block_hash: bytes) -> int | None:
+        """The attempt at its round that a block has the posts of; None for one that the node has not checked."""
+        found = self.request("bfl_attemptOf", Web3.to_hex(block_hash))
+        return None if found is None else int(found)
+
+    def send_pass(self, given: Pass) -> bool:
+        """Hand the node a server's pass; whether it is new there."""
+        return bool(self.request("bfl_sendPass", "0x" + given.encode().hex()))
 
     def find_header(self, block_hash: bytes) -> Header | None:
         """The header of a block that the node has checked and kept, canonical or not."""
@@ -82,10 +93,10 @@ class OwnNode(ABC):
         """Hand the node a signature under a block; whether it is new there."""
         return bool(self.request("bfl_sendEndorsement", "0x" + endorsement.encode().hex()))
 
-    def double_endorsements(self, first_round: int) -> list[tuple[Endorsement, Endorsement]]:
-        """Two blocks of one round, signed by one server, as the node has seen them."""
-        pairs = self._pairs("bfl_doubleEndorsements", first_round)
-        return [(decode_endorsement(a, self._domain), decode_endorsement(b, self._domain)) for a, b in pairs]
+    def contradictions(self, first_round: int) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of, as the node has seen them."""
+        pairs = self._pairs("bfl_contradictions", first_round)
+        return [(decode_signed(a, self._domain), decode_signed(b, self._domain)) for a, b in pairs]
 
     def final_number(self) -> int:
         """Number of the last final block."""

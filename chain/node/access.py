@@ -12,8 +12,9 @@ from chain.client.keys import address_of
 from chain.client.ledger import Ledger
 from chain.errors import LedgerError, RpcError
 from chain.node.node import Node
-from chain.protocol.contract import PayloadSizes, registry_settings
+from chain.protocol.contract import PayloadSizes, begins_attempt, registry_settings
 from chain.protocol.endorsements import Endorsement
+from chain.protocol.passes import Pass, Signed
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.posts import Post
 from chain.protocol.proof import TransactionProof, proof_of
@@ -55,9 +56,9 @@ class NodeAccess:
         """The answer of a view of the registry, with everything pending in it."""
         return self.node.ask(name, *arguments)
 
-    def nonce(self, sender: bytes) -> int:
-        """The nonce of a sender's next transaction, everything pending counted."""
-        return self.node.nonce(sender)
+    def nonce(self, sender: bytes, is_sealed: bool = False) -> int:
+        """The nonce of a sender's next transaction, everything pending counted; or as it was sealed last."""
+        return self.node.nonce(sender, self.node.head if is_sealed else None)
 
     def head(self) -> int:
         """Number of the last sealed block."""
@@ -121,7 +122,8 @@ class NodeAccess:
         sidecars: Sequence[Sidecar] = (),
     ) -> bytes:
         """Sign a call of the registry and put it into the pool, where it is visible."""
-        envelope = Envelope(self.chain_id, self.nonce(address_of(account)), gas, self.registry)
+        nonce = self.nonce(address_of(account), is_sealed=begins_attempt(data))
+        envelope = Envelope(self.chain_id, nonce, gas, self.registry)
         return self.node.submit(signed_transaction(account, envelope, data), sidecars)
 
     def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
@@ -152,9 +154,13 @@ class NodeAccess:
         """The signatures under a block that the node holds (Q1)."""
         return self.node.endorsements(block_hash)
 
-    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
-        """What a server has signed for a round, as the node has seen it."""
-        return self.node.signed_by(server, round_)
+    def votes(self, round_: int) -> tuple[list[Endorsement], list[Pass]]:
+        """What servers have signed in a round, as the node has seen it: endorsements of any block, and passes."""
+        return self.node.votes(round_)
+
+    def attempt_of(self, block_hash: bytes) -> int | None:
+        """The attempt at its round that a block has the posts of; None for one that the node has not checked."""
+        return self.node.attempt_of(block_hash)
 
     def find_header(self, block_hash: bytes) -> Header | None:
         """The header of a block that the node has checked and kept, canonical or not."""
@@ -164,9 +170,13 @@ class NodeAccess:
         """Hand the node a signature under a block; whether it is new there."""
         return self.node.take_endorsement(endorsement)
 
-    def double_endorsements(self, first_round: int) -> list[tuple[Endorsement, Endorsement]]:
-        """Two blocks of one round, signed by one server, as the node has seen them."""
-        return self.node.double_endorsements(first_round)
+    def send_pass(self, given: Pass) -> bool:
+        """Hand the node a server's pass; whether it is new there."""
+        return self.node.take_pass(given)
+
+    def contradictions(self, first_round: int) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of, as the node has seen them."""
+        return self.node.contradictions(first_round)
 
     def final_number(self) -> int:
         """Number of the last final block."""

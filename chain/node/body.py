@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chain.node.vm import Execution, Outcome
-from chain.protocol.posts import SignedCall
+from chain.protocol.posts import SignedCall, attempt_in
 from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
@@ -18,6 +18,11 @@ class Body:
     posts: tuple[SignedCall, ...]
     receipts: tuple[Receipt, ...]
     execution: Execution
+
+    @property
+    def attempt(self) -> int:
+        """The attempt at the round that the posts are of (D3.1)."""
+        return attempt_in(zip(self.posts, (receipt.status for receipt in self.receipts), strict=True))
 
     @property
     def gas_used(self) -> int:

@@ -1,12 +1,15 @@
 """What is final (Q1): the endorsements that a node holds, and the last block that a strict majority signed."""
 
 from collections import OrderedDict
+from itertools import combinations
 from collections.abc import Iterable, Sequence
 
-from chain.errors import ConflictError, EndorsementError, FinalityError
+from chain.errors import ConflictError, EndorsementError, FinalityError, PassError
 from chain.node.vm import StateView, call_registry
 from chain.protocol.consensus import is_better
 from chain.protocol.endorsements import Endorsement, is_final, quorum
+from chain.protocol.passes import Pass, Signed
+from chain.protocol.posts import attempt_in, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.store import Store
 from chain.wire.address import Address
@@ -15,6 +18,10 @@ from chain.wire.headers import Header
 _ROUNDS_AHEAD = 4
 """Of blocks that are not here yet: whoever is further behind fetches the blocks first"""
 _KEPT_LISTS = 4
+_MOST_AHEAD = 16
+"""Attempts of one round that a server may have endorsed and nobody here knows to have begun"""
+_KEPT_PASSES = 64
+"""Rounds after which passes accuse nobody"""
 _MOST_PER_SERVER = 2
 """For one (round, attempt): the second is evidence, a third tells nothing new"""
 
@@ -88,12 +95,13 @@ class Finality:
 
     def _check(self, endorsement: Endorsement, header: Header | None, head: Header, servers: Sequence[bytes]) -> None:
         round_ = endorsement.round
-        if endorsement.attempt != 0:
-            raise EndorsementError(f"found an endorsement of attempt {endorsement.attempt}, there is only attempt 0")
         if endorsement.signer not in servers:
             raise EndorsementError(f"{endorsement.signer} signs a block of round {round_} and is no edge server")
         if header is not None and self._round_of(header) != round_:
             raise EndorsementError(f"found an endorsement of block {header.block_number} for round {round_}")
+        signed = [each for each in self._store.endorsements.of_round(round_) if each.signer == endorsement.signer]
+        if len(signed) >= _MOST_AHEAD and endorsement.attempt > self._begun(round_, servers):
+            raise EndorsementError(f"{endorsement.signer} has signed {len(signed)} attempts at round {round_} already")
         if header is None and not 1 <= round_ <= self._round_of(head) + _ROUNDS_AHEAD:
             raise EndorsementError(f"found an endorsement for round {round_}, the head is of {self._round_of(head)}")
 
@@ -118,13 +126,66 @@ class Finality:
         if newer is final:
             return False  # it was final with the block after it
         self._store.endorsements.set_final(header.hash)
+        self._store.passes.forget_before(self._round_of(header) - _KEPT_PASSES)
         return True
 
+    # --- passes (D3.2)
+
+    def take_pass(self, given: Pass, head: Header) -> bool:
+        """Keep a server's pass; whether it is new."""
+        servers, final = self._servers_after(head), self._round_of(self.last)
+        if given.signer not in servers:
+            raise PassError(f"{given.signer} passes in round {given.round} and is no edge server")
+        if not max(1, final - _ROUNDS_AHEAD) <= given.round <= self._round_of(head) + 1 + _ROUNDS_AHEAD:
+            raise PassError(f"found a pass in round {given.round}, the last final one is {final}")
+        if given.attempt > self._begun(given.round, servers) + 1:
+            raise PassError(f"found a pass to attempt {given.attempt} of round {given.round}, before the one below began")
+        known = self._store.passes.by(given.signer, given.round, given.attempt)
+        if any(each.named == given.named for each in known):
+            return False
+        if len(known) >= _MOST_PER_SERVER:
+            raise PassError(f"{given.signer} has passed twice to attempt {given.attempt} of round {given.round} already")
+        self._store.passes.add(given)
+        return True
+
+    def _begun(self, round_: int, servers: Sequence[bytes]) -> int:
+        """The highest attempt that a majority has passed to."""
+        signers: dict[int, set[Address]] = {}
+        for each in self._store.passes.of(round_):
+            signers.setdefault(each.attempt, set()).add(each.signer)
+        return max((a for a, who in signers.items() if len(who & set(servers)) >= quorum(len(servers))), default=0)
+
+    def is_dead(self, header: Header, attempt: int) -> bool:
+        """Whether a block of this attempt cannot become final: a majority passed on and named no block."""
+        signers: dict[int, set[Address]] = {}
+        for each in self._store.passes.of(self._round_of(header)):
+            if each.named is None and each.attempt > attempt:
+                signers.setdefault(each.attempt, set()).add(each.signer)
+        if not signers:
+            return False
+        servers = set(self._servers_of(header))
+        return any(len(who & servers) >= quorum(len(servers)) for who in signers.values())
+
+    def attempt_of(self, header: Header) -> int:
+        """The attempt that a block which is here has the posts of (D3.1)."""
+        receipts, genesis = self._store.receipts(header.hash), self._store.genesis
+        posts = (read_signed_call(each, genesis) for each in self._store.transactions(header.hash))
+        return attempt_in(zip(posts, (receipt.status for receipt in receipts), strict=True))
+
+    def contradictions(self, first_round: int) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of: evidence that convicts it (Q1)."""
+        passes, endorsements = self._store.passes.since(first_round), self._store.endorsements
+        found: list[tuple[Signed, Signed]] = list(endorsements.doubles(first_round))
+        found += [(one, other) for one, other in combinations(passes, 2) if one.contradicts(other)]
+        for given in passes:
+            found += [(each, given) for each in endorsements.of_round(given.round) if given.hides(each)]
+        return found
+
     def best_after(self, header: Header) -> Header:
-        """The block with most work among a final block and its descendants."""
+        """The block with most work among a final block and its descendants, but for those that cannot become final."""
         best, branch, work = header, {header.hash}, self._store.total_difficulty
         for found in self._store.headers_after(header.block_number):
-            if found.parent_hash in branch:
+            if found.parent_hash in branch and not self.is_dead(found, self.attempt_of(found)):
                 branch.add(found.hash)
                 if is_better(work(found.hash), found.hash, work(best.hash), best.hash):
                     best = found

@@ -13,9 +13,9 @@ from chain.node.reading import under_lock
 from chain.protocol.consensus import is_better
 from chain.protocol.contract import registry_settings
 from chain.protocol.endorsements import Domain, Endorsement, posted_endorsements
+from chain.protocol.passes import Pass, Signed
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.store import Store
-from chain.wire.address import Address
 from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
@@ -27,12 +27,14 @@ _PRUNED_EVERY = 10
 class ChainFollower(PayloadReader):
     """A node that follows the chain: what is final first (Q1), then most work (C5)."""
 
-    def __init__(self, store: Store, pool: Pool, keep_payloads: int | None = None) -> None:
+    def __init__(
+        self, store: Store, pool: Pool, now: Callable[[], float], keep_payloads: int | None = None
+    ) -> None:
         super().__init__(store, pool)
-        self._finality, self._candidates = Finality(store), Candidates(store.genesis)
+        self._finality, self._candidates = Finality(store), Candidates(store.genesis, now)
         self._keep = keep_payloads
         self.listeners: list[Listener] = []
-        """Told ("transaction" | "block" | "endorsement", bytes, payloads beside a post) of what this node accepts."""
+        """Told ("transaction" | "block" | "endorsement" | "pass", bytes, payloads beside a post) of what this node accepts."""
 
     @property
     @under_lock
@@ -46,14 +48,20 @@ class ChainFollower(PayloadReader):
         return self._store.endorsements.of(block_hash)
 
     @under_lock
-    def signed_by(self, server: bytes, round_: int) -> list[Endorsement]:
-        """What a server has signed for a round; two are one too many."""
-        return self._store.endorsements.by(Address(server), round_, 0)
+    def votes(self, round_: int) -> tuple[list[Endorsement], list[Pass]]:
+        """What servers have signed in a round: endorsements of any block, and passes."""
+        return self._store.endorsements.of_round(round_), self._store.passes.of(round_)
 
     @under_lock
-    def double_endorsements(self, first_round: int = 0) -> list[tuple[Endorsement, Endorsement]]:
-        """Two blocks of one round, signed by one server: evidence that convicts it."""
-        return self._store.endorsements.doubles(first_round)
+    def attempt_of(self, block_hash: bytes) -> int | None:
+        """The attempt at its round that a block has the posts of (D3.1); None for one that is not here."""
+        header = self._store.find_header(block_hash)
+        return None if header is None else self._finality.attempt_of(header)
+
+    @under_lock
+    def contradictions(self, first_round: int = 0) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of: evidence that convicts it."""
+        return self._finality.contradictions(first_round)
 
     # --- endorsing
 
@@ -68,6 +76,27 @@ class ChainFollower(PayloadReader):
             if is_new:
                 self._tell("endorsement", endorsement.encode(), ())
             return is_new
+
+    def take_pass(self, given: Pass) -> bool:
+        """Keep a server's pass to another attempt (D3.2), and leave a head that cannot become final any more; whether
+        it is new.
+        """
+        _ = given.signer  # recovered here, outside the lock
+        with self._exclusive():
+            self._finality.check_running()
+            with self._following(()) as undone:
+                is_new = self._finality.take_pass(given, self._pool.head)
+                undone += self._leave_dead() if is_new else []
+            if is_new:
+                self._tell("pass", given.encode(), ())
+            return is_new
+
+    def _leave_dead(self) -> list[Header]:
+        """Go back from a head that a majority has passed by; returns what is undone by it."""
+        head, final = self._store.head(), self._finality.last
+        if head.block_number <= final.block_number or not self._finality.is_dead(head, self._finality.attempt_of(head)):
+            return []
+        return self._store.make_canonical(self._finality.best_after(final))
 
     @contextmanager
     def _following(self, endorsements: Sequence[Endorsement], anew: bool = False) -> Iterator[list[Header]]:
@@ -105,6 +134,7 @@ class ChainFollower(PayloadReader):
         parent, head = body.execution.parent, self._pool.head
         difficulty = self._store.total_difficulty(parent.hash) + header.difficulty
         is_best = is_better(difficulty, header.hash, self._store.total_difficulty(head.hash), head.hash)
+        is_best = is_best and not self._finality.is_dead(header, body.attempt)
         transactions = tuple(post.transaction for post in body.posts)
         kept, beside = self._payloads_of(header, body)
         endorsements = posted_in(body, Domain.of(self.genesis))

@@ -59,7 +59,7 @@ class Node(ChainFollower):
         keep_payloads: int | None = None,
     ) -> None:
         """`keep_payloads`: of how many rounds gradients and models are kept (B6); all if it is not said."""
-        super().__init__(store, Pool(store, now, pool_bytes), keep_payloads)
+        super().__init__(store, Pool(store, now, pool_bytes), now, keep_payloads)
         self._now, self._check_round = now, check_round
 
     @classmethod
@@ -106,7 +106,10 @@ class Node(ChainFollower):
                 self._check_size(named)
         beside = checked_sidecars(post, sidecars)
         with self._exclusive():
+            attempt = self._pool.attempt
             self._pool.admit(post, beside)
+            if self._pool.attempt != attempt:
+                self._candidates.clear()  # of an attempt that is over
             self._tell("transaction", post.transaction.raw, tuple(beside.values()))
             if beside:
                 self._retry()  # a block may have waited for it

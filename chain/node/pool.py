@@ -20,7 +20,7 @@ from chain.node.body import Body, receipts_of
 from chain.node.vm import Execution, Outcome, call_registry
 from chain.node.waiting import PoolPayloads
 from chain.protocol.consensus import next_difficulty
-from chain.protocol.contract import PayloadSizes, call_gas
+from chain.protocol.contract import BOUNDED, PayloadSizes, call_gas
 from chain.protocol.posts import KINDS, PHASES, Place, SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.address import Address
@@ -139,7 +139,10 @@ class Pool:
         """Take a post with the payloads that came with it, or raise what is wrong with it."""
         self.check(post)
         self._note_conflict(post)
-        self._execute(post)
+        if (post.begins or 0) > self.attempt:
+            self._begin_attempt(post)
+        else:
+            self._execute(post)
         servers = sum(home == who for who, home in self._homes.items())
         for sidecar in beside.values():
             self.payloads.hold(post, sidecar, servers)
@@ -158,6 +161,26 @@ class Pool:
         self._gas += outcome.gas
         self._bytes += len(post.transaction.raw)
 
+    @property
+    def attempt(self) -> int:
+        """The attempt at the running round that is pending (D3.1)."""
+        return max((entry.post.begins or 0 for entry in self._entries.values()), default=0)
+
+    def _begin_attempt(self, post: SignedCall) -> None:
+        """A majority has passed on: posts of lower attempts have no block any more, and go (D3.2)."""
+        before = dict(vars(self))
+        left = [entry.post for entry in self._entries.values() if entry.post.attempt is None]
+        self._clear()
+        self._start(self.head)
+        try:
+            self._execute(post)
+        except BaseException:
+            vars(self).update(before)
+            raise
+        for each in left:
+            self._admit_again(each)
+        self.payloads.follow(entry.post for entry in self._entries.values())
+
     def _rebuild(self) -> None:
         """Execute all entries again: the last execution went into a candidate block."""
         posts = [entry.post for entry in self._entries.values()]
@@ -174,7 +197,7 @@ class Pool:
             return
         found, founded = int(post.call["size"]), self.sizes.of(kind)
         if not self.sizes.fits(kind, found):
-            most = "at most " if kind in ("plan", "close") else ""
+            most = "at most " if kind in BOUNDED else ""
             raise SidecarSizeError(f"found {found} bytes of {kind}, this network was founded with {most}{founded}")
 
     def _check_unknown(self, transaction_hash: bytes) -> None:

@@ -209,6 +209,11 @@ def encode_call(name: str, *arguments: Any) -> bytes:
         raise ContractError(f"arguments of {name} that do not fit {function.types}: {error}") from error
 
 
+def begins_attempt(data: bytes) -> bool:
+    """Whether this calls `begin_attempt`: all that is pending of lower attempts goes, so its nonce is the sealed one."""
+    return bytes(data[:4]) == functions()["begin_attempt"].selector
+
+
 def decode_call(data: bytes) -> Call:
     """The call behind calldata; `NotRegistryCallError` if it is none."""
     function = _by_selector().get(bytes(data[:4]))

@@ -7,14 +7,14 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
 from chain.errors import PassError, SignatureError
 from chain.protocol.contract import Call
-from chain.protocol.endorsements import Domain, Endorsement, typed_digest, word
+from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement, typed_digest, word
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
 from chain.wire.signatures import SIGNATURE_BYTES, recover_signer_of, sign
@@ -23,6 +23,10 @@ _TYPE = keccak(b"Pass(uint256 round,uint256 attempt,uint256 endorsed,bytes32 blo
 _LAYOUT = struct.Struct(f">QII32sQ{SIGNATURE_BYTES}s")
 PASS_BYTES = _LAYOUT.size
 _NO_BLOCK = bytes(32)
+
+
+Signed: TypeAlias = "Endorsement | Pass"
+"""What servers sign beside the chain"""
 
 
 class Named(NamedTuple):
@@ -100,6 +104,11 @@ def decode_pass(raw: bytes, domain: Domain) -> Pass:
         raise PassError(f"found a pass to attempt {attempt} that names attempt {endorsed - 1}, expected a lower one")
     named = Named(endorsed - 1, block_hash) if endorsed else None
     return Pass(round_, attempt, named, time_ms, domain, signature)
+
+
+def decode_signed(raw: bytes, domain: Domain) -> Signed:
+    """An endorsement or a pass, which differ in their sizes."""
+    return decode_pass(raw, domain) if len(raw) == PASS_BYTES else decode_endorsement(raw, domain)
 
 
 def sign_pass(

@@ -1,5 +1,6 @@
 """What participants say: a transaction as a signed call of the registry, its place in a block, its post in a slot."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
@@ -180,6 +181,11 @@ class SignedCall:
     def is_stored(self) -> bool:
         """Whether its payloads are kept with the block; iterates follow from the gradients (B3)."""
         return self.call is not None and self.call.name != "iterate"
+
+
+def attempt_in(executed: Iterable[tuple[SignedCall, int]]) -> int:
+    """The attempt that a block has the posts of, from its posts with their statuses (D3.1)."""
+    return next((post.begins for post, status in executed if status == 1 and post.begins is not None), 0)
 
 
 def read_signed_call(transaction: Transaction, genesis: Genesis) -> SignedCall:

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from chain.errors import RoundRefusedError
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import PayloadSource, SignedCall
+from chain.protocol.posts import PayloadSource, SignedCall, attempt_in
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
@@ -28,6 +28,11 @@ class RoundBody:
     def round(self) -> int:
         """Round k is block k + 1 (P1)."""
         return self.header.block_number - FOUNDING_BLOCK
+
+    @property
+    def attempt(self) -> int:
+        """The attempt at the round that it has the posts of (D3.1)."""
+        return attempt_in(self.executed)
 
     @property
     def executed(self) -> Iterable[tuple[SignedCall, int]]:

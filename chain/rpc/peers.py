@@ -92,7 +92,7 @@ class Peers:
         while not self._stop.is_set():
             try:
                 self.fetch_from(web3)
-                self.fetch_endorsements(web3)
+                self.fetch_votes(web3)
                 self.fetch_payloads(web3)
             except ChainError as error:
                 if not self._stop.is_set():
@@ -127,16 +127,15 @@ class Peers:
             refusals.note(block_hash, error)
             raise
 
-    def fetch_endorsements(self, web3: Web3) -> int:
-        """Ask a peer who signed this node's head (Q1), until it is final; returns how many signatures are new."""
-        head, count = self._node.head, 0
-        if head.hash == self._node.final.hash:
-            return 0
-        found = request(web3, "bfl_endorsements", "0x" + head.hash.hex())
-        for each in found[:MOST_SERVERS] if isinstance(found, list) else ():
-            endorsement = decode_endorsement(read_bytes(each), Domain.of(self._node.genesis))
-            with suppress(EndorsementError):  # of a server that is none here
-                count += self._node.take_endorsement(endorsement)
+    def fetch_votes(self, web3: Web3) -> int:
+        """Ask a peer what servers signed in the round that is not final here (Q1, D3.2); returns how many are new."""
+        count, round_ = 0, self._node.final.block_number
+        found = request(web3, "bfl_votes", round_) if round_ else []
+        for each in found[-_MOST_VOTES:] if isinstance(found, list) else ():
+            signed = decode_signed(read_bytes(each), Domain.of(self._node.genesis))
+            with suppress(EndorsementError, PassError):  # of a server that is none here, or before its time
+                is_pass = isinstance(signed, Pass)
+                count += self._node.take_pass(signed) if is_pass else self._node.take_endorsement(signed)
         return count
 
     def fetch_payloads(self, web3: Web3) -> int:

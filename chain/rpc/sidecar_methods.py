@@ -1,5 +1,5 @@
 """The JSON-RPC methods for what is beside the chain: payloads (B1), sent with a post or later and fetched by digest in
-ranges; endorsements (Q1).
+ranges; endorsements (Q1) and passes (D3.2).
 """
 
 from typing import Any
@@ -7,13 +7,15 @@ from typing import Any
 from chain.client.payloads import RANGE_BYTES
 from chain.node.node import Node
 from chain.protocol.endorsements import ENDORSEMENT_BYTES, Domain, decode_endorsement
+from chain.protocol.passes import PASS_BYTES, decode_pass
 from chain.rpc import arguments as parsing
 from chain.rpc.arguments import ArgumentError
 from chain.rpc.encoding import Json, hex_bytes
 from chain.wire.sidecar import Sidecar
 
 _MOST_SIDECARS = 2  # the founding has parameters and a model
-_MOST_DOUBLES = 64
+_MOST_PAIRS = 64
+_MOST_VOTES = 4096
 
 
 class SidecarMethods:
@@ -64,12 +66,21 @@ class SidecarMethods:
         """The signatures under a block that are here."""
         return [hex_bytes(each.encode()) for each in self._node.endorsements(parsing.hash32(block_hash, "block hash"))]
 
-    def bfl_endorsementsBy(self, server: Any, round_: Any) -> list[str]:  # noqa: N802
-        """What a server has signed for a round."""
-        signer, number = parsing.address(server, "server"), parsing.number(round_, "round")
-        return [hex_bytes(each.encode()) for each in self._node.signed_by(signer, number)]
+    def bfl_sendPass(self, raw: Any) -> bool:  # noqa: N802
+        """A server's pass to another attempt (D3.2); whether it is new here."""
+        signed = parsing.sized_bytes(raw, PASS_BYTES, "pass")
+        return self._node.take_pass(decode_pass(signed, Domain.of(self._node.genesis)))
 
-    def bfl_doubleEndorsements(self, first_round: Any = 0) -> list[list[str]]:  # noqa: N802
-        """Pairs of signatures of one server under two blocks of one round; at most 64, the first ones."""
-        found = self._node.double_endorsements(parsing.number(first_round, "round"))[:_MOST_DOUBLES]
+    def bfl_votes(self, round_: Any) -> list[str]:
+        """What servers have signed in a round: endorsements of any block, and passes; the last 4,096."""
+        endorsements, passes = self._node.votes(parsing.number(round_, "round"))
+        return [hex_bytes(each.encode()) for each in (*endorsements, *passes)][-_MOST_VOTES:]
+
+    def bfl_attemptOf(self, block_hash: Any) -> int | None:  # noqa: N802
+        """The attempt at its round that a block has the posts of; none for one that is not here."""
+        return self._node.attempt_of(parsing.hash32(block_hash, "block hash"))
+
+    def bfl_contradictions(self, first_round: Any = 0) -> list[list[str]]:
+        """Pairs that one server signed and no honest one signs both of; at most 64, the first ones."""
+        found = self._node.contradictions(parsing.number(first_round, "round"))[:_MOST_PAIRS]
         return [[hex_bytes(each.encode()) for each in pair] for pair in found]

@@ -34,6 +34,11 @@ class Endorsements:
         found = "SELECT raw FROM endorsement WHERE round = ? AND attempt = ? AND signer = ?"
         return [decode_endorsement(row[0], self._domain) for row in self._db.rows(found, round_, attempt, signer)]
 
+    def of_round(self, round_: int) -> list[Endorsement]:
+        """All of a round, under any block."""
+        rows = self._db.rows("SELECT raw FROM endorsement WHERE round = ? ORDER BY attempt, signer", round_)
+        return [decode_endorsement(row[0], self._domain) for row in rows]
+
     def doubles(self, first_round: int = 0) -> list[tuple[Endorsement, Endorsement]]:
         """Two blocks of one (round, attempt), signed by one server: evidence that convicts it."""
         found = (

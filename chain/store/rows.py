@@ -13,10 +13,11 @@ from chain.wire.blocks import decode_transactions
 from chain.wire.receipts import Receipt, unpack_receipts
 from chain.wire.transactions import Transaction
 
-FORMAT = 3
+FORMAT = 4
 _OLD_FORMATS = {
     1: "0.4 or 0.5.0, which had payloads in its transactions",
     2: "0.6.0, which knew no endorsements beside the chain",
+    3: "0.7.0, which knew one attempt at a round",
 }
 T = TypeVar("T")
 

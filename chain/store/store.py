@@ -14,9 +14,10 @@ from typing import Self, TypeVar
 from chain.errors import StoreError
 from chain.protocol.endorsements import Domain
 from chain.protocol.genesis import Genesis
-from chain.store import endorsements, payloads
+from chain.store import endorsements, passes, payloads
 from chain.store.database import CREATE, IN_MEMORY, READ, WRITE, Database
 from chain.store.endorsements import Endorsements
+from chain.store.passes import Passes
 from chain.store.payloads import KeptPayload, Payloads
 from chain.store.rows import FORMAT, genesis_in, read_row, receipts_in, transactions_in
 from chain.wire.blocks import Block
@@ -55,7 +56,7 @@ class Store:
         self._db = database
         self.genesis = genesis
         self.payloads = Payloads(database)
-        self.endorsements = Endorsements(database, Domain.of(genesis))
+        self.endorsements, self.passes = Endorsements(database, domain := Domain.of(genesis)), Passes(database, domain)
         self._kept: dict[bytes, bytes] = {}
 
     # --- opening
@@ -76,7 +77,7 @@ class Store:
 
     def _write_genesis(self) -> None:
         with self.transaction():
-            for statement in (_SCHEMA + payloads.SCHEMA + endorsements.SCHEMA).split(";")[:-1]:
+            for statement in (_SCHEMA + payloads.SCHEMA + endorsements.SCHEMA + passes.SCHEMA).split(";")[:-1]:
                 self._db.write(statement)
             self._db.write("INSERT INTO meta VALUES ('format', ?)", FORMAT)
             self._db.write("INSERT INTO meta VALUES ('genesis', ?)", self.genesis.canonical_json())
