@@ -208,7 +208,8 @@ class _PickleReader:
     def _tensor(self, storage: Any, offset: Any, shape: Any, stride: Any, gradient: Any, hooks: Any) -> StoredTensor:
         if not isinstance(storage, _Storage) or gradient is not False or type(hooks) is not OrderedDict or hooks:
             raise StoredFileError("found a tensor with more to it than numbers")
-        if type(shape) is not tuple or type(stride) is not tuple or len(shape) > _MOST_DIMENSIONS:
+        is_plain = type(shape) is type(stride) is tuple and all(type(step) is int for step in stride)
+        if not is_plain or len(shape) > _MOST_DIMENSIONS:  # tuples of tuples of ... would be told for ever
             raise TypeError(f"expected shape and stride as tuples of at most {_MOST_DIMENSIONS} numbers")
         count = math.prod(map(_natural, shape))
         if _natural(offset) + count > storage.count or not _is_in_order(shape, stride):

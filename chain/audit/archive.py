@@ -14,6 +14,7 @@ from chain.client.payloads import fetch_payload
 from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
 from chain.protocol.contract import decode_call
 from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
+from chain.protocol.passes import Signed, decode_signed
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.posts import PayloadSource
 from chain.protocol.turns import MOST_SERVERS
@@ -47,8 +48,8 @@ class Archive(PayloadSource, Protocol):
     def endorsements(self, block_hash: bytes) -> list[Endorsement]:
         """The signatures under a block that are kept beside the chain (Q1)."""
 
-    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
-        """Two blocks of one round, signed by one server, as far as they were seen."""
+    def contradictions(self) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of, as far as they were seen."""
 
     def close(self) -> None:
         """Give back what is open."""
@@ -104,10 +105,10 @@ class FileArchive:
         with _damage(self._path):
             return self._store.endorsements.of(block_hash)
 
-    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
-        """Two blocks of one round, signed by one server, as far as they were seen."""
+    def contradictions(self) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of, as far as they were seen."""
         with _damage(self._path):
-            return self._store.endorsements.doubles()
+            return contradictions(self._store.endorsements, self._store.passes)
 
     def payload(self, digest: bytes) -> bytes | None:
         """A payload by its digest, as the file has it; None where it was pruned."""
@@ -198,10 +199,12 @@ class RemoteArchive:
         found = self._ask("bfl_endorsements", "0x" + block_hash.hex())
         return [self._endorsement(each) for each in _listed(found)[:MOST_SERVERS]]
 
-    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
-        """Two blocks of one round, signed by one server, as far as the node has seen them."""
+    def contradictions(self) -> list[tuple[Signed, Signed]]:
+        """Two things that one server signed and no honest one signs both of, as far as the node has seen them."""
+        domain = Domain.of(self.genesis)
         pairs = [
-            [self._endorsement(each) for each in _listed(pair)] for pair in _listed(self._ask("bfl_doubleEndorsements"))
+            [decode_signed(read_bytes(each), domain) for each in _listed(pair)]
+            for pair in _listed(self._ask("bfl_contradictions"))
         ]
         return [(pair[0], pair[1]) for pair in pairs if len(pair) == 2]
 

@@ -189,7 +189,7 @@ class Connection(OwnNode):
 
         Without a deadline it does not wait for an external network to mine it, and refusals are not heard of.
         """
-        sent = self.send_raw(sign_transaction(account, self._envelope(account, gas), data), sidecars=sidecars)
+        sent = self.send_raw(sign_transaction(account, self._envelope(account, gas, data), data), sidecars=sidecars)
         if not self.is_embedded and deadline_s is not None:
             self._await_receipt(sent, account, data, deadline_s)
         return sent

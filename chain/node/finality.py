@@ -1,14 +1,13 @@
 """What is final (Q1): the endorsements that a node holds, and the last block that a strict majority signed."""
 
 from collections import OrderedDict
-from itertools import combinations
 from collections.abc import Iterable, Sequence
 
 from chain.errors import ConflictError, EndorsementError, FinalityError, PassError
 from chain.node.vm import StateView, call_registry
 from chain.protocol.consensus import is_better
 from chain.protocol.endorsements import Endorsement, is_final, quorum
-from chain.protocol.passes import Pass, Signed
+from chain.protocol.passes import Pass
 from chain.protocol.posts import attempt_in, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.store import Store
@@ -171,15 +170,6 @@ class Finality:
         receipts, genesis = self._store.receipts(header.hash), self._store.genesis
         posts = (read_signed_call(each, genesis) for each in self._store.transactions(header.hash))
         return attempt_in(zip(posts, (receipt.status for receipt in receipts), strict=True))
-
-    def contradictions(self, first_round: int) -> list[tuple[Signed, Signed]]:
-        """Two things that one server signed and no honest one signs both of: evidence that convicts it (Q1)."""
-        passes, endorsements = self._store.passes.since(first_round), self._store.endorsements
-        found: list[tuple[Signed, Signed]] = list(endorsements.doubles(first_round))
-        found += [(one, other) for one, other in combinations(passes, 2) if one.contradicts(other)]
-        for given in passes:
-            found += [(each, given) for each in endorsements.of_round(given.round) if given.hides(each)]
-        return found
 
     def best_after(self, header: Header) -> Header:
         """The block with most work among a final block and its descendants, but for those that cannot become final."""

@@ -15,6 +15,7 @@ from chain.protocol.contract import registry_settings
 from chain.protocol.endorsements import Domain, Endorsement, posted_endorsements
 from chain.protocol.passes import Pass, Signed
 from chain.protocol.turns import FOUNDING_BLOCK
+from chain.store.passes import contradictions
 from chain.store.store import Store
 from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
@@ -61,7 +62,7 @@ class ChainFollower(PayloadReader):
     @under_lock
     def contradictions(self, first_round: int = 0) -> list[tuple[Signed, Signed]]:
         """Two things that one server signed and no honest one signs both of: evidence that convicts it."""
-        return self._finality.contradictions(first_round)
+        return contradictions(self._store.endorsements, self._store.passes, first_round)
 
     # --- endorsing
 

@@ -15,11 +15,18 @@ from web3 import Web3
 
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
-from chain.errors import ChainError, EndorsementError, SidecarError, UnwantedSidecarError, WaitingBlockError
+from chain.errors import (
+    ChainError,
+    EndorsementError,
+    PassError,
+    SidecarError,
+    UnwantedSidecarError,
+    WaitingBlockError,
+)
 from chain.node.node import Node
-from chain.protocol.endorsements import Domain, decode_endorsement
+from chain.protocol.endorsements import Domain
+from chain.protocol.passes import Pass, decode_signed
 from chain.protocol.posts import Commitment
-from chain.protocol.turns import MOST_SERVERS
 from chain.rpc.branches import Refusals, missing_headers
 from chain.wire.sidecar import Sidecar
 
@@ -30,7 +37,13 @@ _TIMEOUT_S = 10.0
 _PUSHED_BYTES = 1 << 20
 
 
-_METHODS = {"transaction": "bfl_sendPost", "block": "bfl_importBlock", "endorsement": "bfl_sendEndorsement"}
+_MOST_VOTES = 4096
+_METHODS = {
+    "transaction": "bfl_sendPost",
+    "block": "bfl_importBlock",
+    "endorsement": "bfl_sendEndorsement",
+    "pass": "bfl_sendPass",
+}
 _News = tuple[str, bytes, Sequence[Sidecar]]
 
 
@@ -136,7 +149,16 @@ class Peers:
             with suppress(EndorsementError, PassError):  # of a server that is none here, or before its time
                 is_pass = isinstance(signed, Pass)
                 count += self._node.take_pass(signed) if is_pass else self._node.take_endorsement(signed)
+        self._fetch_endorsed(web3, round_)
         return count
+
+    def _fetch_endorsed(self, web3: Web3, round_: int) -> None:
+        """Blocks that servers signed and that are not here: whoever leads the next attempt may have to adopt one."""
+        endorsements, _ = self._node.votes(round_)
+        for block_hash in {each.block_hash for each in endorsements}:
+            if self._node.header(block_hash) is None:
+                with suppress(ChainError):  # this peer has it not, or it is none
+                    self._take_block(web3, block_hash)
 
     def fetch_payloads(self, web3: Web3) -> int:
         """Ask a peer for the payloads that are missing here (B4); returns how many it had.

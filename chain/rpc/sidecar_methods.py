@@ -16,6 +16,7 @@ from chain.wire.sidecar import Sidecar
 _MOST_SIDECARS = 2  # the founding has parameters and a model
 _MOST_PAIRS = 64
 _MOST_VOTES = 4096
+_LAST_ROUND = 2**63 - 1
 
 
 class SidecarMethods:
@@ -73,7 +74,7 @@ class SidecarMethods:
 
     def bfl_votes(self, round_: Any) -> list[str]:
         """What servers have signed in a round: endorsements of any block, and passes; the last 4,096."""
-        endorsements, passes = self._node.votes(parsing.number(round_, "round"))
+        endorsements, passes = self._node.votes(_round(round_))
         return [hex_bytes(each.encode()) for each in (*endorsements, *passes)][-_MOST_VOTES:]
 
     def bfl_attemptOf(self, block_hash: Any) -> int | None:  # noqa: N802
@@ -82,5 +83,10 @@ class SidecarMethods:
 
     def bfl_contradictions(self, first_round: Any = 0) -> list[list[str]]:
         """Pairs that one server signed and no honest one signs both of; at most 64, the first ones."""
-        found = self._node.contradictions(parsing.number(first_round, "round"))[:_MOST_PAIRS]
+        found = self._node.contradictions(_round(first_round))[:_MOST_PAIRS]
         return [[hex_bytes(each.encode()) for each in pair] for pair in found]
+
+
+def _round(value: Any) -> int:
+    """A round; one that no database can hold has no endorsements, as the last that it can hold."""
+    return min(parsing.number(value, "round"), _LAST_ROUND)

@@ -18,8 +18,10 @@ CREATE, WRITE, READ = "rwc", "rw", "ro"
 Value = bytes | int | str
 _MOST_ROW_BYTES = 256 << 20
 _MOST_TABLES = 100
+_FREE_BYTES = 1 << 20
+"""Of an answer; a longer one has no more bytes than the file"""
 _JOURNAL_END = bytes.fromhex("d9d505f920a163d7")
-_MADE_WHEN_READ = re.compile(r"\b(AS|GENERATED|VIRTUAL)\b", re.IGNORECASE)
+_MADE_WHEN_READ = re.compile(r"\b(AS|GENERATED|VIRTUAL|DEFAULT)\b", re.IGNORECASE)
 
 
 class Database:
@@ -54,8 +56,12 @@ class Database:
         """Raise `StoreError` unless the file has tables and indices alone: in others a row may be made when it is read,
         by a view that never ends, or by a column that says a gigabyte of zeros (Q4).
         """
-        for kind, name, sql in self.rows("SELECT type, name, sql FROM sqlite_master LIMIT ?", _MOST_TABLES + 1):
-            if kind not in ("table", "index") or _MADE_WHEN_READ.search(str(sql)):
+        found = self.rows("SELECT type, name, sql FROM sqlite_master LIMIT ?", _MOST_TABLES + 1)
+        if len(found) > _MOST_TABLES:
+            raise StoreError(f"{self._path} is no chain database: found more than {_MOST_TABLES} tables and indices")
+        for kind, name, sql in found:
+            is_text = sql is None or isinstance(sql, str)  # SQLite obeys bytes as well
+            if kind not in ("table", "index") or not is_text or _MADE_WHEN_READ.search(sql or ""):
                 raise StoreError(f"{self._path} is no chain database: found the {kind} {name!r:.80} that computes rows")
 
     def make_durable(self) -> None:
@@ -99,10 +105,24 @@ class Database:
 
     def rows(self, query: str, *values: Value) -> list[tuple[Any, ...]]:
         """What a query finds."""
+        found, size = [], 0
         try:
-            return self._connection.execute(query, values).fetchall()
+            for row in self._connection.execute(query, values):
+                found.append(row)
+                size += sum(len(each) if isinstance(each, bytes | str) else 1 for each in row)
+                if size > _FREE_BYTES:
+                    self._check_answer(size)
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} is no chain database, or is damaged: {error}") from error
+        return found
+
+    def _check_answer(self, size: int) -> None:
+        """Raise `StoreError` where rows have more bytes than the file: pages that several of them share, say (Q4)."""
+        if self._path == IN_MEMORY:
+            return
+        most = _size(Path(self._path)) + _size(Path(f"{self._path}-wal"))
+        if size > max(most, _FREE_BYTES):
+            raise StoreError(f"{self._path} is damaged: found {size:,} bytes in an answer, expected at most {most:,}")
 
     def row(self, query: str, *values: Value) -> tuple[Any, ...] | None:
         """The first row a query finds."""

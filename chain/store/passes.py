@@ -1,8 +1,11 @@
 """Passes beside the chain (D3.2), in a table of its database: kept until their round is final, and a while longer."""
 
-from chain.protocol.endorsements import Domain
-from chain.protocol.passes import Pass, decode_pass
+from itertools import islice
+
+from chain.protocol.endorsements import Domain, Endorsement
+from chain.protocol.passes import Pass, Signed, decode_pass
 from chain.store.database import Database
+from chain.store.endorsements import Endorsements
 from chain.wire.address import Address
 
 SCHEMA = """
@@ -11,6 +14,10 @@ CREATE TABLE pass (
     PRIMARY KEY (round, attempt, signer, raw)
 ) WITHOUT ROWID;
 """
+
+
+_MOST_COMPARED = 64
+"""Signatures of one server in one round: in a file that somebody made up there may be thousands (Q4)"""
 
 
 class Passes:
@@ -43,3 +50,18 @@ class Passes:
     def forget_before(self, round_: int) -> None:
         """Passes of long ago accuse nobody any more."""
         self._db.write("DELETE FROM pass WHERE round < ?", round_)
+
+
+def contradictions(endorsements: Endorsements, passes: Passes, first_round: int = 0) -> list[tuple[Signed, Signed]]:
+    """Two things that one server signed and no honest one signs both of: evidence that convicts it (Q1, D3.2)."""
+    found: list[tuple[Signed, Signed]] = list(endorsements.doubles(first_round))
+    given: dict[tuple[int, Address], list[Pass]] = {}
+    for each in passes.since(first_round):
+        given.setdefault((each.round, each.signer), []).append(each)
+    endorsed: dict[int, list[Endorsement]] = {round_: endorsements.of_round(round_) for round_, _ in given}
+    for (round_, signer), all_of_it in given.items():
+        own = list(islice((each for each in endorsed[round_] if each.signer == signer), _MOST_COMPARED))
+        some = all_of_it[:_MOST_COMPARED]
+        found += [(one, other) for i, one in enumerate(some) for other in some[i + 1 :] if one.contradicts(other)]
+        found += [(each, one) for one in some for each in own if one.hides(each)]
+    return found

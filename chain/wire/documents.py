@@ -129,6 +129,8 @@ def _misfit(kind: Any, payload: bytes | str, error: ValidationError) -> str:
         return f"found no JSON: {no_json}"
     if not isinstance(content, dict):
         return f"found {content!r:.80}, expected an object with the keys {', '.join(known)}"
+    if not problems[0]["loc"]:  # JSON to Python alone: lists too deep, half of a surrogate
+        return f"found no JSON: {problems[0]['msg']}"
     missing = ", ".join(str(each["loc"][0]) for each in problems if each["type"] == "missing")
     unknown = ", ".join(repr(key) for key in content if key not in known)
     if missing or unknown:

@@ -25,6 +25,16 @@ def test_a_plan_that_no_server_has_signed_is_refused(chain: SmallChain, order: O
         assert "found the signature of 0x" in refusal(chain, planned(chain, order, plan, signer))
 
 
+def test_a_plan_that_one_json_reader_takes_and_another_does_not_is_refused(
+    chain: SmallChain, order: Order, plan: Plan
+) -> None:
+    deep: Any = 1.0
+    for _ in range(300):
+        deep = [deep]
+    lying = replace(plan, latency_s={"T": deep})
+    assert "recursion limit exceeded" in refusal(chain, planned(chain, order, lying))
+
+
 def posts(chain: SmallChain, plan: Plan) -> dict[str, tuple[bytes, str]]:
     """Posts that are not the plan's, and what a device says of them."""
     key, payload = home_key(chain, 3), plan.payload

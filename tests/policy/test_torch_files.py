@@ -107,6 +107,15 @@ def test_a_damaged_or_strange_pickle_is_refused(content: bytes) -> None:
         read_torch_file(with_pickle(HONEST, content))
 
 
+def test_tuples_of_tuples_are_not_told_for_ever() -> None:
+    """A stride of 200 tuples, each of the one before it twice, has more words than a disk has room for."""
+    stride: Any = ()
+    for _ in range(200):
+        stride = (stride, stride)
+    with pytest.raises(StoredFileError, match="expected shape and stride as tuples of at most 16 numbers"):
+        read_torch_file(described(Raw((2,), (stride,)), {"0": bytes(8)}, 2))
+
+
 def test_numbers_that_no_tensor_has_are_refused() -> None:
     with pytest.raises(StoredFileError, match="found numbers that belong to no tensor"):
         read_torch_file(zipped(members_of(HONEST) | {"archive/data/1": b"more"}))

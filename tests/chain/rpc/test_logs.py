@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from eth_bloom import bloom as bloom_module
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from web3 import Web3
@@ -232,3 +233,19 @@ def test_a_block_sealed_meanwhile_hides_no_log_and_doubles_none(
     assert own.node.head.block_number == 3
     assert sorted(found) == sorted(before)
     assert len(set(places(find_logs(own.node, ALL | {"topics": [GRADIENT]})))) == len(before)
+
+
+def test_a_filter_is_hashed_once_however_many_blocks_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 5000 alternatives it was 30 ms for every block of the chain, in one request."""
+    hashed = [0]
+    hash_of = bloom_module.get_chunks_for_bloom
+
+    def counted(value_hash: bytes) -> Any:
+        hashed[0] += 1
+        return hash_of(value_hash)
+
+    monkeypatch.setattr(bloom_module, "get_chunks_for_bloom", counted)
+    topics = frozenset(number.to_bytes(32, "big") for number in range(100))
+    pattern = Pattern(frozenset(), (topics,))
+    assert not any(pattern.may_be_in(PLAIN) for _ in range(10))
+    assert hashed[0] <= 100

@@ -9,6 +9,7 @@ from chain.client.keys import address_of
 from chain.client.payloads import RANGE_BYTES
 from chain.protocol.slots import iterate_slot
 from chain.rpc.dispatcher import INVALID_PARAMS
+from chain.rpc.sidecar_methods import SidecarMethods
 from chain.wire.sidecar import payload_digest
 from tests.chain.network import PARAMETERS, SIZES, seal, sized
 from tests.chain.scene import Scene, gradient_of, hexed, scene
@@ -126,6 +127,13 @@ def test_absurd_numbers_are_no_arguments_and_unknown_payloads_are_none(shared: S
     for unknown in ("0x00", None, 7, digest + "00"):
         assert shared.refusal("bfl_getSidecar", unknown)["code"] == INVALID_PARAMS
     assert shared.ask("bfl_getSidecar", hexed(bytes(32)), 0, ENDLESS) is None
+
+
+def test_nobody_has_endorsed_in_an_absurd_round(shared: Scene) -> None:
+    assert shared.node.double_endorsements() == []
+    methods = SidecarMethods(shared.node)
+    assert methods.bfl_endorsementsBy(hexed(bytes(20)), ENDLESS) == []
+    assert methods.bfl_doubleEndorsements(ENDLESS) == []
 
 
 def test_no_answer_is_longer_than_a_range(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

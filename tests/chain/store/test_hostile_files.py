@@ -9,6 +9,7 @@ import pytest
 
 from chain.audit.archive import FileArchive
 from chain.errors import StoreError
+from chain.protocol.endorsements import ENDORSEMENT_BYTES
 from chain.store.store import Store
 from tests.chain.small_chain import story
 
@@ -49,14 +50,74 @@ def test_receipts_that_unpack_to_anything_are_damage(path: Path) -> None:
         ("ALTER TABLE part ADD COLUMN more BLOB as(zeroblob(9))",),
         ("CREATE TRIGGER t AFTER INSERT ON block BEGIN DELETE FROM block; END",),
         ("CREATE VIRTUAL TABLE v USING fts5(x)",),
+        ("ALTER TABLE part ADD COLUMN more BLOB DEFAULT x'00'",),
+        (
+            "PRAGMA writable_schema = ON",
+            "UPDATE sqlite_master SET sql = CAST(replace(sql, 'body BLOB NOT NULL', 'body\nAS\n(zeroblob(9))') AS BLOB)"
+            " WHERE name = 'block'",
+        ),
     ],
-    ids=["endless view", "generated column", "generated column in short", "trigger", "virtual table"],
+    ids=[
+        "endless view",
+        "generated column",
+        "generated column in short",
+        "trigger",
+        "virtual table",
+        "default that every row has for nothing",
+        "generated column told in bytes",
+    ],
 )
 def test_a_database_that_computes_its_rows_is_refused(path: Path, statements: tuple[str, ...]) -> None:
     change(path, *statements)
     for read_only in (True, False):
         with pytest.raises(StoreError, match=r"is no chain database: found the .* that computes rows"):
             Store.open(path, read_only=read_only)
+
+
+def test_nothing_hides_behind_a_hundred_tables(path: Path) -> None:
+    change(path, *(f"CREATE TABLE t{number} (a)" for number in range(100)), "CREATE VIEW v AS SELECT 1")
+    with pytest.raises(StoreError, match="is no chain database: found more than 100 tables and indices"):
+        Store.open(path, read_only=True)
+
+
+def test_a_thousand_blocks_that_one_server_signed_are_no_million_pairs(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    rows = [(bytes(20), number.to_bytes(32, "big"), bytes(ENDORSEMENT_BYTES)) for number in range(1000)]
+    with connection:
+        connection.executemany("INSERT INTO endorsement VALUES (9, 0, ?, ?, ?)", rows)
+    connection.close()
+    archive = FileArchive(path)
+    assert len(archive.double_endorsements()) == 999
+    archive.close()
+
+
+def test_rows_that_share_their_pages_do_not_become_more_than_the_file(path: Path) -> None:
+    """Where the rest of a long row lies is told by a page number: six rows of 3 MB may name the same pages."""
+    digest, rest = bytes(32), 768 * 4092 + 469  # some 500 bytes in the first page, the rest elsewhere
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode = DELETE")
+    with connection:
+        connection.execute("CREATE TABLE shared (digest, number, value)")
+        connection.executemany("INSERT INTO shared VALUES (?, ?, zeroblob(?))", [(digest, n, rest) for n in range(6)])
+        connection.execute("DROP TABLE part")
+        connection.execute("ALTER TABLE shared RENAME TO part")
+    (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'part'").fetchone()
+    connection.close()
+    raw = bytearray(path.read_bytes())
+    size = int.from_bytes(raw[16:18], "big")
+    leaf = memoryview(raw)[(root - 1) * size : root * size]
+    cells = [int.from_bytes(leaf[8 + 2 * n : 10 + 2 * n], "big") for n in range(6)]  # from the end of the page on
+    first, second = (bytes(leaf[end - 4 : end]) for end in (size, cells[0]))  # where the rest of a row begins
+    for end in cells[:5]:
+        leaf[end - 4 : end] = first
+    del leaf
+    pages = int.from_bytes(second, "big") - 1
+    raw[28:32] = pages.to_bytes(4, "big")
+    path.write_bytes(raw[: pages * size])
+    archive = FileArchive(path)
+    with pytest.raises(StoreError, match="bytes in an answer, expected at most"):
+        archive.payload(digest)
+    archive.close()
 
 
 def test_a_row_of_more_than_a_quarter_of_a_gigabyte_is_not_read(path: Path) -> None:

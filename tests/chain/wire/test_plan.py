@@ -19,6 +19,14 @@ PLAN = Plan(
 )  # fmt: skip
 
 
+def nested(depth: int) -> list[Any]:
+    """A list in a list in a list."""
+    found: list[Any] = []
+    for _ in range(depth):
+        found = [found]
+    return found
+
+
 def changed(**changes: Any) -> bytes:
     """The plan's payload with other fields, in canonical form."""
     return canonical_json({**asdict(PLAN), **changes})
@@ -59,6 +67,8 @@ def test_any_plan_has_one_form(**changes: Any) -> None:
         ({"assignment": [0.5]}, r"found assignment = \[0.5\], expected tuple\[int"),
         ({"samples": [[40]]}, "found samples"),
         ({"samples": [2**63]}, "found samples"),
+        ({"samples": nested(300)}, "found no JSON: Invalid JSON: recursion limit exceeded"),
+        ({"latency_s": {"T": nested(300)}}, "found no JSON: Invalid JSON: recursion limit exceeded"),
         ({"round": 10**400}, "found round = 1000000000"),
         ({"divergence": 10**400}, "found divergence = 1000000000"),
         ({"power_w": [10**400]}, r"found power_w = \[1000000000"),
