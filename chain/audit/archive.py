@@ -14,8 +14,8 @@ from chain.client.payloads import fetch_payload
 from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
 from chain.protocol.contract import decode_call
 from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
-from chain.protocol.passes import Signed, decode_signed
 from chain.protocol.genesis import Genesis, read_genesis
+from chain.protocol.passes import Signed, decode_signed
 from chain.protocol.posts import PayloadSource
 from chain.protocol.turns import MOST_SERVERS
 from chain.wire.blocks import Block, decode_block

@@ -96,7 +96,13 @@ class Ledger(NetworkReader):
         if kind not in KINDS:
             raise LedgerError(f"slot {slot} is of no post: expected one of {', '.join(KINDS)}")
         sidecar, arguments = Sidecar(payload), functions()[kind].arguments
-        said = {"round": round_, "attempt": attempt, "step": step_of(slot), "digest": sidecar.digest, "size": len(payload)}
+        said = {
+            "round": round_,
+            "attempt": attempt,
+            "step": step_of(slot),
+            "digest": sidecar.digest,
+            "size": len(payload),
+        }
         for name, ask in (("plan_digest", self.plan_digest), ("close_digest", self.close_digest)):
             if name in arguments and name not in head:
                 said[name] = ask()

@@ -14,8 +14,8 @@ from chain.errors import LedgerError, RpcError
 from chain.node.node import Node
 from chain.protocol.contract import PayloadSizes, begins_attempt, registry_settings
 from chain.protocol.endorsements import Endorsement
-from chain.protocol.passes import Pass, Signed
 from chain.protocol.genesis import FOUNDING_GAS
+from chain.protocol.passes import Pass, Signed
 from chain.protocol.posts import Post
 from chain.protocol.proof import TransactionProof, proof_of
 from chain.protocol.slots import Slot

@@ -138,12 +138,16 @@ class Finality:
         if not max(1, final - _ROUNDS_AHEAD) <= given.round <= self._round_of(head) + 1 + _ROUNDS_AHEAD:
             raise PassError(f"found a pass in round {given.round}, the last final one is {final}")
         if given.attempt > self._begun(given.round, servers) + 1:
-            raise PassError(f"found a pass to attempt {given.attempt} of round {given.round}, before the one below began")
+            raise PassError(
+                f"found a pass to attempt {given.attempt} of round {given.round}, before the one below began"
+            )
         known = self._store.passes.by(given.signer, given.round, given.attempt)
         if any(each.named == given.named for each in known):
             return False
         if len(known) >= _MOST_PER_SERVER:
-            raise PassError(f"{given.signer} has passed twice to attempt {given.attempt} of round {given.round} already")
+            raise PassError(
+                f"{given.signer} has passed twice to attempt {given.attempt} of round {given.round} already"
+            )
         self._store.passes.add(given)
         return True
 

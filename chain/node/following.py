@@ -28,9 +28,7 @@ _PRUNED_EVERY = 10
 class ChainFollower(PayloadReader):
     """A node that follows the chain: what is final first (Q1), then most work (C5)."""
 
-    def __init__(
-        self, store: Store, pool: Pool, now: Callable[[], float], keep_payloads: int | None = None
-    ) -> None:
+    def __init__(self, store: Store, pool: Pool, now: Callable[[], float], keep_payloads: int | None = None) -> None:
         super().__init__(store, pool)
         self._finality, self._candidates = Finality(store), Candidates(store.genesis, now)
         self._keep = keep_payloads

@@ -111,9 +111,7 @@ class Execution(_Readable):
 
     def _begin_block(self) -> None:
         winner = self.parent.winner or bytes(20)
-        data = contract.encode_call(
-            "begin_block", winner, self.parent.coinbase, self.parent.hash
-        )
+        data = contract.encode_call("begin_block", winner, self.parent.coinbase, self.parent.hash)
         computation = _message(self._state, SYSTEM, self._genesis.registry, data, _SYSTEM_GAS)
         if computation.is_error:
             raise StateRootError(f"the registry refuses to begin a block: {revert_reason(computation.output)}")

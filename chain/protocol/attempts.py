@@ -106,7 +106,9 @@ class RoundVotes:
         """Whether a quorum of these passes has this block as the one that is named with the highest attempt."""
         at = {who: {each.named for each in given} for who, given in counted.items()}
         yes = {who for who, names in at.items() if named in names}
-        lower = {who for who, names in at.items() if any(each is None or each.attempt < named.attempt for each in names)}
+        lower = {
+            who for who, names in at.items() if any(each is None or each.attempt < named.attempt for each in names)
+        }
         if len(yes | lower) >= self.quorum:
             return True
         return self._is_named_most(named, yes, lower, at)
@@ -142,5 +144,7 @@ class RoundVotes:
 
     def named_by(self, server: Address, below: int) -> Named | None:
         """The highest endorsement of a server below an attempt: what its pass to that attempt must name."""
-        own = [(attempt, block) for (attempt, who), blocks in self._endorsed.items() if who == server for block in blocks]
+        own = [
+            (attempt, block) for (attempt, who), blocks in self._endorsed.items() if who == server for block in blocks
+        ]
         return max((Named(*each) for each in own if each[0] < below), default=None)

@@ -147,8 +147,10 @@ class Peers:
         for each in found[-_MOST_VOTES:] if isinstance(found, list) else ():
             signed = decode_signed(read_bytes(each), Domain.of(self._node.genesis))
             with suppress(EndorsementError, PassError):  # of a server that is none here, or before its time
-                is_pass = isinstance(signed, Pass)
-                count += self._node.take_pass(signed) if is_pass else self._node.take_endorsement(signed)
+                if isinstance(signed, Pass):
+                    count += self._node.take_pass(signed)
+                else:
+                    count += self._node.take_endorsement(signed)
         self._fetch_endorsed(web3, round_)
         return count
 

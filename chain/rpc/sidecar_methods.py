@@ -7,7 +7,7 @@ from typing import Any
 from chain.client.payloads import RANGE_BYTES
 from chain.node.node import Node
 from chain.protocol.endorsements import ENDORSEMENT_BYTES, Domain, decode_endorsement
-from chain.protocol.passes import PASS_BYTES, decode_pass
+from chain.protocol.passes import PASS_BYTES, Signed, decode_pass
 from chain.rpc import arguments as parsing
 from chain.rpc.arguments import ArgumentError
 from chain.rpc.encoding import Json, hex_bytes
@@ -75,7 +75,8 @@ class SidecarMethods:
     def bfl_votes(self, round_: Any) -> list[str]:
         """What servers have signed in a round: endorsements of any block, and passes; the last 4,096."""
         endorsements, passes = self._node.votes(_round(round_))
-        return [hex_bytes(each.encode()) for each in (*endorsements, *passes)][-_MOST_VOTES:]
+        signed: list[Signed] = [*endorsements, *passes]
+        return [hex_bytes(each.encode()) for each in signed[-_MOST_VOTES:]]
 
     def bfl_attemptOf(self, block_hash: Any) -> int | None:  # noqa: N802
         """The attempt at its round that a block has the posts of; none for one that is not here."""

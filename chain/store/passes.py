@@ -44,7 +44,7 @@ class Passes:
         found = "SELECT raw FROM pass WHERE round = ? AND attempt = ? AND signer = ?"
         return self._read(found, round_, attempt, signer)
 
-    def _read(self, found: str, *values: object) -> list[Pass]:
+    def _read(self, found: str, *values: bytes | int) -> list[Pass]:
         return [decode_pass(row[0], self._domain) for row in self._db.rows(found, *values)]
 
     def forget_before(self, round_: int) -> None:
