@@ -18,6 +18,7 @@ from chain.protocol.genesis import Genesis, read_genesis
 from chain.protocol.passes import Signed, decode_signed
 from chain.protocol.posts import PayloadSource
 from chain.protocol.turns import MOST_SERVERS
+from chain.store.passes import contradictions
 from chain.wire.blocks import Block, decode_block
 from chain.wire.headers import Header
 from chain.wire.receipts import Receipt, unpack_receipts

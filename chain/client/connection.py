@@ -18,7 +18,7 @@ from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, Payload
 from chain.client.waiting import wait_until
 from chain.client.web3_errors import translate_errors
 from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError
-from chain.protocol.contract import PayloadSizes, decode_result, encode_call, registry_settings
+from chain.protocol.contract import PayloadSizes, begins_attempt, decode_result, encode_call, registry_settings
 from chain.wire.address import Address
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Envelope, Transaction, sign_transaction

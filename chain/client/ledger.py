@@ -136,7 +136,7 @@ class Ledger(NetworkReader):
         return endorse(self._signing_account(), self._domain, round_, attempt, block_hash, time_ms)
 
     def sign_pass(self, round_: int, attempt: int, named: Named | None, time_ms: int) -> Pass:
-        """Give up the attempts below this one; `named` is the highest endorsement of this server in the round (D3.2)."""
+        """Give up the attempts below this one; `named` is this server's highest endorsement in the round (D3.2)."""
         return sign_pass(self._signing_account(), self._domain, round_, attempt, named, time_ms)
 
     def begin_attempt(self, passes: Sequence[Pass]) -> bytes:

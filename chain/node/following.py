@@ -33,7 +33,7 @@ class ChainFollower(PayloadReader):
         self._finality, self._candidates = Finality(store), Candidates(store.genesis, now)
         self._keep = keep_payloads
         self.listeners: list[Listener] = []
-        """Told ("transaction" | "block" | "endorsement" | "pass", bytes, payloads beside a post) of what this node accepts."""
+        """Told (transaction, block, endorsement or pass; bytes; payloads beside a post) of what this node accepts."""
 
     @property
     @under_lock

@@ -3,8 +3,8 @@ signatures and blocks comes to the same end, in a server, a test or an exhaustiv
 
 A round has attempts 0, 1, 2, ...; the leader of attempt a is ranking[a mod M]. Attempt 0 needs nothing; any other needs
 a *certificate*, a quorum of passes to it by different servers. If none of them names a block, its leader plans anew, in
-a block that carries the certificate. Otherwise it adopts the block that is named with the highest attempt. Its choice is
-its endorsement; others endorse only that, and only what some certificate allows.
+a block that carries the certificate. Otherwise it adopts the block that is named with the highest attempt. Its choice
+is its endorsement; others endorse only that, and only what some certificate allows.
 """
 
 from collections import defaultdict

@@ -210,7 +210,7 @@ def encode_call(name: str, *arguments: Any) -> bytes:
 
 
 def begins_attempt(data: bytes) -> bool:
-    """Whether this calls `begin_attempt`: all that is pending of lower attempts goes, so its nonce is the sealed one."""
+    """Whether this calls `begin_attempt`: what is pending of lower attempts goes, so its nonce is the sealed one."""
     return bytes(data[:4]) == functions()["begin_attempt"].selector
 
 
