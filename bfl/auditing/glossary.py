@@ -27,6 +27,7 @@ WORDS = {
     "gradient": "what a device or server learned in a round, signed by it",
     "head": "the last block",
     "iterate": "what a server posts after a step of gossip between the servers (eq. 9)",
+    "latency": "simulated seconds; T: learning and mining of all devices, and consensus; T_wall: as a clock would show",
     "leader": "the server whose turn it was to plan, close and publish",
     "link": "every header names the hash of the one before it",
     "misbehaved": "did something wrong that was derived here: a wrong or missing post, a false flag, an omission",

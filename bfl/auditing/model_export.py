@@ -11,7 +11,7 @@ from rich.table import Table
 
 from bfl.errors import BflError
 from bfl.show.chain_tables import pairs_table, printable
-from bfl.show.names import full_hex
+from bfl.show.names import Names, full_hex, names_in
 from chain.audit.archive import Archive
 from chain.audit.found import Inspection
 from chain.audit.inspection import checked_block
@@ -53,7 +53,7 @@ def export_model(archive: Archive, found: Inspection, round_: int, path: Path) -
         "state_dict": _state_dict(payload, parameters, round_),
     }
     _save(content, path)
-    return _contributors_table(block, posts, model, content, source)
+    return _contributors_table(block, posts, model, content, source, names_in(archive))
 
 
 def _posts(block: Block, genesis: Genesis) -> Iterator[_Post]:
@@ -131,27 +131,27 @@ def _state_dict(payload: bytes, parameters: bytes | None, round_: int) -> dict[s
 
 
 def _contributors_table(
-    block: Block, posts: list[_Post], model: _Post, content: dict[str, Any], source: PayloadSource
+    block: Block, posts: list[_Post], model: _Post, content: dict[str, Any], source: PayloadSource, names: Names
 ) -> Table:
     rows = {
         "digest": str(content["digest"]),
-        "published by": full_hex(model.sender),
-        "sealed by": full_hex(block.header.winner) if block.header.winner else "the founder",
-        "planned by": _senders(posts, "plan"),
-        "closed by": _senders(posts, "close"),
-        "gradients of": _gradients(posts, source),
-        "aggregated by": _senders(posts, "iterate"),
-        "flags by": _senders(posts, "flag", "flag_equivocation", "flag_double_endorsement"),
+        "published by": names.full(model.sender),
+        "sealed by": names.full(block.header.winner) if block.header.winner else "the founder",
+        "planned by": _senders(posts, names, "plan"),
+        "closed by": _senders(posts, names, "close"),
+        "gradients of": _gradients(posts, source, names),
+        "aggregated by": _senders(posts, names, "iterate"),
+        "flags by": _senders(posts, names, "flag", "flag_equivocation", "flag_double_endorsement"),
         "tensors": "\n".join(f"{printable(name)} {list(t.shape)}" for name, t in content["state_dict"].items()),
     }
     return pairs_table(f"model of round {content['round']}", rows)
 
 
-def _senders(posts: list[_Post], *names: str) -> str:
-    return "\n".join(dict.fromkeys(full_hex(post.sender) for post in posts if post.call.name in names)) or "-"
+def _senders(posts: list[_Post], names: Names, *kinds: str) -> str:
+    return "\n".join(dict.fromkeys(names.full(post.sender) for post in posts if post.call.name in kinds)) or "-"
 
 
-def _gradients(posts: list[_Post], source: PayloadSource) -> str:
+def _gradients(posts: list[_Post], source: PayloadSource, names: Names) -> str:
     """Who trained, with samples; those that the closed list leaves out are marked, with its reason if it has one."""
     closed = _closed_list(posts, source)
     reasons = {} if closed is None else {who.lower(): why for who, why in closed.refused}
@@ -162,7 +162,7 @@ def _gradients(posts: list[_Post], source: PayloadSource) -> str:
             reason = reasons.pop(full_hex(post.sender), "")
             if closed is not None and post.transaction_hash not in closed.accepted:
                 notes.append(printable(f"left out: {reason}" if reason else "left out"))
-            said.append(f"{full_hex(post.sender)} ({', '.join(notes)})")
+            said.append(f"{names.full(post.sender)} ({', '.join(notes)})")
     said += [printable(f"{who} (posted nothing that counts: {why})") for who, why in reasons.items()]
     if said and closed is None:
         said.append("the closed list cannot be read: nobody can say who of them counts")

@@ -43,6 +43,7 @@ from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
 from clients.models import Vector
 from edge_servers.founding.network import Network
+from edge_servers.founding.simulated import what_is_simulated
 from edge_servers.replay.audit import Auditor, DerivedRound
 
 FORMAT = "bfl model proof 3"
@@ -62,6 +63,8 @@ class VerifiedProof:
     round: AuditedRound
     block: Header
     model_digest: bytes
+    simulated: str
+    """That keys or clock are simulated, where the founding shows it (P3)."""
 
 
 # --- writing
@@ -195,14 +198,18 @@ def verify_proof(folder: Path, trusted: bytes | None = None) -> VerifiedProof:
     layout = tensor_layout(derived.founding.encode(), derived.founding.sizes)
     proven = ProvenModel(round_, digest, headers[-1].hash, layout, model)
     check_model_file(read_file(folder / _model(round_), proven.most_bytes), proven, _model(round_))
-    return VerifiedProof(genesis, derived.founding.network, audited, headers[-1], digest)
+    simulated = what_is_simulated(derived.founding, genesis)
+    return VerifiedProof(genesis, derived.founding.network, audited, headers[-1], digest, simulated)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest, once every file has the digest it names and no other file is there."""
     if not folder.is_dir():
         raise BflError(f"there is no folder {folder}; expected one that `bfl audit proof` made")
-    present = file_names(folder) - {MANIFEST}
+    present = file_names(folder)
+    if MANIFEST not in present:
+        raise ProofError(f"{MANIFEST} is missing in {folder}; expected a folder that `bfl audit proof` made")
+    present -= {MANIFEST}
     content = _parsed(folder, MANIFEST, read_canonical_json, most_bytes(MANIFEST, 0))
     keys = {"format", "round", "chain", "genesis", "block", "model", "files"}
     if not isinstance(content, dict) or content.keys() != keys or content["format"] != FORMAT:

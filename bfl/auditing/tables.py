@@ -214,7 +214,9 @@ def proven_table(proven: "VerifiedProof", is_known: bool) -> Table:
     """What a portable proof proves, and to whom."""
     trust = "the genesis hash is the one you gave" if is_known else "compare the genesis hash with one you know"
     rows = {
-        "verdict": f"the model of round {proven.round.round} follows from the model before it, bit for bit",
+        "verdict": f"{verdict(proven.round.findings)}: the model of round {proven.round.round} follows from the model "
+        "before it, bit for bit",
+        **_simulated(proven.simulated),
         "checked": "files, seals, links, turns; of its round and the founding: signatures, roles, receipts, digests",
         "final": "a strict majority of the servers has signed its block and the one before it",
         "model": full_hex(proven.model_digest),

@@ -1,5 +1,7 @@
 """What a person sees of long work, task by task: a live bar on a terminal, plain lines in a pipe."""
 
+import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +15,24 @@ QUARTERS = 4
 """Lines of a task in a pipe, beside the one at its end; only tasks that take longer than `PATIENCE_S` have them"""
 PATIENCE_S = 60.0
 SHORT_S = 5.0
+PIPE_CLOSED = 141
+"""Exit code of whoever is left by its reader: 128 and the number of SIGPIPE"""
+
+
+class PipeConsole(Console):
+    """A console whose reader may leave (`| head`): that is no verdict, and rich's exit code 1 would be one."""
+
+    def on_broken_pipe(self) -> None:
+        """Write nothing more, and end as a program does that SIGPIPE ended."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(PIPE_CLOSED)
 
 
 def wide_console() -> Console:
     """The terminal, or a file or pipe in which nothing is folded."""
     console = Console()
-    return console if console.is_terminal else Console(width=200)
+    return console if console.is_terminal else PipeConsole(width=200)
 
 
 class TaskDisplay:

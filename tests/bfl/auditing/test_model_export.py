@@ -13,6 +13,7 @@ from rich.console import Console
 
 from bfl.auditing.model_export import export_model
 from bfl.errors import BflError
+from bfl.show.names import names_in
 from chain.audit.inspection import inspect_chain
 from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
@@ -27,6 +28,7 @@ from tests.bfl.conftest import Command
 from tests.bfl.runs import bfl
 from tests.chain.network import Clock, genesis, seal
 from tests.chain.small_chain import NETWORK, TENSORS, StoredChain, forged, model_of, story, values_of
+from tests.edge_servers.audited_chain import chain as audited_chain
 
 
 @pytest.fixture
@@ -315,3 +317,15 @@ def test_an_archive_that_shows_another_block_the_second_time_is_refused(tmp_path
     with pytest.raises(InspectionError, match=r"^block 2: now 0x"):
         export_model(StoredChain(other), found, 1, tmp_path / "model.pt")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_contributed_is_called_by_name_where_the_founding_tells(command: Command, tmp_path: Path) -> None:
+    found = audited_chain()
+    names = names_in(found.archive)
+    answer = command("audit", "model", str(found.written(tmp_path)), "--round", "1", "--out", str(tmp_path / "1.pt"))
+    shown, winner = table(answer.out), found.blocks[2].header.winner
+    assert winner is not None
+    assert shown["sealed by"] == [names.full(winner)]
+    assert names.find(winner).startswith("device ")
+    assert all(line.startswith("server ") for line in shown["published by"] + shown["aggregated by"])
+    assert all(line.startswith(("server ", "device ")) for line in shown["gradients of"])

@@ -110,6 +110,15 @@ def test_proof_and_verify_as_commands(command: Command, tmp_path: Path) -> None:
     assert "the genesis hash is the one you gave" in known.out
 
 
+def test_a_proof_says_that_keys_are_simulated_and_that_somebody_misbehaved(command: Command, tmp_path: Path) -> None:
+    honest, lied = (proof_of(chain(*lies), 1, tmp_path / name) for lies, name in (((), "honest"), ((LIES,), "lied")))
+    shown = [command("audit", "verify", str(folder), "--explain").out for folder in (honest, lied)]
+    assert "│ fits: the model of round 1 follows" in shown[0]
+    assert "│ fits, but 1 participant misbehaved: the model of round 1 follows" in shown[1]
+    assert all("anybody could have signed this" in each for each in shown)
+    assert all("│ latency " in each.split("\nwords")[1] for each in shown)
+
+
 def test_a_running_node_is_audited_asked_and_proven_over_rpc(command: Command, tmp_path: Path) -> None:
     now = float(chain(LIES).blocks[-1].header.timestamp)
     node = Node.in_memory(chain(LIES).genesis, now=lambda: now)
@@ -349,6 +358,12 @@ def test_a_genesis_hash_that_is_none_is_told(command: Command, proof: Path) -> N
     answer = command("audit", "verify", str(proof), "--genesis", "0x12")
     assert answer.code == 2
     assert "found '0x12', expected a genesis hash: 0x and 64 hexadecimal digits" in answer.err
+
+
+def test_a_folder_that_is_no_proof_is_told_what_was_expected(command: Command, tmp_path: Path) -> None:
+    answer = command("audit", "verify", str(tmp_path))
+    assert answer.code == 1
+    assert f"{MANIFEST} is missing in {tmp_path}; expected a folder that `bfl audit proof` made" in answer.out
 
 
 def test_a_folder_that_is_not_there_gives_exit_code_2(command: Command, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`bfl audit check`: exit code 0 and what was checked, or 1 and the first place that does not fit."""
 
+import os
 import re
 import sqlite3
 import subprocess
@@ -238,6 +239,16 @@ def test_as_a_process_it_is_the_same(run: Path) -> None:
     done = bfl("audit", "check", ".", folder=run)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout == "does not fit: block 6: there is no block 6; the head is 7\n"
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_gets_no_verdict(run: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    called = [sys.executable, "-m", "bfl", "audit", "check", "."]
+    done = subprocess.run(called, cwd=run, env=environment(), stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize(
