@@ -1,4 +1,4 @@
-"""A local network of machines, each a network namespace, joined by a bridge; `docs/spec/deployment.md`, Test LAN.
+"""A local network of machines, each a network namespace, joined by a bridge.
 
     with Lan.open(["edge-0", "edge-1", "device-0"]) as lan:
         node = lan["edge-0"].start("node", [sys.executable, "-m", "bfl", "network", "node", ...])

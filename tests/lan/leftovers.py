@@ -13,7 +13,6 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from tests.lan.commands import LanError, run_tool
@@ -45,14 +44,33 @@ def is_part(text: str, name: str) -> bool:
     return text == name or text.startswith(f"{name}.")
 
 
-def _marks() -> Iterator[tuple[int, str]]:
-    """Processes that belong to a network, and the mark that says to which machine of it."""
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with contextlib.suppress(OSError):  # it ended, or belongs to somebody else
-                mark = re.search(rb"(?:^|\0)" + MARK.encode() + rb"=([^\0]*)", (entry / "environ").read_bytes())
-                if mark is not None:
-                    yield int(entry.name), mark[1].decode(errors="replace")
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:  # it is gone
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _mark(pid: int) -> str | None:
+    """To what a process belongs: so says its environment or, if it wrote over that, the namespace it is in."""
+    try:
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # it ended, or belongs to somebody else
+        return None
+    mark = re.search(rb"(?:^|\0)" + MARK.encode() + rb"=([^\0]*)", environment)
+    if mark is not None:
+        return mark[1].decode(errors="replace")
+    network = _identity(Path(f"/proc/{pid}/ns/net"))
+    if network is None or network == _identity(Path("/proc/self/ns/net")):
+        return None
+    return next((each for each in namespaces() if _identity(_NAMESPACES / each) == network), None)
+
+
+def _marks() -> list[tuple[int, str]]:
+    """Processes that belong to a network, and what says to which machine of it."""
+    pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+    return [(pid, mark) for pid in pids if (mark := _mark(pid)) is not None]
 
 
 def _kill(pid: int, mark: str) -> None:
@@ -60,7 +78,7 @@ def _kill(pid: int, mark: str) -> None:
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
-            if f"{MARK}={mark}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+            if _mark(pid) == mark:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         finally:
             os.close(handle)
@@ -111,24 +129,29 @@ def _namespace_or_gone(namespace: str) -> None:
 def remove(name: str) -> None:
     """Remove a network: processes, disks, namespaces (and with them every interface), its own folder."""
     end_processes(name)
-    for source, place in _disks():
-        if is_part(source, name):
-            _disk_or_gone(place)
-    for namespace in namespaces():
-        if is_part(namespace, name):
-            _namespace_or_gone(namespace)
+    for place in [place for source, place in _disks() if is_part(source, name)]:
+        _disk_or_gone(place)
+    for namespace in [each for each in namespaces() if is_part(each, name)]:
+        _namespace_or_gone(namespace)
     shutil.rmtree(Path(tempfile.gettempdir()) / name, ignore_errors=True)
 
 
 def found(prefix: str) -> set[str]:
-    """The names on all namespaces, disks, folders and processes of networks with this prefix."""
-    names = [
-        *namespaces(),
-        *(source for source, _ in _disks()),
-        *(each.name for each in Path(tempfile.gettempdir()).iterdir()),
-        *(mark for _, mark in _marks()),
-    ]
+    """The names on all namespaces, disks, folders and processes of networks with this prefix, as far as they are ours.
+
+    Root's namespaces and disks are visible to everybody, who can do nothing about them.
+    """
+    folders = [each for each in Path(tempfile.gettempdir()).glob(f"{prefix}-*") if _owner(each) == os.geteuid()]
+    roots = [*namespaces(), *(source for source, _ in _disks())] if os.geteuid() == 0 else []
+    names = [*roots, *(each.name for each in folders), *(mark for _, mark in _marks())]
     return {each for each in names if re.match(rf"{prefix}-\d+-\d+-\d+(\.|$)", each)}
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
 
 
 def sweep(prefix: str) -> list[str]:

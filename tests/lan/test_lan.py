@@ -248,6 +248,15 @@ def test_a_process_ends_with_everything_it_started_also_in_another_session() -> 
         assert neighbour.is_alive
 
 
+@pytest.mark.usefixtures("namespaced")
+def test_what_hides_its_environment_is_found_by_its_namespace() -> None:
+    with Lan.open(["edge-0"], namespaces=True) as lan:
+        hidden = ["env", "-i", "setsid", "--fork", "/bin/sleep", "61"]
+        assert lan["edge-0"].start("parent", hidden).wait(10) == 0
+        (sleeper,) = run_tool("ip", "netns", "pids", f"{lan.name}.edge-0").split()
+    assert not Path(f"/proc/{sleeper}").exists() or is_zombie(int(sleeper))
+
+
 def is_zombie(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
 
