@@ -34,7 +34,8 @@ SAID = "pytest.txt"
 TESTS: dict[str, tuple[str, ...]] = {
     "chain/node/admission.py": (
         "tests/chain/node/test_import_order.py", "tests/chain/node/test_finality_bounds.py",
-        "tests/chain/node/test_forgeries.py", "-k", "forged_block or lawful or found or successor or final or document",
+        "tests/chain/node/test_sidecars.py", "tests/chain/node/test_forgeries.py",
+        "-k", "forged_block or lawful or founding or strangers_block or but_the_founder or successor or document",
     ),
     "chain/protocol/consensus.py": (
         "tests/chain/node/test_import_order.py", "tests/chain/protocol/test_consensus.py", "-k", "not py_evm",
@@ -56,8 +57,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "chain/protocol/proof.py": (
         "tests/chain/protocol/test_proof_bounds.py", "tests/chain/protocol/test_proof_forgeries.py",
-        "tests/chain/protocol/test_proof.py", "tests/chain/protocol/test_proof_json.py",
-        "-k", "not random_json and not http",
+        "tests/chain/protocol/test_proof_joined.py", "tests/chain/protocol/test_proof.py",
+        "tests/chain/protocol/test_proof_json.py", "-k", "not random_json and not http",
     ),
     "edge_servers/devices/admission.py": (
         "tests/edge_servers/devices/test_admission.py", "tests/edge_servers/test_round.py",
@@ -77,7 +78,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/edge_servers/test_liars.py",
         "-k", "(test_referee and not thirty and not until) or does_not_allow or wrong_model or wrong_closed or flag",
     ),
-    "clients/wallet.py": ("tests/clients/test_wallet_finality.py", "tests/clients/test_wallet.py"),
+    "clients/wallet.py": (
+        "tests/clients/test_wallet_finality.py", "tests/clients/test_wallet.py", "tests/clients/test_order_check.py",
+    ),
     "clients/order_check.py": (
         "tests/clients/test_order_check.py", "tests/clients/test_signed_plan.py", "tests/clients/test_lying_server.py",
     ),

@@ -125,6 +125,9 @@ def test_a_round_without_plan_list_or_model_is_refused(record: RoundRecord, netw
         derived(without(record, Slot.PLAN), network)
     with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
         derived(without(record, Slot.CLOSE), network)
+    admitted = admitted_gradients(record, GradientReader(network.founding))
+    with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
+        closed_gradients(without(record, Slot.CLOSE), network.founding, admitted)
     with pytest.raises(ReplayError, match="round 2 was sealed without a model"):
         derived(without(record, Slot.MODEL), network)
 
