@@ -433,6 +433,13 @@ def test_phi_is_that_of_the_founding_or_under_auto_the_leaders_word_within_bound
             check_phi(plan, founding)
 
 
+def test_where_nobody_gossips_a_plan_has_no_consensus_steps(record: RoundRecord, network: ChainNetwork) -> None:
+    founding = under(network, scheme="bfl-no-consensus")
+    check_phi(replace(record.plan, phi=0), founding)
+    with pytest.raises(PlanError, match="plan: found phi 1, expected 0"):
+        check_phi(replace(record.plan, phi=1), founding)
+
+
 def test_a_round_is_not_replayed_with_a_plan_that_may_not_be(record: RoundRecord, network: ChainNetwork) -> None:
     changes: list[tuple[dict[str, Any], str]] = [
         ({"phi": 3}, "found phi 3, expected 2"),
