@@ -34,26 +34,31 @@ SAID = "pytest.txt"
 TESTS: dict[str, tuple[str, ...]] = {
     "chain/node/admission.py": (
         "tests/chain/node/test_import_order.py", "tests/chain/node/test_finality_bounds.py",
-        "tests/chain/node/test_forgeries.py", "-k", "forged_block or lawful or found or successor or final or document",
+        "tests/chain/node/test_sidecars.py", "tests/chain/node/test_forgeries.py",
+        "-k", "forged_block or lawful or founding or strangers_block or but_the_founder or successor or document",
     ),
     "chain/protocol/consensus.py": (
         "tests/chain/node/test_import_order.py", "tests/chain/protocol/test_consensus.py", "-k", "not py_evm",
     ),
     "chain/node/pool.py": ("tests/chain/node/test_pool_share.py", "tests/chain/node/test_pool.py"),
-    "chain/node/finality.py": ("tests/chain/node/test_finality.py", "tests/chain/node/test_finality_bounds.py"),
+    "chain/node/finality.py": (
+        "tests/chain/node/test_finality.py", "tests/chain/node/test_finality_bounds.py", "-k", "not dies",
+    ),
     "chain/protocol/endorsements.py": (
-        "tests/chain/protocol/test_endorsements.py", "tests/chain/node/test_finality.py",
+        "tests/chain/protocol/test_endorsements.py", "tests/chain/node/test_finality.py", "-k", "not dies",
     ),
     "chain/audit/endorsed.py": ("tests/chain/audit/test_endorsed.py", "tests/chain/audit/test_inspection.py"),
     "chain/audit/inspection.py": (
         "tests/chain/audit/test_inspection.py", "tests/chain/audit/test_inspection_forgeries.py",
         "tests/chain/audit/test_exclusion_bounds.py",
     ),
-    "edge_servers/ledger/endorsing.py": ("tests/edge_servers/ledger/test_endorsing.py",),
+    "edge_servers/ledger/endorsing.py": (
+        "tests/edge_servers/ledger/test_endorsing.py", "-k", "not any_order and not audit and not flagged",
+    ),
     "chain/protocol/proof.py": (
         "tests/chain/protocol/test_proof_bounds.py", "tests/chain/protocol/test_proof_forgeries.py",
-        "tests/chain/protocol/test_proof.py", "tests/chain/protocol/test_proof_json.py",
-        "-k", "not random_json and not http",
+        "tests/chain/protocol/test_proof_joined.py", "tests/chain/protocol/test_proof.py",
+        "tests/chain/protocol/test_proof_json.py", "-k", "not random_json and not http",
     ),
     "edge_servers/devices/admission.py": (
         "tests/edge_servers/devices/test_admission.py", "tests/edge_servers/test_round.py",
@@ -71,10 +76,14 @@ TESTS: dict[str, tuple[str, ...]] = {
     "edge_servers/ledger/referee.py": (
         "tests/edge_servers/test_leaders.py", "tests/edge_servers/ledger/test_referee.py",
         "tests/edge_servers/test_liars.py",
-        "-k", "(test_referee and not thirty and not until) or does_not_allow or wrong_model or wrong_closed or flag",
+        "-k", "does_not_allow or wrong_model or wrong_closed or missed or one_unit or evidence or leaves or virtual",
     ),
-    "clients/wallet.py": ("tests/clients/test_wallet_finality.py", "tests/clients/test_wallet.py"),
-    "clients/order_check.py": ("tests/clients/test_lying_server.py",),
+    "clients/wallet.py": (
+        "tests/clients/test_wallet_finality.py", "tests/clients/test_wallet.py", "tests/clients/test_order_check.py",
+    ),
+    "clients/order_check.py": (
+        "tests/clients/test_order_check.py", "tests/clients/test_signed_plan.py", "tests/clients/test_lying_server.py",
+    ),
 }  # fmt: skip
 """Who is to catch a module's mutants, as pytest is told; what starts fastest first."""
 

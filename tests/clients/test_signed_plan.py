@@ -1,6 +1,7 @@
 """The plan that an order carries: a server's signed post of this network and round, and the payload it names (Q5)."""
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,11 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chain.client.keys import new_account
+from chain.errors import CodecError
 from chain.protocol.contract import encode_call
 from chain.wire.documents import canonical_json
 from chain.wire.plan import Plan
 from chain.wire.sidecar import payload_digest
 from clients.errors import OrderError
+from clients.order_check import read_signed_plan
 from clients.orders import Order
 from clients.wallet import Wallet
 from tests.clients.chain_device import refusal
@@ -82,6 +85,14 @@ def test_a_payload_that_is_no_plan_of_this_network_is_refused(
             call = encode_call("plan", 1, 0, payload_digest(payload), len(payload))
             post = signed_call(chain, home_key(chain, 3), call)
             assert message in refusal(chain, replace(order, plan_post=post, plan_payload=payload))
+
+
+def test_a_plan_may_be_as_large_as_was_founded_and_no_larger(chain: SmallChain, order: Order) -> None:
+    known, size = chain.hosted.known_chain(), len(order.plan_payload)
+    read = partial(read_signed_plan, order.plan_post, order.plan_payload, known.genesis, known.servers)
+    assert read(replace(known.work, plan_bytes=size)).digest == order.plan_digest
+    with pytest.raises(CodecError, match=f"found {size} bytes, expected {size}, at most {size - 1}"):
+        read(replace(known.work, plan_bytes=size - 1))
 
 
 @given(data=st.data())

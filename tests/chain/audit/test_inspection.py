@@ -15,7 +15,7 @@ from chain.protocol.posts import read_signed_call
 from chain.protocol.slots import Slot
 from chain.wire.blocks import Block
 from chain.wire.sidecar import payload_digest
-from tests.chain.network import SIZES, Network, account, founded_node, genesis, seal
+from tests.chain.network import SIZES, Network, account, endorsements_of, founded_node, genesis, seal
 from tests.chain.small_chain import (
     NETWORK,
     NEW_DEVICE,
@@ -45,6 +45,14 @@ def test_an_honest_chain_passes_and_is_counted() -> None:
     }  # fmt: skip
     assert sum(found.by_kind.values()) + found.reverted == found.transactions
     assert found.hashes == [header.hash for header in story().headers]
+
+
+@pytest.mark.parametrize(("signers", "final"), [(0, 1), (1, 1), (2, 2), (3, 2)])
+def test_the_signatures_that_lie_beside_the_head_are_counted(signers: int, final: int) -> None:
+    chain = StoredChain(story().blocks[:3])
+    chain.signed = endorsements_of(story().headers[2], NETWORK.servers[:signers], story().genesis)
+    found = inspect_chain(chain)
+    assert (found.signed, found.final) == ((signers, 3), final)
 
 
 def test_it_keeps_the_registrys_books() -> None:

@@ -181,7 +181,7 @@ def test_a_post_of_another_size_than_was_founded_is_refused_before_it_is_execute
 def test_a_transaction_is_at_most_as_large_as_the_largest_post() -> None:
     """Refused by its length, before anything in it is read."""
     node = founded_node()
-    most = pool_module.MAX_TRANSACTION_BYTES
+    most = 8192
     with pytest.raises(OversizedTransactionError, match=f"of {most + 1} bytes, expected at most {most}"):
         node.submit(bytes(most + 1))
 

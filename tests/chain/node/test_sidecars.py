@@ -551,6 +551,10 @@ def stranger_blocks() -> dict[str, tuple[Callable[[Node], list[bytes]], type[Cha
             lambda _: [signed(stranger, 0, "found", DIGEST, huge, DIGEST, SIZES)],
             UnregisteredSenderError, "is not the founder",
         ),
+        "a second founding": (
+            lambda _: [signed(NETWORK.founder, 9, "found", DIGEST, huge, DIGEST, SIZES)],
+            UnregisteredSenderError, "founds nothing in block 2",
+        ),
     }  # fmt: skip
 
 

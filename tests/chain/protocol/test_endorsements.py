@@ -103,8 +103,9 @@ def test_what_has_no_form_is_refused() -> None:
             other.encode()
 
 
-def test_a_posted_call_carries_the_same_endorsements_by_address() -> None:
-    made = [endorse(account(f"server {m}"), DOMAIN, 3, b"\7" * 32, m) for m in range(5)]
+@pytest.mark.parametrize("servers", [1, 5])
+def test_a_posted_call_carries_the_same_endorsements_by_address(servers: int) -> None:
+    made = [endorse(account(f"server {m}"), DOMAIN, 3, b"\7" * 32, m) for m in range(servers)]
     found = posted_endorsements(decode_call(encode_call("endorse", *posted_call(made))), DOMAIN)
     assert found == sorted(made, key=lambda each: each.signer)
 

@@ -10,19 +10,30 @@ import pytest
 
 from chain.protocol.posts import NoPayloads, Post
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
+from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
 from chain.wire.documents import ClosedList
 from chain.wire.plan import Plan
 from chain.wire.sidecar import payload_digest
-from edge_servers.errors import GradientRefusedError, PlanError, ReplayError
+from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence
-from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, check_phi, check_plan, read_gradient
+from edge_servers.replay.record import (
+    UNAVAILABLE,
+    GradientReader,
+    RoundRecord,
+    check_phi,
+    check_plan,
+    model_in,
+    parameters_in,
+    read_gradient,
+)
 from edge_servers.replay.replay import (
     Before,
     Replayed,
+    close_offence,
     closed_gradients,
     closed_round,
     iterate_offence,
@@ -125,6 +136,9 @@ def test_a_round_without_plan_list_or_model_is_refused(record: RoundRecord, netw
         derived(without(record, Slot.PLAN), network)
     with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
         derived(without(record, Slot.CLOSE), network)
+    admitted = admitted_gradients(record, GradientReader(network.founding))
+    with pytest.raises(ReplayError, match="round 2: round 2 is not closed"):
+        closed_gradients(without(record, Slot.CLOSE), network.founding, admitted)
     with pytest.raises(ReplayError, match="round 2 was sealed without a model"):
         derived(without(record, Slot.MODEL), network)
 
@@ -190,6 +204,10 @@ def test_whom_a_list_leaves_out_without_a_word_is_evidence_against_its_leader(
     closed = closed_gradients(with_close(record, tuple(rest)), network.founding, admitted)
     assert [gradient.transaction_hash for gradient in closed.omitted] == [gone]
     assert len(closed.counted) == 5
+    offence = close_offence(record, closed.omitted, network.founding)
+    assert offence is not None
+    assert offence.slot == Slot.CLOSE
+    assert close_offence(record, (), network.founding) is None, "who leaves out nobody is no offender"
 
 
 def test_what_a_list_calls_unavailable_is_neither_counted_nor_left_out_and_needs_no_proof(
@@ -358,6 +376,15 @@ def test_the_step_of_an_offence_is_that_of_an_iterate(network: ChainNetwork) -> 
     assert [step(iterate_slot(7)), step(iterate_slot(MAX_STEP))] == [7, MAX_STEP]
 
 
+def test_a_founding_whose_parameters_or_model_are_nowhere_is_refused(network: ChainNetwork) -> None:
+    founding = network.node.block(FOUNDING_BLOCK)
+    assert founding is not None
+    with pytest.raises(FederationError, match="the founding parameters are not here"):
+        parameters_in(founding, NoPayloads())
+    with pytest.raises(ReplayError, match="the model of block 1 is not here"):
+        model_in(founding, network.founding, NoPayloads())
+
+
 # --- plans ------------------------------------------------------------------------------------------------------------
 
 
@@ -404,3 +431,20 @@ def test_phi_is_that_of_the_founding_or_under_auto_the_leaders_word_within_bound
     else:
         with pytest.raises(PlanError, match=f"plan: found phi {found}, expected"):
             check_phi(plan, founding)
+
+
+def test_where_nobody_gossips_a_plan_has_no_consensus_steps(record: RoundRecord, network: ChainNetwork) -> None:
+    founding = under(network, scheme="bfl-no-consensus")
+    check_phi(replace(record.plan, phi=0), founding)
+    with pytest.raises(PlanError, match="plan: found phi 1, expected 0"):
+        check_phi(replace(record.plan, phi=1), founding)
+
+
+def test_a_round_is_not_replayed_with_a_plan_that_may_not_be(record: RoundRecord, network: ChainNetwork) -> None:
+    changes: list[tuple[dict[str, Any], str]] = [
+        ({"phi": 3}, "found phi 3, expected 2"),
+        ({"deadline_s": 1.0}, "found a deadline of 1 s"),
+    ]
+    for change, message in changes:
+        with pytest.raises(PlanError, match=message):
+            derived(with_payload(record, Slot.PLAN, replace(record.plan, **change).payload), network)
