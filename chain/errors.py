@@ -13,6 +13,18 @@ class KeyFileError(ChainError):
     """A key file that is missing, damaged, readable by others, or locked with another password."""
 
 
+class SignedMemoryError(ChainError):
+    """A key's memory of what it signed that cannot be opened or written: damaged, full, in use, or of another key."""
+
+
+class SigningRefusedError(ChainError):
+    """A statement that this key must not sign: it contradicts what it has signed, or is of a round that is past."""
+
+
+class FreshMemoryError(SigningRefusedError):
+    """A memory that is new or was restored: what its key signed before is unknown, so it waits for a new round."""
+
+
 class ContractError(ChainError):
     """Arguments that no call of the registry takes."""
 
