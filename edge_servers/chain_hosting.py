@@ -1,6 +1,6 @@
 """A network on the embedded chain (P2, P3, P21): keys, founding, nodes; one shared by all servers, or one for each."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -18,12 +18,14 @@ from chain.node.following import Listener
 from chain.node.node import Node
 from chain.protocol.endorsements import Domain, decode_endorsement
 from chain.protocol.genesis import Genesis, block_gas
+from chain.protocol.passes import decode_pass
 from chain.protocol.slots import MAX_STEP
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.database import IN_MEMORY, WRITE, Database
 from chain.wire.address import Address
 from chain.wire.sidecar import Sidecar
-from clients.models import to_vector
+from clients.evaluation import Scores
+from clients.models import Vector, to_vector
 from clients.orders import vector_digest
 from clients.wallet import FinalBlock, KnownChain, Wallet
 from edge_servers.errors import FederationError
@@ -33,13 +35,17 @@ from edge_servers.founding.simulated import START_S, SimulatedKeys
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess
 from edge_servers.ledger.block_check import RoundChecker
-from edge_servers.ledger.board import Clock, InProcessBoard
+from edge_servers.ledger.board import Clock
+from edge_servers.ledger.chain_attempts import ChainAttempts
 from edge_servers.ledger.chain_board import ChainBoard
-from edge_servers.ledger.chain_sealing import ChainSealer, standing_of
+from edge_servers.ledger.chain_sealing import ChainSealer, standing_at
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams, Settings
+from edge_servers.recovery import recovered_report
 from edge_servers.replay.record import GradientReader, model_in
 from edge_servers.replay.replay import model_payload
+from edge_servers.report import RoundReport
+from edge_servers.server import EdgeServer
 
 
 @dataclass(frozen=True)
@@ -73,6 +79,17 @@ class HostedChain:
         """Give back the databases."""
         for node in self.nodes:
             node.close()
+
+    def recovered_report(
+        self, server: EdgeServer, round_: int, scores: Scores | None, seconds: Mapping[str, float]
+    ) -> RoundReport:
+        """The report of a sealed round, from its block."""
+        return recovered_report(server, self.nodes[0], self.founding, round_, scores, seconds)
+
+    def model(self, round_: int) -> Vector | None:
+        """The model of a sealed round."""
+        block = self.nodes[0].block(round_ + FOUNDING_BLOCK)
+        return None if block is None else model_in(block, self.founding, self.nodes[0])
 
     def known_chain(self) -> KnownChain:
         """What a device is told when it joins."""
@@ -115,7 +132,7 @@ class ChainHosting:
             latest_s = max(node.head.timestamp for node in nodes)
             self._clock.sleep(max(0.0, latest_s - self._clock.now()))  # or what others have would be from the future
             _catch_up(nodes)
-            standing = standing_of(nodes[0], hosted[0].checker)
+            standing = standing_at(nodes[0], nodes[0].final, hosted[0].checker)
             opened = HostedChain(founding, hosted, self._accesses(hosted, founding), standing)
             undo.pop_all()
         return opened
@@ -174,21 +191,17 @@ class ChainHosting:
 
     def _accesses(self, hosted: Sequence[HostedNode], founding: FoundingParameters) -> list[LedgerAccess]:
         """Each server's way to the ledger: over its own node, or over the one that all share."""
-        beside, servers = InProcessBoard(self._clock), founding.network.servers
+        servers = founding.network.servers
         if len(hosted) == 1:
-            return [self._access(hosted[0], servers, founding, beside)] * len(servers)
-        return [self._access(own, [server], founding, beside) for own, server in zip(hosted, servers, strict=True)]
+            return [self._access(hosted[0], servers, founding)] * len(servers)
+        return [self._access(own, [server], founding) for own, server in zip(hosted, servers, strict=True)]
 
-    def _access(
-        self,
-        own: HostedNode,
-        servers: Sequence[Address],
-        founding: FoundingParameters,
-        beside: InProcessBoard,
-    ) -> LedgerAccess:
+    def _access(self, own: HostedNode, servers: Sequence[Address], founding: FoundingParameters) -> LedgerAccess:
         accounts = {each: self.account("server", founding.network.server_index(each)) for each in servers}
-        board = ChainBoard(LocalLedger(own.node), own.checker.reader, accounts, self._clock, beside)
-        return LedgerAccess(board, Referee(board), ChainSealer(own.node, founding, self._clock))
+        ledger = LocalLedger(own.node)
+        attempts = ChainAttempts(ledger, accounts, self._clock)
+        board = ChainBoard(ledger, own.checker.reader, accounts, attempts, self._clock)
+        return LedgerAccess(board, Referee(board), ChainSealer(own.node, own.checker, self._clock), attempts)
 
 
 def _check_same(node: Node, founding: FoundingParameters) -> None:
@@ -198,14 +211,19 @@ def _check_same(node: Node, founding: FoundingParameters) -> None:
 
 
 def _catch_up(nodes: Sequence[Node]) -> None:
-    """After a crash one node may have a block, or signatures under the last one, that another lacks."""
+    """After a crash one node may have a block, or signatures of the last round, that another lacks."""
     best = max(nodes, key=lambda node: node.head.block_number)
     for node in nodes:
         for number in range(node.head.block_number + 1, best.head.block_number + 1):
             node.import_block(best.raw_block(number) or b"")
-    for endorsement in {each for node in nodes for each in node.endorsements(best.head.hash)}:
+    votes = [node.votes(best.head.block_number - FOUNDING_BLOCK) for node in nodes]
+    votes += [node.votes(best.head.block_number) for node in nodes]
+    for endorsements, passes in votes:
         for node in nodes:
-            node.take_endorsement(endorsement)
+            for endorsement in endorsements:
+                node.take_endorsement(endorsement)
+            for given in passes:
+                node.take_pass(given)
 
 
 def _homes(network: Network) -> dict[bytes, bytes]:
@@ -223,6 +241,8 @@ def _teller(other: Node) -> Listener:
                 other.submit(raw, sidecars)
             elif kind == "block":
                 other.import_block(raw)
+            elif kind == "pass":
+                other.take_pass(decode_pass(raw, Domain.of(other.genesis)))
             else:
                 other.take_endorsement(decode_endorsement(raw, Domain.of(other.genesis)))
 

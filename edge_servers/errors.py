@@ -40,12 +40,12 @@ class ReplayError(EdgeError):
 
 
 class LeaderFailedError(EdgeError):
-    """A leader that posted nothing in its time, or something wrong: the next in rank acts (P12)."""
+    """A leader that posted nothing in its time, or something wrong: this attempt is given up (D3.2)."""
 
     def __init__(self, leader: Address, detail: str) -> None:
         super().__init__(detail)
         self.leader = leader
 
 
-class EndorsementWithheldError(EdgeError):
-    """A block that a server does not sign, and why (Q1)."""
+class AttemptOverError(EdgeError):
+    """An attempt that the network has left: its round is final, or a majority is at a later attempt (D3.2)."""

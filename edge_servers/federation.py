@@ -1,7 +1,10 @@
 """A network of edge servers from its founding to its last round: what simulation and ServerApp have in common."""
 
+import os
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +20,7 @@ from clients.errors import ClientError
 from clients.evaluation import Scores, evaluate_model, mean_scores
 from clients.orders import INTRODUCE
 from clients.training import Trainer, local_updates
+from edge_servers import round as algorithm_1
 from edge_servers.devices.link import DeviceLink
 from edge_servers.errors import BoardError, FederationError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network, home_server
@@ -27,19 +31,25 @@ from edge_servers.ledger.board import Clock
 from edge_servers.parameters import Settings
 from edge_servers.planning.proposal import make_planner
 from edge_servers.report import RoundFacts, RoundReport, make_report
-from edge_servers.round import ALGORITHM_1
 from edge_servers.server import EdgeServer
 from policy.streams import Purpose, stream
 
 _VALIDATION_SAMPLES = 500
 
 
+CLOCK_OFFSET = "BFL_CLOCK_OFFSET_S"
+"""Environment variable: seconds that this process takes its clock to be off, for tests"""
+
+
 class WallClock:
-    """Real time."""
+    """Real time: deadlines are the same for all machines (D3.3)."""
+
+    def __init__(self) -> None:
+        self._offset_s = float(os.environ.get(CLOCK_OFFSET, "0"))
 
     def now(self) -> float:
-        """Monotonic seconds."""
-        return time.monotonic()
+        """Seconds of the epoch."""
+        return time.time() + self._offset_s
 
     def sleep(self, seconds: float) -> None:
         """Really wait."""
@@ -55,7 +65,7 @@ class Federation:
     settings: Settings
     hosted: Hosted
     """What the servers stand on; to be closed at the end."""
-    phases: Sequence[Callable[[Sequence[EdgeServer]], None]] = ALGORITHM_1
+    phases: Sequence[Callable[[Sequence[EdgeServer]], None]] = algorithm_1.ALGORITHM_1
 
     @property
     def round(self) -> int:
@@ -68,16 +78,24 @@ class Federation:
             yield self.run_round()
 
     def run_round(self) -> RoundReport:
-        """One round of Algorithm 1, timed by phase, evaluated where it is due."""
-        seconds = {}
+        """One round of Algorithm 1: attempts at it until a block is final; evaluated where it is due."""
+        seconds: dict[str, float] = defaultdict(float)
+        algorithm_1.begin(self.servers)
+        while not self._attempt(seconds):
+            algorithm_1.pass_on(self.servers)
+        algorithm_1.finish(self.servers)
+        with _timed(seconds, "evaluate"):
+            scores = self.evaluate() if self.is_evaluated(self.round) else None
+        return self._report(scores, dict(seconds))
+
+    def _attempt(self, seconds: dict[str, float]) -> bool:
+        """One attempt at the round, timed by phase; whether it has ended the round."""
         for phase in self.phases:
-            start = time.perf_counter()
-            phase(self.servers)
-            seconds[phase.__name__] = time.perf_counter() - start
-        start = time.perf_counter()
-        scores = self.evaluate() if self.is_evaluated(self.round) else None
-        seconds["evaluate"] = time.perf_counter() - start
-        return self._report(scores, seconds)
+            servers = algorithm_1.at_work(self.servers)
+            if servers:
+                with _timed(seconds, phase.__name__):
+                    phase(servers)
+        return algorithm_1.settle(self.servers)
 
     def evaluate(self) -> Scores:
         """Accuracy and loss on the test set, averaged over the servers' models where they differ (L15)."""
@@ -91,13 +109,26 @@ class Federation:
         every = self.settings.rounds.evaluate_every
         return round_ == self.settings.rounds.rounds or (every > 0 and round_ % every == 0)
 
+    def recovered_report(self, round_: int) -> RoundReport:
+        """The report of a sealed round whose own is lost; its seconds are too."""
+        model = self.hosted.model(round_) if self.is_evaluated(round_) else None
+        architecture = self.servers[0].task.architecture
+        scores = None if model is None else evaluate_model(architecture, model, self.dataset.test)
+        return self.hosted.recovered_report(self.servers[0], round_, scores, {})
+
     def _report(self, scores: Scores | None, seconds: dict[str, float]) -> RoundReport:
-        """What the first hosted server saw of the round; who planned it, and details of refusals, the others know."""
-        server = self.servers[0]
-        running, oversight = server.current, server.oversight
-        seal = server.sealer.find(self.round)
+        """What a hosted server saw of the round; who planned it, and details of refusals, the others know.
+
+        Who was not at work in the attempt that ended it reads it from the block, like anybody else.
+        """
+        seal = self.servers[0].sealer.find(self.round)
         if seal is None:
             raise BoardError(f"round {self.round} is not sealed")
+        saw_it = [each for each in self.servers if each.is_at_work and each.attempt == seal.attempt]
+        if not saw_it:
+            return self.hosted.recovered_report(self.servers[0], self.round, scores, seconds)
+        server = saw_it[0]
+        running, oversight = server.current, server.oversight
         details = {refusal.node: refusal.detail for each in self.servers for refusal in each.current.refusals}
         facts = RoundFacts(
             plan=running.plan,
@@ -107,12 +138,19 @@ class Federation:
             first=oversight.iterates(0),
             last=oversight.iterates(running.plan.phi),
             offences=oversight.offences,
-            failed=server.failed,
+            failed=[server.ranking[a % len(server.ranking)] for a in range(seal.attempt)],
             draft=next((each.draft for each in self.servers if each.draft is not None), None),
             model_size=len(server.standing.model),
             sample_bytes=server.task.like.sample_bytes,
         )
         return make_report(facts, server.network, self.settings, scores, seconds)
+
+
+@contextmanager
+def _timed(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[name] += time.perf_counter() - start
 
 
 def found_federation(
@@ -126,7 +164,7 @@ def found_federation(
 ) -> Federation:
     """Ask every device who it is, then host all M servers over sub-grids of `grid`. `architecture` is model 0."""
     nodes, introduced = introduce_devices(grid, settings, clock)
-    hosting = hosting or OffChain(settings, clock)
+    hosting = hosting or OffChain(settings)
     network = make_network(introduced, settings, hosting)
     task = LearningTask(architecture, dataset.train, dataset.classes, validation_data(dataset, settings))
     hosted = hosting.open(network, task)

@@ -1,18 +1,23 @@
 """What a network of servers stands on: a board in this process, or nodes of a chain (`chain_hosting.py`)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from chain.wire.address import Address
-from clients.models import to_vector
-from edge_servers.errors import FederationError
+from clients.evaluation import Scores
+from clients.models import Vector, to_vector
+from edge_servers.errors import BoardError, FederationError
 from edge_servers.founding.network import LearningTask, Network, simulated_address
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess
-from edge_servers.ledger.board import Clock, InProcessBoard
+from edge_servers.ledger.attempts import OneAttempt
+from edge_servers.ledger.board import InProcessBoard
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.ledger.sealing import DrawnSealer, founding_hash
 from edge_servers.parameters import Settings
+from edge_servers.report import RoundReport
+from edge_servers.server import EdgeServer
 
 
 class Hosted(Protocol):
@@ -22,6 +27,14 @@ class Hosted(Protocol):
     """Each server's way to the ledger, by number."""
     standing: Standing
     """Where the network stood when it was opened."""
+
+    def recovered_report(
+        self, server: EdgeServer, round_: int, scores: Scores | None, seconds: Mapping[str, float]
+    ) -> RoundReport:
+        """The report of a sealed round, from its block."""
+
+    def model(self, round_: int) -> Vector | None:
+        """The model of a sealed round."""
 
     def close(self) -> None:
         """Give back what is open."""
@@ -44,6 +57,16 @@ class HostedBoard:
     accesses: list[LedgerAccess]
     standing: Standing
 
+    def recovered_report(
+        self, server: EdgeServer, round_: int, scores: Scores | None, seconds: Mapping[str, float]
+    ) -> RoundReport:
+        """There are no blocks to read it from."""
+        raise BoardError(f"round {round_} has left no block")
+
+    def model(self, round_: int) -> Vector | None:
+        """There are no blocks to read it from."""
+        return None
+
     def close(self) -> None:
         """There is nothing to give back."""
 
@@ -51,13 +74,13 @@ class HostedBoard:
 class OffChain:
     """The schemes without a ledger (P21): one board for all, nobody checks, the winner is drawn."""
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings) -> None:
         if settings.rounds.is_on_chain:
             raise FederationError(
                 f"scheme: found {settings.rounds.scheme}, which runs on a chain, and there is none here; "
                 "use `bfl simulate`, or a scheme without a chain such as consensus-no-chain"
             )
-        self._settings, self._clock = settings, clock
+        self._settings = settings
 
     def address(self, role: str, index: int) -> Address:
         """An address that follows from the seed: nobody signs."""
@@ -65,8 +88,9 @@ class OffChain:
 
     def open(self, network: Network, task: LearningTask) -> HostedBoard:
         """One board, which all servers share."""
-        seed, board = self._settings.data.seed, InProcessBoard(self._clock)
+        seed, board = self._settings.data.seed, InProcessBoard()
         oversight = Trusting(board, network, self._settings.rounds.filter)
-        access = LedgerAccess(board, oversight, DrawnSealer(seed, network))
+        attempts = OneAttempt(network, self._settings.rounds.term_cap)
+        access = LedgerAccess(board, oversight, DrawnSealer(seed, network), attempts)
         standing = Standing(0, to_vector(task.architecture), founding_hash(seed))
         return HostedBoard([access] * len(network.servers), standing)

@@ -1,26 +1,34 @@
-"""A server among servers: who leads the round, what it posts, whose post it waits for."""
+"""A server among servers: which attempt it is at, who leads it, what it posts, whose post it waits for."""
 
+import logging
 from dataclasses import dataclass
 from typing import Any
 
+from chain.errors import ChainError
 from chain.wire.address import Address
-from edge_servers.errors import BoardError, LeaderFailedError
+from edge_servers.errors import AttemptOverError, BoardError, LeaderFailedError
 from edge_servers.founding.network import DeviceRecord, Network
+from edge_servers.founding.schedule import Schedule
 from edge_servers.founding.standing import Standing
+from edge_servers.ledger.attempts import Attempts
 from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.ledger.oversight import Oversight
-from edge_servers.ledger.ranking import ranked_leaders
 from edge_servers.ledger.sealing import Sealer
 from edge_servers.parameters import Settings
+
+_LOG = logging.getLogger(__name__)
+_PAUSE_S = 86_400.0
+"""After so long without a majority a server that runs by a simulated clock gives up"""
 
 
 @dataclass(frozen=True)
 class LedgerAccess:
-    """A server's way to the ledger: the board it posts on, who checks the others, and how rounds end."""
+    """A server's way to the ledger: the board it posts on, who checks the others, how rounds end, what it signs."""
 
     board: Board
     oversight: Oversight
     sealer: Sealer
+    attempts: Attempts
 
 
 class RankedServer:
@@ -33,8 +41,13 @@ class RankedServer:
         self.address = network.servers[index]
         self.network, self.settings, self.access = network, settings, access
         self.standing = standing
-        self.failed: list[Address] = []
-        """Leaders that failed in this round, in their order."""
+        self.attempt = 0
+        """At the round it is in (D3.1)."""
+        self.is_at_work = False
+        """Whether it takes part in this attempt: it has neither given it up nor adopted a block of an earlier one."""
+        self.ranking: list[Address] = []
+        """Who may lead this round, in their order."""
+        self.schedule = Schedule(0.0, settings.rounds)
 
     @property
     def round(self) -> int:
@@ -57,46 +70,104 @@ class RankedServer:
         return self.access.sealer
 
     @property
+    def attempts(self) -> Attempts:
+        """What it signs beside the ledger."""
+        return self.access.attempts
+
+    @property
     def cluster(self) -> list[DeviceRecord]:
         """The devices whose home this server is."""
         return self.network.cluster(self.index)
 
     @property
-    def leaders(self) -> list[Address]:
-        """Who may lead this round, by rank (L14, P12)."""
-        standing, excluded = self.standing, self.oversight.excluded() | set(self.standing.excluded)
-        home = None if standing.winner is None else self.network.servers[self.network.devices[standing.winner].home]
-        lawful = [server for server in self.network.servers if server not in excluded]
-        return ranked_leaders(lawful, home, standing.block_hash, standing.tenure, self.settings.rounds.term_cap)
-
-    @property
     def leader(self) -> Address:
-        """Address of the leader: the first in rank that has not failed."""
-        for server in self.leaders:
-            if server not in self.failed:
-                return server
-        raise BoardError(f"round {self.round}: no server is left to lead it; {len(self.failed)} have failed")
+        """Address of the leader of this attempt."""
+        if not self.ranking:
+            raise BoardError(f"round {self.round}: no server may lead it, all are excluded")
+        return self.ranking[self.attempt % len(self.ranking)]
 
     @property
     def leads(self) -> bool:
-        """Whether this server leads the round."""
+        """Whether this server leads the attempt."""
         return self.leader == self.address
 
-    def pass_turn(self, what: str, leader: Address) -> None:
-        """The leader failed: drop what it posted, and wait until the next in rank may act."""
-        self.failed.append(leader)
-        self.board.drop(RoundSlot(self.round, what), leader)
-        self.board.wait_turn(self.leaders.index(self.leader))
+    # --- attempts
 
-    def _leaders_post(self, what: str, wait_s: float) -> Any:
+    def begin_round(self) -> None:
+        """A round begins, with attempt 0."""
+        self.ranking = self.attempts.ranking(self.standing)
+        self.begin_attempt(self.attempts.find_later(self.round, 0) or 0)
+
+    def begin_attempt(self, attempt: int) -> None:
+        """The network is at an attempt; the others are watched from the model everyone has."""
+        self.attempt, self.is_at_work = attempt, True
+        self.schedule = Schedule(self.attempts.start_s(self.round, attempt), self.settings.rounds)
+        self.oversight.begin(self.standing, attempt)
+
+    def give_up(self, reason: Exception) -> None:
+        """This attempt has failed for this server; the others may still bring it to an end."""
+        self.is_at_work = False
+        _LOG.info("server %d gives up attempt %d at round %d: %s", self.index, self.attempt, self.round, reason)
+
+    def sign_block(self, until_s: float) -> None:
+        """Sign the block that the leader has chosen (Q1), once it has; `LeaderFailedError` where it chooses none."""
+        try:
+            signed = self.board.wait(
+                lambda: self.attempts.endorse(self.address, self.round, self.attempt) or self._is_over(), until_s
+            )
+        except ChainError as error:  # the others' signatures may do
+            _LOG.warning("server %d does not endorse round %d: %s", self.index, self.round, error)
+            return
+        if not signed:
+            self.oversight.note_absent(self.leader, "seal")
+            raise LeaderFailedError(
+                self.leader, f"{self.network.name(self.leader)} had no block sealed and signed in its time"
+            )
+
+    def _is_over(self) -> bool:
+        return self.attempts.is_over(self.round, self.attempt)
+
+    def wait_until_final(self) -> bool:
+        """Whether the round is final; whoever signed in this attempt gives the others time for theirs."""
+        attempts = self.attempts
+        if not attempts.has_signed(self.address, self.round, self.attempt):
+            return attempts.is_final(self.round)
+        self.board.wait(self._is_over, self.schedule.final)
+        return attempts.is_final(self.round)
+
+    def pass_on(self) -> None:
+        """Sign that this server is done with the attempt (D3.2)."""
+        if not self._is_over():
+            self.attempts.pass_on(self.address, self.round, self.attempt + 1)
+
+    def join_next(self) -> None:
+        """Wait for a majority at a later attempt, or for a final block: without either the network pauses."""
+        attempts, now = self.attempts, self.schedule.start_s
+        if not self.board.wait(self._is_over, now + _PAUSE_S):
+            raise BoardError(f"round {self.round}: no majority of the servers has come to another attempt")
+        later = attempts.find_later(self.round, self.attempt)
+        if later is not None:
+            self.begin_attempt(later)
+
+    # --- posts
+
+    def _leaders_post(self, what: str, until_s: float) -> Any:
         """What the leader posted, or a `LeaderFailedError` when its time is over."""
         leader = self.leader
-        posts = self.board.wait_for(RoundSlot(self.round, what), [leader], wait_s)
+        posts = self.board.wait_for(self._slot(what), [leader], until_s)
         if leader not in posts:
-            self.oversight.note_missing(leader, what)
+            self.oversight.note_absent(leader, what)
             raise LeaderFailedError(leader, f"{self.network.name(leader)} posted no {what} in its time")
         return posts[leader]
 
+    def _slot(self, kind: str, step: int = 0) -> RoundSlot:
+        """A slot of this attempt."""
+        return RoundSlot(self.round, kind, step, self.attempt)
+
     def _publish(self, kind: str, body: Any, step: int = 0) -> Any:
         """Post `body` as this server's; returns what it goes on from."""
-        return self.board.post(RoundSlot(self.round, kind, step), self.address, body)
+        return self.board.post(self._slot(kind, step), self.address, body)
+
+
+ATTEMPT_ENDS = (LeaderFailedError, AttemptOverError)
+"""Why a server leaves an attempt"""

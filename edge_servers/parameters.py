@@ -55,9 +55,13 @@ class RoundParams:
         1000.0, "largest norm of a gradient per iteration; larger ones are refused", minimum=1e-6
     )
     term_cap: int = setting(3, "rounds in a row that one server may lead", minimum=1)
-    turn_s: int = setting(
-        900, "T: a leader's time before the next in rank may act, in seconds; more than deadline-s", minimum=1
-    )
+    plan_s: float = setting(10.0, "seconds of an attempt until its plan is due", minimum=1e-3)
+    close_s: float = setting(10.0, "seconds from the devices' deadline until the closed list is due", minimum=1e-3)
+    gossip_s: float = setting(3.0, "seconds of each consensus step", minimum=1e-3)
+    verify_s: float = setting(5.0, "seconds in which servers accuse whoever lied", minimum=1e-3)
+    model_s: float = setting(5.0, "seconds until the model is due", minimum=1e-3)
+    seal_s: float = setting(30.0, "seconds in which devices mine the block: ten times what it takes", minimum=1e-3)
+    sign_s: float = setting(5.0, "seconds in which servers sign the sealed block", minimum=1e-3)
     flag_window: int = setting(3, "rounds that an accusation counts", minimum=1)
     exclusion_rounds: int = setting(10, "rounds that an exclusion lasts", minimum=1)
     difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
@@ -81,11 +85,6 @@ class RoundParams:
             )
 
     def _check_chain(self) -> None:
-        if self.turn_s <= self.deadline_s:
-            raise ParameterError(
-                f"turn-s: found {self.turn_s}, expected more than deadline-s ({self.deadline_s:g}): "
-                "the next in rank could close a round whose devices are still training"
-            )
         steps = self.max_phi if self.is_auto_phi else self.first_phi
         if max(steps, self.first_phi) > MOST_STEPS:
             raise ParameterError(f"phi: found up to {max(steps, self.first_phi)} steps, expected at most {MOST_STEPS}")

@@ -8,23 +8,20 @@ it in `referee.py`.
 import logging
 from collections.abc import Callable, Sequence
 
-from chain.wire.address import Address
-from edge_servers.devices.offloading import pass_on
-from edge_servers.errors import BoardError, LeaderFailedError
+from chain.errors import ChainError
+from edge_servers.devices import offloading
+from edge_servers.errors import BoardError
+from edge_servers.leading import ATTEMPT_ENDS
 from edge_servers.server import EdgeServer
 
 _LOG = logging.getLogger(__name__)
 Servers = Sequence[EdgeServer]
 Step = Callable[[EdgeServer], object]
-Check = Callable[[EdgeServer, float], object]
 
 
 def plan(servers: Servers) -> None:
     """The leader decides who offloads where (Algorithm 1, line 5); everyone reads it."""
-    endorse(servers)  # whoever was killed before it could
-    for server in in_order(servers):
-        server.begin_round()
-    lead(servers, "plan", EdgeServer.post_plan, EdgeServer.read_plan)
+    lead(servers, EdgeServer.post_plan, EdgeServer.read_plan)
 
 
 def train(servers: Servers) -> None:
@@ -41,7 +38,7 @@ def train(servers: Servers) -> None:
 
 def train_on_offloaded(servers: Servers) -> None:
     """Eqs. 4 and 6 on every hosted server that received data, in one call, while the devices train theirs."""
-    pass_on({server.index: server.current for server in servers})
+    offloading.pass_on({server.index: server.current for server in servers})
     trainees = [(server, node) for server in servers if (node := server.training_node())]
     if not trainees:
         return
@@ -56,8 +53,8 @@ def post_gradients(servers: Servers) -> None:
     collected = [(sender, server) for server in servers for sender in server.current.collected]
     for sender, server in sorted(collected, key=lambda each: each[0]):
         server.post_gradient(sender)
-    for server in servers:
-        server.post_refusals()
+    for server in in_order(servers):
+        server.post_roll()
 
 
 def in_order(servers: Servers) -> Servers:
@@ -67,7 +64,7 @@ def in_order(servers: Servers) -> Servers:
 
 def close(servers: Servers) -> None:
     """The leader closes the list of gradients (P4)."""
-    lead(servers, "close", EdgeServer.post_close, EdgeServer.read_close)
+    lead(servers, EdgeServer.post_close, EdgeServer.read_close)
 
 
 def gossip(servers: Servers) -> None:
@@ -92,62 +89,68 @@ def verify(servers: Servers) -> None:
 
 def model(servers: Servers) -> None:
     """Boost and global update (lines 33-35, eqs. 10-12)."""
-    lead(servers, "model", EdgeServer.post_model, EdgeServer.read_model)
+    lead(servers, EdgeServer.post_model, EdgeServer.read_model)
 
 
 def seal(servers: Servers) -> None:
-    """Devices mine the leader's block, everyone checks it and goes on with its model (lines 36-40)."""
+    """Devices mine the leader's block (lines 36-40); everyone checks and signs it, the leader first (Q1)."""
     for server in servers:
         server.seal_round()
-    failed = find_failed_leader(servers, EdgeServer.read_seal)
-    if failed is not None:
-        pass_on_the_lead(servers, "model", failed)
-        model(servers)
-        seal(servers)
-        return
-    for server in servers:
-        server.finish_round()
-    endorse(servers)
+    for server in sorted(servers, key=lambda server: not server.leads):
+        at_its_own_risk(server, EdgeServer.read_seal)
 
 
-def endorse(servers: Servers) -> None:
-    """Everyone signs the sealed block, its leader first; a strict majority makes it final (Q1)."""
-    for server in sorted(servers, key=lambda server: server.address != server.standing.tenure.leader):
-        server.endorse()
-
-
-def lead(servers: Servers, what: str, post: Step, read: Check) -> None:
-    """A step of the leader, by the first in rank that does it rightly: a dead or lying one costs a turn (P12)."""
+def lead(servers: Servers, post: Step, read: Step) -> None:
+    """A step of the leader, which everybody reads; for whom it is missing or wrong, the attempt has failed (D3.2)."""
     for server in servers:
         try:
             post(server)
-        except BoardError as error:  # whoever cannot post has failed like one who did not
+        except (BoardError, ChainError) as error:  # whoever cannot post has failed like one who did not
             _LOG.warning("%s", error)
-    failed = find_failed_leader(servers, read)
-    if failed is not None:
-        pass_on_the_lead(servers, what, failed)
-        lead(servers, what, post, read)
-
-
-def find_failed_leader(servers: Servers, read: Check) -> Address | None:
-    """The leader, if its post is missing or wrong; every server looks for itself, but they wait only once."""
-    failed: Address | None = None
-    wait_s = float(servers[0].settings.rounds.turn_s)
     for server in servers:
-        try:
-            read(server, wait_s)
-        except LeaderFailedError as failure:
-            failed, wait_s = failure.leader, 0.0
-    return failed
+        at_its_own_risk(server, read)
 
 
-def pass_on_the_lead(servers: Servers, what: str, failed: Address) -> None:
-    """Whoever failed is accused once flags are due, what it posted is dropped, and the next in rank acts."""
-    if what == "model":
-        for server in in_order(servers):
-            server.accuse()
+def at_its_own_risk(server: EdgeServer, step: Step) -> None:
+    """A step that may end the attempt for this server, and not for the others."""
+    try:
+        step(server)
+    except ATTEMPT_ENDS as reason:
+        server.give_up(reason)
+
+
+# --- attempts (D3)
+
+
+def begin(servers: Servers) -> None:
+    """A round begins."""
     for server in servers:
-        server.pass_turn(what, failed)
+        server.begin_round()
+
+
+def at_work(servers: Servers) -> Servers:
+    """Who is still taking part in this attempt."""
+    return [server for server in servers if server.is_at_work]
+
+
+def settle(servers: Servers) -> bool:
+    """Whether the round has ended: a majority has signed a block of it, in this attempt or an earlier one."""
+    ended = [server.wait_until_final() for server in servers]  # every one of them looks
+    return any(ended)
+
+
+def pass_on(servers: Servers) -> None:
+    """This attempt has failed: everyone signs that, and the next one begins with a majority."""
+    for server in in_order(servers):
+        server.pass_on()
+    for server in servers:
+        server.join_next()
+
+
+def finish(servers: Servers) -> None:
+    """Everyone goes on with the block's model."""
+    for server in servers:
+        server.finish_round()
 
 
 ALGORITHM_1: tuple[Callable[[Servers], None], ...] = (plan, train, close, gossip, verify, model, seal)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 
 from flwr.app import Message
@@ -14,8 +15,9 @@ from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_u
 from edge_servers.devices.admission import Expected, admit_reply, believed_refusals
 from edge_servers.devices.link import DeviceLink
 from edge_servers.devices.offloading import union_of
-from edge_servers.errors import BoardError, GradientRefusedError, LeaderFailedError
+from edge_servers.errors import BoardError, GradientRefusedError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
+from edge_servers.founding.schedule import Schedule
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess, RankedServer
 from edge_servers.learning.aggregation import (
@@ -28,9 +30,8 @@ from edge_servers.learning.aggregation import (
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.filters import close_list
 from edge_servers.learning.gossip import next_iterate
-from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.learning.gradients import Attendance, Close, Gradient, Refusal
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
-from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.parameters import Settings
 from edge_servers.planning.drafting import draft_plan
@@ -63,28 +64,39 @@ class EdgeServer(RankedServer):
 
     # --- plan ---------------------------------------------------------------------------------------------------
 
-    def begin_round(self) -> None:
-        """Nobody has failed yet; the others are watched from the model everyone has."""
-        self.failed, self.draft = [], None
-        self.oversight.begin(self.standing)
-
     def post_plan(self) -> None:
-        """The leader decides who offloads, how much each device works on and how long servers gossip."""
-        if not self.leads:
+        """The leader decides who offloads, how much each device works on and how long servers gossip; or it adopts the
+        block of an earlier attempt, and plans nothing.
+        """
+        self.draft = None
+        if not self.leads or not self.attempts.begin(self.address, self.round, self.attempt):
             return
         if self.standing.round > 0:
-            self.board.post_endorsements(self.standing.round, self.address)
+            self.attempts.post_endorsements(self.address, self.standing.round)
         self.draft, plan = draft_plan(
-            self.standing, self.network, self.settings, self.planner, self.task.like.sample_bytes
-        )
+            self.standing, self.network, self.settings, self.planner, self.task.like.sample_bytes,
+            self.schedule.start_s,
+        )  # fmt: skip
         self._publish("plan", plan)
 
-    def read_plan(self, wait_s: float) -> Plan:
-        """Take over the leader's plan, if it is one that the network allows."""
-        plan: Plan = self._leaders_post("plan", wait_s)
+    def read_plan(self) -> None:
+        """Take over the leader's plan, if it is one that the network allows, or the block that it adopts."""
+        found = self.board.wait(
+            lambda: self.leader in self.board.read(self._slot("plan")) or self._adopted() or self._is_over(),
+            self.schedule.plan,
+        )
+        if found and self._adopted():
+            self.is_at_work = False
+            self.sign_block(self.schedule.plan)
+            return
+        plan: Plan = self._leaders_post("plan", self.schedule.plan)
         self.oversight.check_plan(plan, self.leader)
+        self.schedule = Schedule(plan.start_ms / 1000 or self.schedule.start_s, self.settings.rounds, plan.phi)
         self._running = RunningRound(plan, vector_digest(self.standing.model))
-        return plan
+
+    def _adopted(self) -> bool:
+        """Whether the leader has signed a block already: that of an earlier attempt."""
+        return self.attempt > 0 and self.attempts.choice(self.round, self.attempt) is not None
 
     # --- train --------------------------------------------------------------------------------------------------
 
@@ -131,7 +143,7 @@ class EdgeServer(RankedServer):
         """Post what a training node of this cluster made."""
         gradient = self.current.collected[sender]
         try:
-            self.board.post(RoundSlot(self.round, "gradient"), sender, gradient)
+            self.board.post(self._slot("gradient"), sender, gradient)
         except BoardError as error:
             self.current.refusals.append(Refusal(gradient.node, "refused-by-ledger", str(error)))
 
@@ -166,9 +178,15 @@ class EdgeServer(RankedServer):
         else:
             work.collected[gradient.sender] = gradient
 
-    def post_refusals(self) -> None:
-        """Tell the leader who of this cluster is out, and why."""
-        self._publish("refusals", tuple(self.current.refusals))
+    def post_roll(self) -> None:
+        """Tell everybody whose gradients of this cluster are here, and who is out and why (D3.6)."""
+        if self.address in self.standing.excluded:
+            return
+        held = tuple(sorted(self.board.read(self._slot("gradient")).keys() & self.current.collected.keys()))
+        try:
+            self._publish("roll", Attendance(held, tuple(self.current.refusals)))
+        except BoardError as error:  # whoever cannot post is missed like one who did not
+            _LOG.warning("%s", error)
 
     # --- close --------------------------------------------------------------------------------------------------
 
@@ -176,24 +194,26 @@ class EdgeServer(RankedServer):
         """The leader closes the list: D, b, eqs. 8 and 11 are computed from it alone (P4)."""
         if not self.leads:
             return
-        # A server tells who is out after its last gradient: only then is everything here that will be.
-        told = self.board.wait_for(
-            RoundSlot(self.round, "refusals"), self.network.servers, self.current.plan.deadline_s
-        )
+        # A server posts its roll after its last gradient: only then is everything here that will be.
+        told = self.board.wait_for(self._slot("roll"), self.oversight.expected(), self.schedule.rolls)
         good, unfit = self.oversight.gradients()
         text, index = self.settings.rounds.filter, self.network.server_index
-        heard = [each for who, said in told.items() for each in believed_refusals(index(who), said, self.network, text)]
+        heard = [
+            each
+            for who, roll in told.items()
+            for each in believed_refusals(index(who), roll.refused, self.network, text)
+        ]
         refused = [*heard, *unfit]
         close = close_list(good, refused, self.standing.model, self.settings, self.task.validation_loss)
+        close = replace(close, rolls=tuple(told))
         self.current.refusals = list(close.refused)  # the ledger carries reasons without details
         self._publish("close", close)
 
-    def read_close(self, wait_s: float) -> Close:
+    def read_close(self) -> None:
         """Take over the closed list, as far as it is right."""
-        close: Close = self._leaders_post("close", wait_s)
-        self.current.closed = self.oversight.counted(close, self.leader, wait_s)
+        close: Close = self._leaders_post("close", self.schedule.close)
+        self.current.closed = self.oversight.counted(close, self.leader, self.schedule.close)
         self.current.refused = close.refused
-        return close
 
     # --- gossip -------------------------------------------------------------------------------------------------
 
@@ -209,8 +229,7 @@ class EdgeServer(RankedServer):
         """The next iterate from the neighbours' last ones (eq. 9), repaired where one of them is wrong (P14)."""
         step = len(self.current.iterates) - 1
         neighbours = self.network.graph.neighbours(self.index)
-        wait_s = self.settings.rounds.turn_s
-        x = {j: self.oversight.iterate(j, step, wait_s) for j in neighbours}
+        x = {j: self.oversight.iterate(j, step, self.schedule.gossip(step)) for j in neighbours}
         x[self.index] = self.current.iterates[-1]
         self.current.iterates.append(next_iterate(self.index, x, neighbours, self.network.weight))
 
@@ -228,12 +247,14 @@ class EdgeServer(RankedServer):
 
     def replay_others(self) -> None:
         """Every iterate of everybody against its replay."""
-        self.oversight.check_all_iterates(self.settings.rounds.turn_s)
+        self.oversight.check_all_iterates(self.schedule.gossip(self.current.plan.phi))
 
     def accuse(self) -> None:
         """Flag whoever was found out, under this server's own signature (P15)."""
         if self.address not in self.oversight.excluded():
             self.oversight.accuse(self.address)
+        if self.leads:
+            self.oversight.wait_for_flags(self.schedule.verify)
 
     # --- model, seal --------------------------------------------------------------------------------------------
 
@@ -248,33 +269,30 @@ class EdgeServer(RankedServer):
         )  # fmt: skip
         self._publish("model", self.scheme.model_after(closed_round))
 
-    def read_model(self, wait_s: float) -> None:
+    def read_model(self) -> None:
         """The model this server goes on with, if it follows from the round."""
         if not self.scheme.one_model:
-            self.current.model = self.board.read(RoundSlot(self.round, "model"))[self.address]
+            self.current.model = self.board.read(self._slot("model"))[self.address]
             return
-        self.current.model = self._leaders_post("model", wait_s)
+        self.current.model = self._leaders_post("model", self.schedule.model)
         self.oversight.check_model(self.current.model, self.leader)
 
     def seal_round(self) -> None:
         """The leader hands its block to the devices, which mine it."""
         if self.leads:
-            models = self.board.read(RoundSlot(self.round, "model"))
-            self.sealer.seal(self.standing.block_hash, self.address, self.current.plan, models)
+            models = self.board.read(self._slot("model"))
+            self.sealer.seal(self.standing.block_hash, self.address, self.current.plan, models, self.schedule.seal)
 
-    def read_seal(self, wait_s: float) -> None:
-        """Everyone waits for the sealed round; a leader without one has failed."""
-        if self.sealer.wait_for(self.round, wait_s) is None:
-            leader = self.leader
-            self.oversight.note_missing(leader, "seal")
-            raise LeaderFailedError(leader, f"{self.network.name(leader)} had no block sealed in its time")
+    def read_seal(self) -> None:
+        """Sign the sealed block, the leader first."""
+        self.sign_block(self.schedule.seal)
 
     def finish_round(self) -> None:
-        """Go on to the next round with the new model; its winner and hash decide who leads (L14)."""
-        seal = self.sealer.find(self.round)
+        """Go on with what the final block says, whatever this server had worked out itself (D3.5)."""
+        standing, seal = self.sealer.standing(self.round), self.sealer.find(self.round)
         if seal is None:
             raise BoardError(f"round {self.round} is not sealed")
-        self.standing = Standing(
+        self.standing = standing or Standing(
             round=self.round,
             model=self.current.model,
             block_hash=seal.block_hash,
@@ -283,10 +301,6 @@ class EdgeServer(RankedServer):
             divergence=divergence(self.oversight.iterates(0)),
             excluded=seal.excluded_next,
         )
-
-    def endorse(self) -> None:
-        """Sign the block of the round that has ended, an excluded server too (Q1)."""
-        self.board.endorse(self.standing.round, self.address)
 
     # --- what the steps share -----------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ def main(grid: Grid, context: Context) -> None:
     keep_freed_memory()
     settings = Settings.read(context.run_config)
     clock = WallClock()
-    hosting = OffChain(settings, clock)  # before the data is loaded: it refuses what needs a chain
+    hosting = OffChain(settings)  # before the data is loaded: it refuses what needs a chain
     if settings.training.threads:
         torch.set_num_threads(settings.training.threads)
     data = settings.data

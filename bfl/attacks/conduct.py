@@ -34,6 +34,13 @@ class Withheld:
 WITHHELD = Withheld()
 
 
+class Late:
+    """What a server says when its time is over."""
+
+
+LATE = Late()
+
+
 @dataclass(frozen=True)
 class Twice:
     """Two different posts for one slot."""
@@ -127,6 +134,9 @@ _ACTS: Mapping[str, tuple[str, Callable[[Any, AttackContext], Any]]] = {
     "withheld-iterate": ("iterate", lambda *_: WITHHELD),
     "equivocation": ("iterate", two_iterates),
     "silent-leader": ("", lambda *_: WITHHELD),
+    "slow-leader": ("seal", lambda *_: LATE),
+    "double-signing": ("endorsement", lambda *_: Twice(None, "block")),
+    "broken-pass": ("endorsement", lambda *_: Twice(None, "pass")),
 }
 """Which post a kind is about, and what becomes of it; silent-leader has its phase."""
 
@@ -145,7 +155,7 @@ def conduct_of(attacks: Sequence[Attack], server: int, settings: Settings, names
             act = _act(attack, slot, scheme.gossips)
             if act is not None and attack.is_played_by(server, slot[0]):
                 body = act(body, AttackContext(attack, slot[0], server, settings, names))
-            if isinstance(body, Withheld | Twice):
+            if isinstance(body, Withheld | Twice | Late):
                 break
         return body
 
@@ -154,7 +164,7 @@ def conduct_of(attacks: Sequence[Attack], server: int, settings: Settings, names
 
 def _act(attack: Attack, slot: RoundSlot, gossips: bool) -> Callable[[Any, AttackContext], Any] | None:
     """What an attack does to the post of a slot; None if it leaves it alone."""
-    round_, kind, step = slot
+    round_, kind, step, _ = slot
     target, act = _ACTS[attack.kind]
     if attack.kind == "iterate-noise" and not gossips:  # the paper poisons the server's model where nobody gossips
         target, act = _ACTS["wrong-model"]

@@ -3,18 +3,22 @@
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, cast
 
-from bfl.attacks.conduct import WITHHELD, Conduct, Twice, conduct_of, honest
+from bfl.attacks.conduct import LATE, WITHHELD, Conduct, Twice, conduct_of, honest
 from bfl.attacks.kinds import Attack
 from chain.wire.address import Address
 from chain.wire.plan import Plan
 from clients.models import Vector
 from clients.orders import Order
 from edge_servers.founding.network import LearningTask, Network
+from edge_servers.founding.standing import Standing
 from edge_servers.hosting import Hosted, Hosting
 from edge_servers.leading import LedgerAccess
 from edge_servers.learning.gradients import Gradient
+from edge_servers.ledger.attempts import Attempts
 from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.ledger.sealing import Seal, Sealer
 from edge_servers.parameters import Settings
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
     from chain.node.node import Node
+    from edge_servers.ledger.chain_attempts import ChainAttempts
     from edge_servers.ledger.chain_board import ChainBoard
 
 PostAgain = Callable[[RoundSlot, Any], None]
@@ -56,25 +61,13 @@ class DishonestBoard:
         """As on the honest board."""
         return self.board.read(slot)
 
-    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], deadline_s: float) -> dict[Address, Any]:
+    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], until_s: float) -> dict[Address, Any]:
         """As on the honest board."""
-        return self.board.wait_for(slot, senders, deadline_s)
+        return self.board.wait_for(slot, senders, until_s)
 
-    def drop(self, slot: RoundSlot, sender: Address) -> None:
+    def wait(self, ready: Callable[[], Any], until_s: float) -> Any:
         """As on the honest board."""
-        self.board.drop(slot, sender)
-
-    def endorse(self, round_: int, sender: Address) -> None:
-        """As on the honest board."""
-        self.board.endorse(round_, sender)
-
-    def post_endorsements(self, round_: int, sender: Address) -> None:
-        """As on the honest board."""
-        self.board.post_endorsements(round_, sender)
-
-    def wait_turn(self, rank: int) -> None:
-        """As on the honest board."""
-        self.board.wait_turn(rank)
+        return self.board.wait(ready, until_s)
 
     def with_terms(self, orders: list[Order], addresses: Sequence[Address]) -> list[Order]:
         """As on the honest board."""
@@ -86,32 +79,78 @@ class DishonestBoard:
 
 
 class DishonestSealer:
-    """A sealer whose leader may keep its block to itself."""
+    """A sealer whose leader may keep its block to itself, or hand it out when its time is over."""
 
     def __init__(self, sealer: Sealer, conduct: Conduct) -> None:
         self.sealer, self._conduct = sealer, conduct
+        self._late: Callable[[], None] | None = None
 
-    def seal(self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector]) -> None:
+    def seal(
+        self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector], until_s: float
+    ) -> None:
         """Seal, unless the leader's conduct withholds it."""
-        if self._conduct(RoundSlot(plan.round, "seal"), None) is not WITHHELD:
-            self.sealer.seal(parent, leader, plan, models)
+        said = self._conduct(RoundSlot(plan.round, "seal"), None)
+        if said is LATE:
+            self._late = partial(self.sealer.seal, parent, leader, plan, models, until_s)
+        elif said is not WITHHELD:
+            self.sealer.seal(parent, leader, plan, models, until_s)
+
+    def seal_late(self) -> None:
+        """Hand out the block that was kept back."""
+        late, self._late = self._late, None
+        if late is not None:
+            late()
 
     def find(self, round_: int) -> Seal | None:
         """As the honest sealer."""
         return self.sealer.find(round_)
 
-    def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
+    def standing(self, round_: int) -> Standing | None:
         """As the honest sealer."""
-        return self.sealer.wait_for(round_, deadline_s)
+        return self.sealer.standing(round_)
+
+
+class DishonestAttempts:
+    """The attempts of a server that signs what no honest one does, as its conduct has it."""
+
+    def __init__(self, attempts: "ChainAttempts", conduct: Conduct, sealer: DishonestSealer) -> None:
+        self.attempts, self._conduct, self._sealer = attempts, conduct, sealer
+
+    def __getattr__(self, name: str) -> Any:
+        """All else is honest."""
+        return getattr(self.attempts, name)
+
+    def endorse(self, server: Address, round_: int, attempt: int) -> bool:
+        """Sign, and then another block of the same attempt, or a pass that hides it."""
+        had_signed = self.attempts.has_signed(server, round_, attempt)
+        signed = self.attempts.endorse(server, round_, attempt)
+        said = self._conduct(RoundSlot(round_, "endorsement", attempt=attempt), None)
+        if signed and not had_signed and isinstance(said, Twice):
+            ledger = self.attempts.ledger_of(server)
+            if said.second == "block":
+                no_block = sha256(f"no block of round {round_}".encode()).digest()
+                ledger.access.send_endorsement(ledger.endorse(round_, attempt, no_block, 0))
+            else:
+                ledger.access.send_pass(ledger.sign_pass(round_, attempt + 1, None, 0))
+        return signed
+
+    def pass_on(self, server: Address, round_: int, attempt: int) -> None:
+        """Pass on, and only then hand out a block that was kept back."""
+        self.attempts.pass_on(server, round_, attempt)
+        self._sealer.seal_late()
 
 
 def disguise(access: LedgerAccess, server: Address, conduct: Conduct, post_again: PostAgain) -> LedgerAccess:
     """A server's way to the ledger as its conduct has it; the honest one where it is honest."""
     board = access.board.board if isinstance(access.board, DishonestBoard) else access.board
     sealer = access.sealer.sealer if isinstance(access.sealer, DishonestSealer) else access.sealer
-    if conduct is not honest:
-        board, sealer = DishonestBoard(board, server, conduct, post_again), DishonestSealer(sealer, conduct)
-    return replace(access, board=board, sealer=sealer)
+    attempts = access.attempts.attempts if isinstance(access.attempts, DishonestAttempts) else access.attempts
+    if conduct is honest:
+        return replace(access, board=board, sealer=sealer, attempts=attempts)
+    late = DishonestSealer(sealer, conduct)
+    if hasattr(attempts, "ledger_of"):
+        attempts = cast(Attempts, DishonestAttempts(cast("ChainAttempts", attempts), conduct, late))
+    return replace(access, board=DishonestBoard(board, server, conduct, post_again), sealer=late, attempts=attempts)
 
 
 def post_nowhere(slot: RoundSlot, body: Any) -> None:

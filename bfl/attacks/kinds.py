@@ -33,6 +33,9 @@ SERVER_KINDS: Mapping[str, Mapping[str, str]] = {
     "withheld-iterate": {"server": "0", "step": "3"},
     "equivocation": {"server": "0", "step": "3"},
     "silent-leader": {"server": LEADER, "phase": "model"},
+    "slow-leader": {"server": LEADER},
+    "double-signing": {"server": LEADER},
+    "broken-pass": {"server": "0"},
 }
 
 

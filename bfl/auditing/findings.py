@@ -10,7 +10,7 @@ import rlp
 from eth_hash.auto import keccak
 from rlp.exceptions import RLPException
 
-from bfl.auditing.double_signing import judged_double_endorsement, signed_twice
+from bfl.auditing.double_signing import judged_signatures, signed_twice
 from bfl.auditing.executing import why_not_executed
 from bfl.auditing.verdict import believed_in
 from chain.audit.archive import Archive
@@ -219,7 +219,7 @@ def _judged(flag: Flag, derived: DerivedRound) -> Offence:
     if slot == Slot.EQUIVOCATION:
         return _judged_equivocation(flag, derived)
     if slot == Slot.DOUBLE_ENDORSEMENT:
-        return judged_double_endorsement(flag, derived)
+        return judged_signatures(flag, derived)
     offender = Address(flag.offender)
     who, posted = derived.founding.network.name(offender), derived.record.posts.get(slot, {}).get(offender)
     kind, step, verdict = kind_of(slot), step_of(slot), FALSE_FLAG

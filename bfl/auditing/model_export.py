@@ -141,7 +141,7 @@ def _contributors_table(
         "closed by": _senders(posts, names, "close"),
         "gradients of": _gradients(posts, source, names),
         "aggregated by": _senders(posts, names, "iterate"),
-        "flags by": _senders(posts, names, "flag", "flag_equivocation", "flag_double_endorsement"),
+        "flags by": _senders(posts, names, "flag", "flag_equivocation", "flag_signatures"),
         "tensors": "\n".join(f"{printable(name)} {list(t.shape)}" for name, t in content["state_dict"].items()),
     }
     return pairs_table(f"model of round {content['round']}", rows)

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 _CHECKED = "seals, links, signatures, roles, turns, digests, events"
 _WHAT = {
     "iterate": "a wrong iterate",
-    "missing": "no iterate",
+    "absent": "was absent",
     "close": "the closed list",
     "plan": "the plan",
     "gradient": "its gradient",
     "model": "the model",
     "equivocation": "two posts for one slot",
-    "double_endorsement": "two blocks of one round",
+    "double_endorsement": "two blocks in one attempt",
+    "double_pass": "two passes to one attempt",
+    "broken_pass": "a pass that hides a signature",
 }
 _PLACES: dict[int, str] = {
     Slot.PLAN: "plan", Slot.GRADIENT: "train", Slot.CLOSE: "close", Slot.MODEL: "model", Slot.EQUIVOCATION: "gossip",

@@ -36,7 +36,7 @@ def assemble(
     grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk)
     if not settings.rounds.is_on_chain:
         clock = SimulatedClock()
-        hosting = AttackedHosting(OffChain(settings, clock), attacks, settings)
+        hosting = AttackedHosting(OffChain(settings), attacks, settings)
         return found_federation(grid, settings, dataset, network, clock, grid.train, hosting), None
     return _on_chain(settings, attacks, grid, dataset, network, folder)
 

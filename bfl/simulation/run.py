@@ -134,7 +134,6 @@ def _resumed_on_chain(
 ) -> Simulation:
     """Where the chain stands is where the run stands; metrics of sealed rounds that were not written are made up."""
     from chain.audit.archive import DATABASE
-    from edge_servers.recovery import recovered_report
 
     database = folder.path / DATABASE
     if not database.exists() or not database.stat().st_size:
@@ -150,7 +149,7 @@ def _resumed_on_chain(
         cost = _affordable_cost(settings, network, settings.rounds.rounds - federation.round, folder.path)
         folder.write_settings(settings)
         for round_ in range(folder.cut_metrics(federation.round) + 1, federation.round + 1):
-            folder.append_metrics(recovered_report(federation, chain, round_))
+            folder.append_metrics(federation.recovered_report(round_))
         undo.pop_all()
     wall_s = sum(sum(line["seconds"].values()) for line in folder.metrics())
     return Simulation(settings, federation, folder, shares, network, environment, wall_s, chain, cost)

@@ -10,32 +10,33 @@ from chain.wire.sidecar import Sidecar
 
 
 def kept_payloads(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> list[Commitment]:
-    """The payloads of a block: of founding, plan, close and model, and every gradient that the closed list does not
-    refuse as unavailable. The closed list is the one that the builder's model names; where that is missing, itself is
-    needed first.
+    """The payloads of a block: of founding, plan, close and model, every gradient that the closed list does not refuse
+    as unavailable, and the rolls that it cites. The closed list is the one that the builder's model names; where that
+    is missing, itself is needed first.
     """
-    unavailable = _unavailable(posts, builder, source)
+    left_out = _left_out(posts, builder, source)
     found = (
-        each
-        for post in posts
-        if post.is_stored and post.transaction.hash not in unavailable
-        for each in post.commitments
+        each for post in posts if post.is_stored and post.transaction.hash not in left_out for each in post.commitments
     )
     return list(dict.fromkeys(found))
 
 
-def _unavailable(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> set[bytes]:
-    """Gradient transactions that the leader says it does not hold; no other post can be one."""
+def _left_out(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> set[bytes]:
+    """Gradient transactions that the leader says it does not hold, and rolls that it has not received."""
     calls = [post.call for post in posts if post.call is not None and post.sender == builder]
     closes = {bytes(call["close_digest"]) for call in calls if call.name == "model"}
+    rolls = _hashes_of(posts, "roll")
     if len(closes) != 1 or (payload := source.payload(closes.pop())) is None:
-        return set()
+        return rolls
     try:
-        named = set(ClosedList.decode(payload).unavailable)
+        closed = ClosedList.decode(payload)
     except CodecError:
-        return set()
-    gradients = {post.transaction.hash for post in posts if post.call is not None and post.call.name == "gradient"}
-    return named & gradients
+        return rolls
+    return (set(closed.unavailable) & _hashes_of(posts, "gradient")) | (rolls - set(closed.rolls))
+
+
+def _hashes_of(posts: Sequence[SignedCall], kind: str) -> set[bytes]:
+    return {post.transaction.hash for post in posts if post.call is not None and post.call.name == kind}
 
 
 def missing_payloads(posts: Sequence[SignedCall], builder: Address, source: PayloadSource) -> list[Commitment]:

@@ -19,7 +19,7 @@ from chain.wire.headers import Header
 from chain.wire.signatures import SIGNATURE_BYTES, recover_signer_of, sign
 
 _DOMAIN_TYPE = keccak(b"EIP712Domain(uint256 chainId,address verifyingContract)")
-_TYPE = keccak(b"Endorsement(uint256 round,uint256 attempt,bytes32 block,uint256 time)")
+ENDORSEMENT_TYPE = keccak(b"Endorsement(uint256 round,uint256 attempt,bytes32 block,uint256 time)")
 _LAYOUT = struct.Struct(f">QI32sQ{SIGNATURE_BYTES}s")
 ENDORSEMENT_BYTES = _LAYOUT.size
 
@@ -59,7 +59,7 @@ class Endorsement:
     @property
     def said(self) -> bytes:
         """Type and fields, as the registry is shown them."""
-        return _TYPE + word(self.round) + word(self.attempt) + self.block_hash + word(self.time_ms)
+        return ENDORSEMENT_TYPE + word(self.round) + word(self.attempt) + self.block_hash + word(self.time_ms)
 
     @cached_property
     def signer(self) -> Address:

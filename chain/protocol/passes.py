@@ -14,7 +14,14 @@ from eth_hash.auto import keccak
 
 from chain.errors import PassError, SignatureError
 from chain.protocol.contract import Call
-from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement, typed_digest, word
+from chain.protocol.endorsements import (
+    ENDORSEMENT_TYPE,
+    Domain,
+    Endorsement,
+    decode_endorsement,
+    typed_digest,
+    word,
+)
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
 from chain.wire.signatures import SIGNATURE_BYTES, recover_signer_of, sign
@@ -23,6 +30,7 @@ _TYPE = keccak(b"Pass(uint256 round,uint256 attempt,uint256 endorsed,bytes32 blo
 _LAYOUT = struct.Struct(f">QII32sQ{SIGNATURE_BYTES}s")
 PASS_BYTES = _LAYOUT.size
 _NO_BLOCK = bytes(32)
+_SAID_BYTES = 6 * 32
 
 
 Signed: TypeAlias = "Endorsement | Pass"
@@ -109,6 +117,24 @@ def decode_pass(raw: bytes, domain: Domain) -> Pass:
 def decode_signed(raw: bytes, domain: Domain) -> Signed:
     """An endorsement or a pass, which differ in their sizes."""
     return decode_pass(raw, domain) if len(raw) == PASS_BYTES else decode_endorsement(raw, domain)
+
+
+def contradict(first: Signed, second: Signed) -> bool:
+    """Whether two things are of one server and no honest one signs both: evidence that convicts it."""
+    if isinstance(first, Endorsement):
+        return second.hides(first) if isinstance(second, Pass) else first.contradicts(second)
+    return first.contradicts(second) if isinstance(second, Pass) else first.hides(second)
+
+
+def read_said(said: bytes, signature: bytes, domain: Domain) -> Signed:
+    """What the registry was shown: type and fields of EIP-712; `PassError` if it is neither endorsement nor pass."""
+    numbers = [int.from_bytes(said[i : i + 32], "big") for i in range(32, len(said), 32)]
+    if len(said) == _SAID_BYTES and said[:32] == _TYPE:
+        named = Named(numbers[2] - 1, bytes(said[128:160])) if numbers[2] else None
+        return Pass(numbers[0], numbers[1], named, numbers[4], domain, bytes(signature))
+    if len(said) == _SAID_BYTES - 32 and said[:32] == ENDORSEMENT_TYPE:
+        return Endorsement(numbers[0], numbers[1], bytes(said[96:128]), numbers[3], domain, bytes(signature))
+    raise PassError(f"found {len(said)} bytes that are neither an endorsement nor a pass")
 
 
 def sign_pass(

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _HASH_BYTES = 32
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 _CLOSE = "close"
-_CLOSE_KEYS = {"kind", "round", "accepted", "refused", "unavailable"}
+_CLOSE_KEYS = {"kind", "round", "accepted", "refused", "unavailable", "rolls"}
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,13 @@ class ClosedList:
     """(who, reason code)."""
     unavailable: tuple[bytes, ...] = ()
     """Gradient transactions whose payloads the leader does not hold: they are not kept with the block (B3)."""
+    rolls: tuple[bytes, ...] = ()
+    """Transactions of the rolls that the leader received: it answers for what is in them (D3.6)."""
 
     def __post_init__(self) -> None:
-        if any(len(each) != _HASH_BYTES for each in (*self.accepted, *self.unavailable)):
+        named = [*self.accepted, *self.unavailable, *self.rolls]
+        if any(len(each) != _HASH_BYTES for each in named):
             raise CodecError(f"closed list: expected transaction hashes of {_HASH_BYTES} bytes")
-        named = [*self.accepted, *self.unavailable]
         if len(set(named)) != len(named):  # it would weigh twice in every sum
             raise CodecError("closed list: found a gradient that is named twice")
 
@@ -46,6 +48,7 @@ class ClosedList:
                 "accepted": ["0x" + each.hex() for each in self.accepted],
                 "refused": [list(each) for each in self.refused],
                 "unavailable": ["0x" + each.hex() for each in self.unavailable],
+                "rolls": ["0x" + each.hex() for each in self.rolls],
             }
         )
 
@@ -57,16 +60,24 @@ class ClosedList:
             raise CodecError(f"found no closed list: expected the keys {', '.join(sorted(_CLOSE_KEYS))}")
         if type(content["round"]) is not int:
             raise CodecError("closed list: expected round to be a whole number")
-        for name in ("accepted", "unavailable"):
-            if not isinstance(content[name], list) or not all(_is_hash(each) for each in content[name]):
-                raise CodecError(f"closed list: expected {name} to be a list of transaction hashes")
-        refused = content["refused"]
-        if not isinstance(refused, list) or not all(_is_refusal(each) for each in refused):
-            raise CodecError("closed list: expected refused to be a list of [who, reason]")
-        accepted, unavailable = (
-            tuple(bytes.fromhex(each[2:]) for each in content[name]) for name in ("accepted", "unavailable")
-        )
-        return cls(content["round"], accepted, tuple((who, why) for who, why in refused), unavailable)
+        accepted, unavailable, rolls = (hashes_in(content, name) for name in ("accepted", "unavailable", "rolls"))
+        return cls(content["round"], accepted, refusals_in(content), unavailable, rolls)
+
+
+def hashes_in(content: dict[str, Any], name: str) -> tuple[bytes, ...]:
+    """The transaction hashes in a field of a document."""
+    found = content[name]
+    if not isinstance(found, list) or not all(_is_hash(each) for each in found):
+        raise CodecError(f"{content['kind']}: expected {name} to be a list of transaction hashes")
+    return tuple(bytes.fromhex(each[2:]) for each in found)
+
+
+def refusals_in(content: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Who is refused in a document, and why."""
+    refused = content["refused"]
+    if not isinstance(refused, list) or not all(_is_refusal(each) for each in refused):
+        raise CodecError(f"{content['kind']}: expected refused to be a list of [who, reason]")
+    return tuple((who, why) for who, why in refused)
 
 
 def _is_hash(found: Any) -> bool:

@@ -108,7 +108,6 @@ def registry_terms(rounds: RoundParams) -> RegistryTerms:
     """What the registry of a network with these settings is deployed with."""
     return RegistryTerms(
         term_cap=rounds.term_cap,
-        turn_s=rounds.turn_s,
         flag_window=rounds.flag_window,
         exclusion_rounds=rounds.exclusion_rounds,
     )

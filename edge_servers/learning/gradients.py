@@ -64,8 +64,18 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class Attendance:
+    """A server's roll: whose gradients of its cluster it holds, and who is out and why (D3.6)."""
+
+    held: tuple[Address, ...]
+    refused: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True)
 class Close:
     """The leader's closed list: whose gradients count, in order, and whose do not (P4)."""
 
     accepted: tuple[Address, ...]
     refused: tuple[Refusal, ...]
+    rolls: tuple[Address, ...] = ()
+    """Servers whose rolls the leader received."""

@@ -1,9 +1,8 @@
 """The board that servers post on and read: what they need of a ledger, and one in memory without a chain (P21)."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from chain.client.waiting import wait_until
 from chain.wire.address import Address
 from chain.wire.plan import Plan
 from clients.orders import Order
@@ -14,14 +13,18 @@ _KEPT_ROUNDS = 1
 
 
 class RoundSlot(NamedTuple):
-    """Where a post belongs: plan, gradient, refusals, close, iterate or model of a round. One per slot and sender."""
+    """Where a post belongs: plan, gradient, roll, close, iterate or model of an attempt at a round. One per slot and
+    sender.
+    """
 
     round: int
     kind: str
     step: int = 0
+    attempt: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.step} of round {self.round}" if self.step else f"{self.kind} of round {self.round}"
+        what = f"{self.kind} {self.step}" if self.step else self.kind
+        return f"{what} of round {self.round}" + (f", attempt {self.attempt}" if self.attempt else "")
 
 
 class Board(Protocol):
@@ -37,20 +40,11 @@ class Board(Protocol):
     def read(self, slot: RoundSlot) -> dict[Address, Any]:
         """What is there now, by sender."""
 
-    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], deadline_s: float) -> dict[Address, Any]:
-        """What is there once all `senders` have posted, or at the deadline."""
+    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], until_s: float) -> dict[Address, Any]:
+        """What is there once all `senders` have posted, or at the deadline, which is a time of the board's clock."""
 
-    def drop(self, slot: RoundSlot, sender: Address) -> None:
-        """Go on without a leader's post: the next in rank posts another."""
-
-    def endorse(self, round_: int, sender: Address) -> None:
-        """Sign the sealed block of a round (Q1), once."""
-
-    def post_endorsements(self, round_: int, sender: Address) -> None:
-        """Post all signatures under the block of a round that are here."""
-
-    def wait_turn(self, rank: int) -> None:
-        """Wait until whoever has this rank may lead the round (P12)."""
+    def wait(self, ready: Callable[[], Any], until_s: float) -> Any:
+        """What `ready` gives once it gives something, or at the deadline."""
 
     def with_terms(self, orders: list[Order], addresses: Sequence[Address]) -> list[Order]:
         """Orders to devices, with what each needs to post its gradient here."""
@@ -74,9 +68,7 @@ class InProcessBoard:
 
     is_signed = False
 
-    def __init__(self, clock: Clock, poll_s: float = 0.1) -> None:
-        self._clock = clock
-        self._poll_s = poll_s
+    def __init__(self) -> None:
         self._posts: dict[RoundSlot, dict[Address, Any]] = {}
 
     def post(self, slot: RoundSlot, sender: Address, body: Any) -> Any:
@@ -88,19 +80,6 @@ class InProcessBoard:
         for old in [s for s in self._posts if s.round <= slot.round - _KEPT_ROUNDS]:
             del self._posts[old]
         return body
-
-    def drop(self, slot: RoundSlot, sender: Address) -> None:
-        """Forget a post."""
-        self._posts.get(slot, {}).pop(sender, None)
-
-    def endorse(self, round_: int, sender: Address) -> None:
-        """There are no blocks to endorse."""
-
-    def post_endorsements(self, round_: int, sender: Address) -> None:
-        """Nobody signs here."""
-
-    def wait_turn(self, rank: int) -> None:
-        """Nobody waits: a leader that fails here fails at once."""
 
     def with_terms(self, orders: list[Order], addresses: Sequence[Address]) -> list[Order]:
         """Orders as they are: nobody signs."""
@@ -114,9 +93,10 @@ class InProcessBoard:
         """Posts of the slot by sender, in ascending order of address."""
         return dict(sorted(self._posts.get(slot, {}).items()))
 
-    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], deadline_s: float) -> dict[Address, Any]:
-        """Posts of the slot once all `senders` are among them, or what is there after `deadline_s`."""
-        wanted = set(senders)
-        clock = self._clock
-        wait_until(lambda: wanted <= self._posts.get(slot, {}).keys(), deadline_s, self._poll_s, clock.now, clock.sleep)
+    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], until_s: float) -> dict[Address, Any]:
+        """Posts of the slot: all servers are of this process, so what is not there will not come."""
         return self.read(slot)
+
+    def wait(self, ready: Callable[[], Any], until_s: float) -> Any:
+        """Whatever it gives now."""
+        return ready()

@@ -1,7 +1,6 @@
 """The board of the schemes on the chain: posts are signed transactions, what is read is what the ledger shows (P20)."""
 
 import json
-import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,30 +13,28 @@ from chain.client.waiting import wait_until
 from chain.errors import ChainError, CodecError
 from chain.protocol.contract import decode_call
 from chain.protocol.posts import Commitment, Post
-from chain.protocol.slots import Slot, iterate_slot, slot_of_kind
+from chain.protocol.slots import Slot, slot_of_kind
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate, encode_floats
 from chain.wire.documents import ClosedList
 from chain.wire.plan import Plan
 from chain.wire.plan import read_plan as plan_in
+from chain.wire.roll import Roll
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import decode_transaction
 from clients.orders import LedgerTerms, Order
-from edge_servers.errors import BoardError, EdgeError, EndorsementWithheldError, GradientRefusedError
-from edge_servers.learning.gradients import Close, Gradient, Refusal, SignedGradient
-from edge_servers.ledger.board import Clock, InProcessBoard, RoundSlot
-from edge_servers.ledger.endorsing import endorse_round, post_endorsements
+from edge_servers.errors import AttemptOverError, BoardError, EdgeError, GradientRefusedError
+from edge_servers.learning.gradients import Attendance, Close, Gradient, Refusal, SignedGradient
+from edge_servers.ledger.attempts import Attempts
+from edge_servers.ledger.board import Clock, RoundSlot
 from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, model_of
 from edge_servers.replay.replay import iterate_payload, model_payload
-
-_LOG = logging.getLogger(__name__)
-_BESIDE = "refusals"
 
 
 class ChainBoard:
     """One node's ledger as a board, written with the keys of the servers that this process hosts.
 
-    Who is out of a cluster, and why, travels beside the ledger: the leader's closed list carries what counts of it.
+    Waiting ends early where the network has left the attempt: `AttemptOverError`.
     """
 
     is_signed = True
@@ -47,13 +44,13 @@ class ChainBoard:
         ledger: Ledger,
         reader: GradientReader,
         accounts: Mapping[Address, LocalAccount],
+        attempts: Attempts,
         clock: Clock,
-        beside: InProcessBoard,
         poll_s: float = 0.5,
     ) -> None:
         self.ledger, self.reader, self.founding = ledger, reader, reader.founding
         self._ledgers = {address: ledger.signed_by(account) for address, account in accounts.items()}
-        self._clock, self._beside, self._poll_s = clock, beside, poll_s
+        self._attempts, self._clock, self._poll_s = attempts, clock, poll_s
         self._read: dict[bytes, Any] = {}
         self._round = 0
         self._proven = (0, b"")
@@ -62,8 +59,6 @@ class ChainBoard:
 
     def post(self, slot: RoundSlot, sender: Address, body: Any) -> Any:
         """Sign and post `body`; the registry refuses a second post of the same sender in the same slot."""
-        if slot.kind == _BESIDE:
-            return self._beside.post(slot, sender, body)
         try:
             if isinstance(body, Gradient) and body.signed is not None:  # by the device itself
                 self.ledger.access.send_raw(body.signed.raw, body.signed.opened, (body.signed.sidecar,))
@@ -75,20 +70,27 @@ class ChainBoard:
 
     def send(self, slot: RoundSlot, body: Any, ledger: Ledger) -> None:
         """Write `body` as the ledger wants it, and post it through `ledger`, whose account signs."""
-        round_, kind, step = slot
+        round_, kind, step, attempt = slot
         if kind == "gradient":
             payload = encode_floats(body.values, self.founding.sizes, self.founding.settings.rounds.codec)
             base, plan = self.digests(round_)
-            ledger.submit_gradient(round_, base, plan, body.samples, body.iterations, payload)
+            ledger.submit_gradient(round_, base, plan, body.samples, body.iterations, payload, attempt)
         else:
-            ledger.post(slot_of_kind(kind, step), round_, self._payload(round_, kind, body))
+            ledger.post(slot_of_kind(kind, step), round_, self._payload(round_, kind, body), attempt)
 
     def _payload(self, round_: int, kind: str, body: Any) -> bytes:
         if kind == "plan":
             return bytes(body.payload)
+        if kind == "roll":
+            return self._roll(round_, body).encode()
         if kind == "close":
             return self._closed_list(round_, body).encode()
         return iterate_payload(body, self.founding) if kind == "iterate" else model_payload(body, self.founding)
+
+    def _roll(self, round_: int, said: Attendance) -> Roll:
+        posts = self.ledger.posts(round_, Slot.GRADIENT)
+        held = tuple(posts[sender].transaction_hash for sender in said.held if sender in posts)
+        return Roll(round_, held, tuple((refusal.node, refusal.reason) for refusal in said.refused))
 
     def _closed_list(self, round_: int, close: Close) -> ClosedList:
         """What the leader holds now, not what it held when the filters began: the rest is unavailable (B4)."""
@@ -97,7 +99,9 @@ class ChainBoard:
         missing = {name(who): post for who, post in posts.items() if who not in close.accepted and not post.is_here}
         told = [(refusal.node, refusal.reason) for refusal in close.refused if refusal.node not in missing]
         refused = (*((who, why) for who, why in told if why != UNAVAILABLE), *((who, UNAVAILABLE) for who in missing))
-        return ClosedList(round_, accepted, refused, tuple(post.transaction_hash for post in missing.values()))
+        rolls = self.ledger.posts(round_, Slot.ROLL)
+        cited = tuple(rolls[sender].transaction_hash for sender in close.rolls)
+        return ClosedList(round_, accepted, refused, tuple(post.transaction_hash for post in missing.values()), cited)
 
     def digests(self, round_: int) -> tuple[bytes, bytes]:
         """Digests of the base model and the plan of a running round, as gradients name them."""
@@ -105,21 +109,6 @@ class ChainBoard:
 
     def _plan_post(self, round_: int) -> Post:
         return next(iter(self.ledger.posts(round_, Slot.PLAN).values()))
-
-    def endorse(self, round_: int, sender: Address) -> None:
-        """Sign the sealed block of a round, once: as its leader, or what its leader has signed (Q1)."""
-        turn_s, time_ms = self.founding.settings.rounds.turn_s, int(self._clock.now() * 1000)
-        try:
-            endorse_round(self._ledgers[sender], sender, round_, lambda ready: self._wait(ready, turn_s), time_ms)
-        except (ChainError, EndorsementWithheldError) as error:  # the others' endorsements may do
-            _LOG.warning("%s does not endorse round %d: %s", self.founding.network.name(sender), round_, error)
-
-    def post_endorsements(self, round_: int, sender: Address) -> None:
-        """Post all signatures under the block of a round that are here."""
-        try:
-            post_endorsements(self._ledgers[sender], round_)
-        except ChainError as error:  # they stay beside the chain
-            _LOG.warning("%s cannot post endorsements: %s", self.founding.network.name(sender), error)
 
     def ledger_of(self, server: Address) -> Ledger:
         """The ledger as a server hosted here writes it."""
@@ -129,11 +118,13 @@ class ChainBoard:
 
     def read(self, slot: RoundSlot) -> dict[Address, Any]:
         """What is visible now and can be read, by sender in ascending order of address."""
-        if slot.kind == _BESIDE:
-            return self._beside.read(slot)
-        posts = self.ledger.posts(slot.round, slot_of_kind(slot.kind, slot.step))
-        bodies = {Address(sender): self._body(slot.kind, post) for sender, post in posts.items()}
+        posts = self._posts(slot)
+        bodies = {sender: self._body(slot.kind, post) for sender, post in posts.items()}
         return {sender: body for sender, body in bodies.items() if body is not None}
+
+    def _posts(self, slot: RoundSlot) -> dict[Address, Post]:
+        found = self.ledger.posts(slot.round, slot_of_kind(slot.kind, slot.step))
+        return {Address(sender): post for sender, post in found.items() if post.attempt == slot.attempt}
 
     def _body(self, kind: str, post: Post) -> Any:
         """What a post says; None where it says nothing that can be read, or its payload is not here yet.
@@ -160,11 +151,20 @@ class ChainBoard:
         if unknown:
             raise CodecError(f"the closed list accepts 0x{unknown[0].hex()}, which is no gradient of this round")
         accepted = tuple(senders[each] for each in closed.accepted)
-        return Close(accepted, tuple(Refusal(who, reason, "") for who, reason in closed.refused))
+        rolls = self.ledger.posts(post.round, Slot.ROLL)
+        cited = tuple(Address(who) for who, each in rolls.items() if each.transaction_hash in closed.rolls)
+        return Close(accepted, tuple(Refusal(who, reason, "") for who, reason in closed.refused), cited)
+
+    def _read_roll(self, post: Post, payload: bytes) -> Attendance:
+        roll = Roll.decode(payload)
+        posts = self.ledger.posts(post.round, Slot.GRADIENT)
+        held = tuple(Address(sender) for sender, each in posts.items() if each.transaction_hash in roll.held)
+        return Attendance(held, tuple(Refusal(who, reason, "") for who, reason in roll.refused))
 
     _readers: Mapping[str, Callable[["ChainBoard", Post, bytes], Any]] = {
         "plan": lambda _, __, payload: plan_in(payload),
         "gradient": lambda self, post, _: self.reader.read(post, self.plan(post.round)),
+        "roll": _read_roll,
         "close": _read_close,
         "iterate": lambda self, _, payload: decode_iterate(payload, self.founding.sizes),
         "model": lambda self, _, payload: model_of(payload, self.founding),
@@ -175,8 +175,8 @@ class ChainBoard:
         plan: Plan = next(iter(self.read(RoundSlot(round_, "plan")).values()))
         return plan
 
-    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], deadline_s: float) -> dict[Address, Any]:
-        """Posts of the slot once all `senders` are among them, or what is there after `deadline_s`."""
+    def wait_for(self, slot: RoundSlot, senders: Iterable[Address], until_s: float) -> dict[Address, Any]:
+        """Posts of the slot once all `senders` are among them, or what is there at the deadline."""
         wanted, found = set(senders), dict[Address, Any]()
 
         def is_complete() -> bool:
@@ -184,46 +184,47 @@ class ChainBoard:
             found = self.read(slot)
             return wanted <= found.keys()
 
-        self._wait(is_complete, deadline_s)
+        self._wait(is_complete, until_s, slot)
         return found
 
-    def posted_iterate(self, round_: int, step: int, sender: Address, deadline_s: float) -> Post | None:
-        """One server's iterate as it was posted, waited for at most so long; None where it is missing."""
-        found: Post | None = self._wait(lambda: self.ledger.posts(round_, iterate_slot(step)).get(sender), deadline_s)
+    def wait(self, ready: Callable[[], Any], until_s: float) -> Any:
+        """What `ready` gives once it gives something, or at the deadline."""
+        clock = self._clock
+        return wait_until(ready, max(0.0, until_s - clock.now()), self._poll_s, clock.now, clock.sleep)
+
+    def _wait(self, ready: Callable[[], Any], until_s: float, slot: RoundSlot) -> Any:
+        """The same, as long as the network has not left the slot's attempt."""
+
+        def ready_or_over() -> Any:
+            found = ready()
+            if not found and self._attempts.is_over(slot.round, slot.attempt):
+                raise AttemptOverError(f"the network has left attempt {slot.attempt} at round {slot.round}")
+            return found
+
+        return self.wait(ready_or_over, until_s)
+
+    def posted_iterate(self, slot: RoundSlot, sender: Address, until_s: float) -> Post | None:
+        """One server's iterate as it was posted, waited for until the deadline; None where it is missing."""
+        found: Post | None = self._wait(lambda: self._posts(slot).get(sender), until_s, slot)
         return found
 
-    def posted_iterates(self, round_: int, step: int) -> dict[Address, Post]:
+    def posted_iterates(self, slot: RoundSlot) -> dict[Address, Post]:
         """The iterates of a step that are visible now."""
-        return {Address(sender): post for sender, post in self.ledger.posts(round_, iterate_slot(step)).items()}
+        return self._posts(slot)
 
-    def wait_for_gradients(self, round_: int, senders: Iterable[Address], deadline_s: float) -> bool:
-        """Whether the payloads of these gradients are here, waited for at most so long (B4)."""
+    def wait_for_gradients(self, slot: RoundSlot, senders: Iterable[Address], until_s: float) -> bool:
+        """Whether the payloads of these gradients are here, waited for until the deadline (B4)."""
         wanted = set(senders)
 
         def are_here() -> bool:
-            posts = self.ledger.posts(round_, Slot.GRADIENT)
+            posts = self._posts(slot)
             return all(sender in posts and posts[sender].is_here for sender in wanted)
 
-        return bool(self._wait(are_here, deadline_s))
-
-    def _wait(self, ready: Callable[[], Any], deadline_s: float) -> Any:
-        return wait_until(ready, deadline_s, self._poll_s, self._clock.now, self._clock.sleep)
+        return bool(self._wait(are_here, until_s, slot))
 
     def record(self, round_: int) -> RoundRecord:
         """Everything of a running round."""
         return RoundRecord.of(round_, self.ledger.round_posts(round_))
-
-    def drop(self, slot: RoundSlot, sender: Address) -> None:
-        """Go on without a leader's post: the next in rank posts another."""
-        post = self.ledger.posts(slot.round, slot_of_kind(slot.kind)).get(sender)
-        if post is not None:
-            self.ledger.drop(post.transaction_hash)
-
-    def wait_turn(self, rank: int) -> None:
-        """Let time pass until whoever has this rank may lead: rank * T after the parent block (P12)."""
-        left_s = self.ledger.parent_time() + rank * self.founding.settings.rounds.turn_s - self._clock.now()
-        if left_s > 0:
-            self._clock.sleep(left_s)
 
     # --- devices
 
@@ -239,7 +240,9 @@ class ChainBoard:
         proof = self._proof(round_ - 1) if round_ > 1 else b""
         post = self.ledger.signed_bytes(plan)
         access, codec = self.ledger.access, self.founding.settings.rounds.codec
-        terms = LedgerTerms(access.chain_id, access.registry.hex(), 0, codec, base.hex(), plan.digest.hex())
+        terms = LedgerTerms(
+            access.chain_id, access.registry.hex(), 0, codec, base.hex(), plan.digest.hex(), plan.attempt
+        )
         return [
             replace(
                 order,

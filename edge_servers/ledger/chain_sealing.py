@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping
 from math import ceil
 
-from chain.client.waiting import wait_until
 from chain.errors import ChainError
 from chain.node.node import Node
 from chain.protocol.turns import FOUNDING_BLOCK
@@ -22,7 +21,6 @@ from edge_servers.ledger.sealing import Seal
 from edge_servers.replay.record import model_in
 
 _LOG = logging.getLogger(__name__)
-_POLL_S = 0.5
 
 
 class ChainSealer:
@@ -31,11 +29,14 @@ class ChainSealer:
     Simulated time passes as the plan says it should: a block's time is that of its parent plus the round's T_wall.
     """
 
-    def __init__(self, node: Node, founding: FoundingParameters, clock: Clock) -> None:
-        self._node, self._founding, self._clock = node, founding, clock
+    def __init__(self, node: Node, checker: RoundChecker, clock: Clock) -> None:
+        self._node, self._checker, self._founding, self._clock = node, checker, checker.founding, clock
         self._last: Seal | None = None
+        self._standing: Standing | None = None
 
-    def seal(self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector]) -> None:
+    def seal(
+        self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector], until_s: float
+    ) -> None:
         """Propose what is pending as `leader`'s block, and have it mined."""
         head = self._node.head
         now = self._clock.now()
@@ -43,7 +44,7 @@ class ChainSealer:
         self._clock.sleep(due - now)  # to a whole second: whoever resumes starts from the block's time
         try:
             self._node.propose(leader)
-        except ChainError as error:  # without a block the leader has failed, and the next in rank tries
+        except ChainError as error:  # without a block the attempt fails, and the next in rank tries
             _LOG.warning("%s cannot propose a block: %s", self._founding.network.name(leader), error)
             return
         devices = self._founding.network.devices
@@ -52,18 +53,23 @@ class ChainSealer:
         }
         self._node.seal_by_draw(shares, head.hash)
 
-    def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
-        """The block of a round, waited for at most so long."""
-        return wait_until(lambda: self.find(round_), deadline_s, _POLL_S, self._clock.now, self._clock.sleep)
-
     def find(self, round_: int) -> Seal | None:
-        """The block of a round, if it is sealed."""
-        head = self._node.head
-        if head.block_number != round_ + FOUNDING_BLOCK:
-            return None
-        if self._last is None or self._last.block_hash != head.hash:
-            self._last = seal_of(self._node, head, self._founding)
-        return self._last
+        """The block of a round, if it is final."""
+        header = self._final(round_)
+        if header is not None and (self._last is None or self._last.block_hash != header.hash):
+            self._last = seal_of(self._node, header, self._founding)
+        return None if header is None else self._last
+
+    def standing(self, round_: int) -> Standing | None:
+        """Where a final block leaves everybody: model, leader, divergence and exclusions are what it says (D3.5)."""
+        header = self._final(round_)
+        if header is not None and (self._standing is None or self._standing.block_hash != header.hash):
+            self._standing = standing_at(self._node, header, self._checker)
+        return None if header is None else self._standing
+
+    def _final(self, round_: int) -> Header | None:
+        number = round_ + FOUNDING_BLOCK
+        return self._node.header(number) if self._node.final.block_number >= number else None
 
 
 def seal_of(node: Node, header: Header, founding: FoundingParameters) -> Seal:
@@ -79,15 +85,16 @@ def seal_of(node: Node, header: Header, founding: FoundingParameters) -> Seal:
         block_hash=header.hash,
         leader=Address(header.coinbase),
         winner=winner.index,
+        attempt=node.attempt_of(header.hash) or 0,
         time_s=header.timestamp,
         excluded={server: int(last) for server, last in asked.items() if last},
         block_bytes=node.block_bytes(header.hash),
     )
 
 
-def standing_of(node: Node, checker: RoundChecker) -> Standing:
-    """Where a chain stands after its head: what a server that starts or starts again goes on from."""
-    head, founding = node.head, checker.founding
+def standing_at(node: Node, head: Header, checker: RoundChecker) -> Standing:
+    """Where a network stands after a block: what a server goes on from, also one that starts again."""
+    founding = checker.founding
     block = node.block(head.hash)
     if block is None:
         raise ReplayError(f"the node has no block {head.block_number}")

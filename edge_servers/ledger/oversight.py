@@ -1,6 +1,6 @@
 """Who checks what servers and devices post: nobody (`Trusting`, the schemes without a chain), or a referee."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from chain.wire.address import Address
@@ -19,8 +19,8 @@ from edge_servers.replay.offences import Offence
 class Oversight(Protocol):
     """What a server asks of whoever checks the others, in the order of a round."""
 
-    def begin(self, standing: Standing) -> None:
-        """A new round starts from where everybody stands; the excluded post nothing (P14)."""
+    def begin(self, standing: Standing, attempt: int) -> None:
+        """An attempt at the next round starts from where everybody stands; the excluded post nothing (P14)."""
 
     def check_plan(self, plan: Plan, leader: Address) -> None:
         """Raise `LeaderFailedError` for a plan the network does not allow."""
@@ -28,28 +28,34 @@ class Oversight(Protocol):
     def gradients(self) -> tuple[dict[Address, Gradient], list[Refusal]]:
         """The gradients that may count, by sender, and those that may not."""
 
-    def counted(self, close: Close, leader: Address, deadline_s: float) -> list[Gradient]:
+    def counted(self, close: Close, leader: Address, until_s: float) -> list[Gradient]:
         """What the closed list makes count, filtered; `LeaderFailedError` for a list no honest leader posts, or one
         whose gradients are not all here by the deadline.
         """
 
-    def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
+    def expected(self) -> Collection[Address]:
+        """Servers whose posts are waited for: all but the excluded and the dormant."""
+
+    def iterate(self, server: int, step: int, until_s: float) -> FixedPoint:
         """A server's iterate, repaired where it is wrong or missing."""
 
     def iterates(self, step: int) -> list[FixedPoint]:
         """All servers' iterates of a step, repaired."""
 
-    def check_all_iterates(self, deadline_s: float) -> None:
+    def check_all_iterates(self, until_s: float) -> None:
         """Look at every iterate of everybody, also those no neighbour asked for."""
 
     def check_model(self, model: Vector, leader: Address) -> None:
         """Raise `LeaderFailedError` for a model that does not follow."""
 
-    def note_missing(self, leader: Address, kind: str) -> None:
-        """A leader posted nothing in its time."""
+    def note_absent(self, leader: Address, kind: str) -> None:
+        """A leader posted nothing in its time: no offence (D3.6)."""
 
     def accuse(self, server: Address) -> None:
         """Post `server`'s flags for whatever has been found (P15)."""
+
+    def wait_for_flags(self, until_s: float) -> None:
+        """Let the others accuse whom this server has found out, before a block is built."""
 
     def excluded(self) -> set[Address]:
         """Servers that may not post any more in this round."""
@@ -69,7 +75,7 @@ class Trusting:
         self._filter = deterministic_filter(filter_text)
         self._round = 0
 
-    def begin(self, standing: Standing) -> None:
+    def begin(self, standing: Standing, attempt: int) -> None:
         """A new round starts."""
         self._round = standing.round + 1
 
@@ -80,19 +86,23 @@ class Trusting:
         """Everything on the board; it was checked on admission."""
         return self._board.read(RoundSlot(self._round, "gradient")), []
 
-    def counted(self, close: Close, leader: Address, deadline_s: float) -> list[Gradient]:
+    def counted(self, close: Close, leader: Address, until_s: float) -> list[Gradient]:
         """The accepted gradients, filtered: over the list that the leader filtered, so that Krum runs once (P7)."""
         judged = {refusal.node for refusal in close.refused if refusal.reason in VERDICTS}
         gradients = self._board.read(RoundSlot(self._round, "gradient")).values()
         kept = self._filter([gradient for gradient in gradients if gradient.node not in judged]).kept
         return [gradient for gradient in kept if gradient.sender in close.accepted]
 
-    def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
+    def expected(self) -> Collection[Address]:
+        """All of them."""
+        return self._network.servers
+
+    def iterate(self, server: int, step: int, until_s: float) -> FixedPoint:
         """What the server posted."""
         slot, sender = RoundSlot(self._round, "iterate", step), self._network.servers[server]
-        posts = self._board.wait_for(slot, [sender], deadline_s)
+        posts = self._board.wait_for(slot, [sender], until_s)
         if sender not in posts:
-            raise BoardError(f"server {server} did not post {slot} within {deadline_s:g} s")
+            raise BoardError(f"server {server} did not post {slot}")
         x: FixedPoint = posts[sender]
         return x
 
@@ -100,14 +110,17 @@ class Trusting:
         """What all servers posted."""
         return list(self._board.read(RoundSlot(self._round, "iterate", step)).values())
 
-    def check_all_iterates(self, deadline_s: float) -> None:
+    def check_all_iterates(self, until_s: float) -> None:
         """Nobody looks."""
 
     def check_model(self, model: Vector, leader: Address) -> None:
         """Any model is believed."""
 
-    def note_missing(self, leader: Address, kind: str) -> None:
+    def note_absent(self, leader: Address, kind: str) -> None:
         """Nobody keeps books."""
+
+    def wait_for_flags(self, until_s: float) -> None:
+        """Nobody flags."""
 
     def accuse(self, server: Address) -> None:
         """Nobody accuses."""

@@ -5,7 +5,7 @@ about it, its flag, is its own signature (P13-P15).
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
@@ -22,18 +22,21 @@ from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import (
+    SIGNED_TWICE,
     Offence,
-    double_endorsement,
+    absent_post,
+    double_signing,
     equivocation,
-    missing_post,
     refused_post,
     wrong_model,
 )
-from edge_servers.replay.record import RoundRecord, check_divergence, check_phi, check_plan
+from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
+from edge_servers.replay.record import RoundRecord
 from edge_servers.replay.replay import (
     AggregatedRound,
     close_offence,
@@ -46,15 +49,18 @@ from edge_servers.replay.replay import (
 _LOG = logging.getLogger(__name__)
 Prove = Callable[[Ledger, int], object]
 """Posts the evidence against somebody, through a server's ledger, in a round"""
+_ENDING = (Slot.PLAN, Slot.CLOSE, Slot.MODEL)
+"""What ends an attempt if it is wrong"""
 _LEADS = {"plan": Slot.PLAN, "close": Slot.CLOSE, "model": Slot.MODEL, "seal": Slot.MODEL}
 """The slot that a leader owes; a block without which no model counts is its model's"""
 
 
-class _RoundFindings:
-    """What the referee has worked out of one round."""
+class _Findings:
+    """What the referee has worked out of one attempt at a round."""
 
-    def __init__(self, before: Standing) -> None:
+    def __init__(self, before: Standing, attempt: int) -> None:
         self.round, self.model, self.divergence = before.round + 1, before.model, before.divergence
+        self.attempt = attempt
         self.virtual = set(before.excluded)
         self.offences: dict[tuple[Address, int], Offence] = {}
         self.silent: set[Address] = set(self.virtual)
@@ -64,20 +70,35 @@ class _RoundFindings:
         self.checked: set[tuple[Address, int]] = set()
         self.held: set[bytes] = set()
 
+    def slot(self, kind: str, step: int = 0) -> RoundSlot:
+        """A slot of this attempt."""
+        return RoundSlot(self.round, kind, step, self.attempt)
+
 
 class Referee:
     """An `Oversight` that believes nothing it can compute."""
 
     def __init__(self, board: ChainBoard) -> None:
         self.board, self.founding = board, board.founding
-        self._found = _RoundFindings(Standing(-1, np.zeros(0, np.float32), b""))
+        self._found = _Findings(Standing(-1, np.zeros(0, np.float32), b""), 0)
 
     # --- the round
 
-    def begin(self, standing: Standing) -> None:
-        """A new round starts from where everybody stands; the excluded post nothing (P14)."""
-        if self._found.round != standing.round + 1:
-            self._found = _RoundFindings(standing)
+    def begin(self, standing: Standing, attempt: int) -> None:
+        """An attempt starts from where everybody stands; the excluded post nothing (P14). What ended the attempt before
+        is accused in this one; what was wrong in its gossip has no block, and is forgotten.
+        """
+        before = self._found
+        if (before.round, before.attempt) == (standing.round + 1, attempt):
+            return
+        self._found = _Findings(standing, attempt)
+        if before.round == standing.round + 1:
+            self._found.offences = {key: each for key, each in before.offences.items() if each.slot in _ENDING}
+        self._found.silent |= self._dormant(before.silent - before.virtual)
+
+    def _dormant(self, silent: Iterable[Address]) -> set[Address]:
+        """Who of those that were silent is not waited for any more (D3.7)."""
+        return {server for server in silent if self.board.ledger.access.ask("is_dormant", server)}
 
     def check_plan(self, plan: Plan, leader: Address) -> None:
         """The plan must be one that the founding parameters allow, with the divergence of the round before."""
@@ -101,7 +122,7 @@ class Referee:
     def _admitted(self) -> Admitted:
         return admitted_gradients(self.board.record(self._found.round), self.board.reader)
 
-    def counted(self, close: Close, leader: Address, deadline_s: float) -> list[Gradient]:
+    def counted(self, close: Close, leader: Address, until_s: float) -> list[Gradient]:
         """What the closed list makes count; one that accepts what may not count is the leader's failure."""
         found = self._found
         record = self.board.record(found.round)
@@ -109,9 +130,9 @@ class Referee:
         if found.record is not None and found.record.only(Slot.CLOSE) == post and found.closed is not None:
             return list(found.closed.counted)
         needed = {*close.accepted, *self._taken_out(close)}
-        if not self.board.wait_for_gradients(found.round, needed, deadline_s):
+        if not self.board.wait_for_gradients(found.slot("gradient"), needed, until_s):
             # Its payloads did not come in time: nobody else can replay it, and that is absence, no lie (B4).
-            self.note_missing(leader, "close")
+            self.note_absent(leader, "close")
             raise LeaderFailedError(
                 leader, f"{self.founding.network.name(leader)} closed a list that others cannot read"
             )
@@ -139,9 +160,13 @@ class Referee:
         posts = self.board.ledger.posts(self._found.round, Slot.GRADIENT)
         return [Address(sender) for sender in posts if name(sender) in out]
 
-    def iterate(self, server: int, step: int, deadline_s: float) -> FixedPoint:
+    def expected(self) -> set[Address]:
+        """Servers whose posts are waited for: all but the excluded, the dormant, and who was silent in this attempt."""
+        return set(self.founding.network.servers) - self._found.silent
+
+    def iterate(self, server: int, step: int, until_s: float) -> FixedPoint:
         """The replayed iterate: what the server posted if it is right, what it should have posted if not (P14)."""
-        self._check_iterate(self.founding.network.servers[server], step, deadline_s)
+        self._check_iterate(self.founding.network.servers[server], step, until_s)
         self._hold_evidence(step)
         return self._iterates.values(step)[server]
 
@@ -155,19 +180,19 @@ class Referee:
     def _hold_evidence(self, step: int) -> None:
         """Have the payloads of wrong iterates kept while they are at hand, to tell later how far off they were (B3)."""
         found, network = self._found, self.founding.network
-        for server, post in self.board.posted_iterates(found.round, step).items():
+        for server, post in self.board.posted_iterates(found.slot("iterate", step)).items():
             if post.digest not in found.held and post.digest != self._iterates.digest(
                 step, network.server_index(server)
             ):
                 found.held.add(post.digest)
                 self.board.ledger.access.hold_evidence(post.digest)
 
-    def _check_iterate(self, server: Address, step: int, deadline_s: float) -> None:
+    def _check_iterate(self, server: Address, step: int, until_s: float) -> None:
         found = self._found
         if server in found.virtual or (server, step) in found.checked:
             return
-        wait_s = 0.0 if server in found.silent else deadline_s
-        posted = self.board.posted_iterate(found.round, step, server, wait_s)
+        wait_s = 0.0 if server in found.silent else until_s
+        posted = self.board.posted_iterate(found.slot("iterate", step), server, wait_s)
         m = self.founding.network.server_index(server)
         offence = iterate_offence(posted, self._iterates.digest(step, m), server, step, self.founding)
         found.checked.add((server, step))
@@ -196,9 +221,9 @@ class Referee:
 
     # --- offences
 
-    def note_missing(self, leader: Address, kind: str) -> None:
-        """A leader posted nothing in its time."""
-        self._note(missing_post(leader, _LEADS[kind], kind, self.founding.network))
+    def note_absent(self, leader: Address, kind: str) -> None:
+        """A leader posted nothing in its time: no offence (D3.6)."""
+        self._note(absent_post(leader, _LEADS[kind], kind, self.founding.network))
 
     def _sent(self, leader: Address, slot: int) -> bytes:
         """Hash of the transaction that a leader filled a slot with."""
@@ -209,12 +234,12 @@ class Referee:
         """The first offence of somebody in a slot stands."""
         self._found.offences.setdefault((offence.offender, offence.slot), offence)
 
-    def check_all_iterates(self, deadline_s: float) -> None:
+    def check_all_iterates(self, until_s: float) -> None:
         """Every server's every step, also those no neighbour asked for; and who signed two posts for one slot."""
         for step in range(len(self._iterates)):
             self._hold_evidence(step)
             for server in self.founding.network.servers:
-                self._check_iterate(server, step, deadline_s)
+                self._check_iterate(server, step, until_s)
 
     def accuse(self, server: Address) -> None:
         """Post `server`'s flags: one per offender and round, the first offence; equivocation with both signatures."""
@@ -223,7 +248,9 @@ class Referee:
             self._note(offence)
         for offence in list(found.offences.values()):
             key = (server, offence.offender)
-            if offence.offender == server or key in found.accused or not self._may_flag(offence.offender):
+            if offence.is_absence or offence.offender == server or key in found.accused:
+                continue
+            if not self._may_flag(offence.offender):
                 continue
             found.accused.add(key)
             self._flag(server, offence, proven[offence.offender][1] if offence.offender in proven else None)
@@ -232,9 +259,9 @@ class Referee:
         """Who signed two things where one is allowed, and what proves it to the registry: no one's word is needed."""
         ledger, network, round_ = self.board.ledger, self.founding.network, self._found.round
         found: dict[Address, tuple[Offence, Prove]] = {}
-        for one, other in ledger.access.double_endorsements(max(0, round_ - ledger.access.settings.flag_window)):
-            offence = double_endorsement(one.signer, one.block_hash, other.block_hash, network)
-            found[one.signer] = offence, partial(Ledger.submit_double_endorsement, first=one, second=other)
+        for one, other in ledger.access.contradictions(max(0, round_ - ledger.access.settings.flag_window)):
+            offence = double_signing(one, other, network)
+            found[one.signer] = offence, partial(Ledger.submit_signatures, first=one, second=other)
         for first, second in ledger.conflicts():
             offence = equivocation(Address(first.sender), first.hash, second.hash, network)
             found[offence.offender] = offence, partial(Ledger.submit_equivocation, first=first, second=second)
@@ -249,7 +276,7 @@ class Referee:
                 return
         except ChainError as error:
             _LOG.warning("%s cannot prove what %s signed: %s", server, offence.offender, error)
-        if offence.slot in (Slot.EQUIVOCATION, Slot.DOUBLE_ENDORSEMENT):
+        if offence.slot in SIGNED_TWICE:
             return
         try:
             self.board.ledger_of(server).submit_flag(
@@ -259,6 +286,13 @@ class Referee:
             return  # the others' flags have excluded it meanwhile
         except ChainError as error:
             _LOG.warning("%s cannot flag %s: %s", server, offence.offender, error)
+
+    def wait_for_flags(self, until_s: float) -> None:
+        """Let the others accuse whom this server has found out: a flag that is not in the block counts for nothing."""
+        suspects = {each.offender for each in self._found.offences.values() if not each.is_absence}
+        suspects -= self._found.virtual
+        if suspects:
+            self.board.wait(lambda: all(self.board.is_excluded(each) for each in suspects), until_s)
 
     def _may_flag(self, offender: Address) -> bool:
         return offender not in self._found.virtual and not self.board.is_excluded(offender)

@@ -14,6 +14,7 @@ from chain.wire.plan import Plan
 from clients.models import Vector
 from clients.orders import vector_digest
 from edge_servers.founding.network import Network
+from edge_servers.founding.standing import Standing
 from policy.streams import Purpose, stream
 
 
@@ -26,6 +27,8 @@ class Seal:
     leader: Address
     winner: int
     """Device that sealed it."""
+    attempt: int = 0
+    """At which attempt it was built (D3.1)."""
     time_s: int = 0
     excluded: Mapping[Address, int] | None = None
     """Servers that may not post, and their last round of it."""
@@ -40,14 +43,16 @@ class Seal:
 class Sealer(Protocol):
     """Ends rounds."""
 
-    def seal(self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector]) -> None:
-        """Seal the round as its leader."""
+    def seal(
+        self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector], until_s: float
+    ) -> None:
+        """Seal the round as its leader, at most until the deadline."""
 
     def find(self, round_: int) -> Seal | None:
-        """The seal of a round, once it has one."""
+        """The seal of a round, once nothing can undo it."""
 
-    def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
-        """The seal of a round, waited for at most so long."""
+    def standing(self, round_: int) -> Standing | None:
+        """Where everybody stands after a round, as its block says; None where there are no blocks."""
 
 
 class DrawnSealer:
@@ -57,7 +62,9 @@ class DrawnSealer:
         self._seed, self._network = seed, network
         self._last: Seal | None = None
 
-    def seal(self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector]) -> None:
+    def seal(
+        self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector], until_s: float
+    ) -> None:
         """Draw the winner and bind it to the models."""
         winner = drawn_winner(self._seed, plan.round, len(self._network.devices))
         block = round_hash(parent, models, self._network.devices[winner].address)
@@ -67,9 +74,9 @@ class DrawnSealer:
         """The last one, if it is of this round."""
         return self._last if self._last is not None and self._last.round == round_ else None
 
-    def wait_for(self, round_: int, deadline_s: float) -> Seal | None:
-        """Nobody mines: it is there or will never be."""
-        return self.find(round_)
+    def standing(self, round_: int) -> Standing | None:
+        """Nothing says so but each server's own books."""
+        return None
 
 
 def drawn_winner(seed: int, round_: int, devices: int) -> int:

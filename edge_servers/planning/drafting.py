@@ -1,5 +1,7 @@
 """The leader's plan, drafted: the state of the round, what the planner proposes, and the post that says so."""
 
+from math import isfinite
+
 from chain.wire.plan import Plan
 from edge_servers.founding.network import Network
 from edge_servers.founding.standing import Standing
@@ -9,9 +11,9 @@ from edge_servers.planning.proposal import Draft, Planner, planned_phi, propose_
 
 
 def draft_plan(
-    standing: Standing, network: Network, settings: Settings, planner: Planner, sample_bytes: int
+    standing: Standing, network: Network, settings: Settings, planner: Planner, sample_bytes: int, start_s: float
 ) -> tuple[Draft, Plan]:
-    """The plan of the round after `standing`, and what it was made from (Algorithm 1, line 5)."""
+    """The plan of an attempt at the round after `standing`, and what it was made from (Algorithm 1, line 5)."""
     round_, iterations = standing.round + 1, settings.training.iterations
     barred = tuple(network.server_index(each) for each in standing.excluded)
     state = round_state(round_, network, settings.data, sample_bytes, barred)
@@ -33,5 +35,6 @@ def draft_plan(
         cpu_hz=tuple(given.cpu_hz[0].tolist()),
         hash_rate=tuple(given.hash_rate[0].tolist()),
         latency_s=paper_terms(proposal, state),
+        start_ms=round(start_s * 1000) if isfinite(start_s) else 0,
     )
     return Draft(state, proposal), plan

@@ -24,10 +24,10 @@ from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
+from edge_servers.replay.plan_check import check_plan
 from edge_servers.replay.record import (
     GradientReader,
     RoundRecord,
-    check_plan,
     founding_call,
     model_digest_in,
     model_in,

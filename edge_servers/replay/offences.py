@@ -7,7 +7,10 @@ it on the ledger is a `Flag` (`chain.client.posts`).
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from eth_hash.auto import keccak
+
 from chain.client.posts import Flag
+from chain.protocol.passes import Pass, Signed
 from chain.protocol.posts import Post
 from chain.protocol.slots import Slot, iterate_slot, kind_of, step_of
 from chain.wire.address import Address
@@ -16,6 +19,14 @@ from edge_servers.learning.gradients import Gradient
 
 DERIVED, FALSE_FLAG, WORD = "derived again", "false flag", "not on the chain"
 """What an audit says of an offence: it is so; it is not so; the chain cannot tell, it is the accusers' word."""
+ABSENT = "absent"
+SIGNED_TWICE: dict[int, str] = {
+    Slot.EQUIVOCATION: "signed two different posts for one slot",
+    Slot.DOUBLE_ENDORSEMENT: "endorsed two different blocks in one attempt",
+    Slot.DOUBLE_PASS: "passed twice to one attempt, naming different things",
+    Slot.BROKEN_PASS: "hid in its pass what it had endorsed",
+}
+"""Offences whose evidence is two signatures, in words"""
 NOTHING = bytes(32)
 """In place of a hash or digest: nothing was posted, or nothing else was expected"""
 
@@ -28,7 +39,7 @@ class Offence:
     name: str
     """The offender's, for people: "server 1"."""
     kind: str
-    """iterate, missing, close, plan, gradient, model, equivocation."""
+    """iterate, absent, close, plan, gradient, model, equivocation, double_endorsement, double_pass, broken_pass."""
     slot: int
     transaction_hash: bytes
     expected: bytes
@@ -46,16 +57,21 @@ class Offence:
     """Of a wrong iterate: the largest |difference| and its norm, in units of the aggregate."""
 
     @property
+    def is_absence(self) -> bool:
+        """Whether something was not there in time: a crash is no lie, and nobody is accused of it (D3.6)."""
+        return self.kind == ABSENT
+
+    @property
     def step(self) -> int | None:
         """The consensus step, for an iterate."""
         return step_of(self.slot)
 
 
-def missing_iterate(offender: Address, step: int, expected: bytes, network: Network) -> Offence:
-    """A server posted no iterate by the deadline; `expected` is the right digest."""
+def absent_iterate(offender: Address, step: int, expected: bytes, network: Network) -> Offence:
+    """A server posted no iterate by the deadline; `expected` is the right digest, which the others computed (P14)."""
     name = network.name(offender)
     detail = f"{name} posted no iterate of step {step}"
-    return Offence(offender, name, "missing", iterate_slot(step), NOTHING, expected, detail)
+    return Offence(offender, name, ABSENT, iterate_slot(step), NOTHING, expected, detail)
 
 
 def wrong_iterate(posted: Post, step: int, expected: bytes, network: Network) -> Offence:
@@ -88,35 +104,35 @@ def wrong_model(offender: Address, sent: bytes, network: Network, expected: byte
     return refused_post(offender, Slot.MODEL, sent, detail, network, expected)
 
 
-def missing_post(offender: Address, slot: Slot, what: str, network: Network) -> Offence:
+def absent_post(offender: Address, slot: Slot, what: str, network: Network) -> Offence:
     """A leader let its time pass: it posted nothing, or (`what` is "seal") had no block sealed."""
     name = network.name(offender)
-    return Offence(offender, name, "missing", slot, NOTHING, NOTHING, f"{name} posted no {what} in its time")
+    return Offence(offender, name, ABSENT, slot, NOTHING, NOTHING, f"{name} posted no {what} in its time")
 
 
 def equivocation(offender: Address, first: bytes, second: bytes, network: Network) -> Offence:
     """A participant signed two different posts for one slot; their transactions' hashes."""
-    name = network.name(offender)
-    detail = f"{name} signed two different posts for one slot"
-    return Offence(offender, name, "equivocation", Slot.EQUIVOCATION, first, second, detail)
+    return signed_twice(offender, Slot.EQUIVOCATION, first, second, network)
 
 
-def double_endorsement(offender: Address, first: bytes, second: bytes, network: Network) -> Offence:
-    """A server signed two blocks of one round (Q1); their hashes."""
+def double_signing(first: Signed, second: Signed, network: Network) -> Offence:
+    """A server signed two things that no honest one signs both of (Q1, D3.2)."""
+    passes = [isinstance(each, Pass) for each in (first, second)]
+    slot = Slot.DOUBLE_PASS if all(passes) else Slot.BROKEN_PASS if any(passes) else Slot.DOUBLE_ENDORSEMENT
+    return signed_twice(first.signer, slot, keccak(first.said), keccak(second.said), network)
+
+
+def signed_twice(offender: Address, slot: int, first: bytes, second: bytes, network: Network) -> Offence:
+    """The same, as a flag tells it: by the digests of what was signed."""
     name = network.name(offender)
-    detail = f"{name} endorsed two different blocks of one round"
-    return Offence(offender, name, "double_endorsement", Slot.DOUBLE_ENDORSEMENT, first, second, detail)
+    return Offence(offender, name, kind_of(slot), slot, first, second, f"{name} {SIGNED_TWICE[slot]}")
 
 
 def told_by_flag(flag: Flag, network: Network) -> Offence:
     """An offence of which only the flag is left: the post it is about was dropped from the block."""
     offender, kind = Address(flag.offender), kind_of(flag.slot)
-    if flag.slot == Slot.EQUIVOCATION:
-        return equivocation(offender, flag.transaction_hash, flag.expected, network)
-    if flag.slot == Slot.DOUBLE_ENDORSEMENT:
-        return double_endorsement(offender, flag.transaction_hash, flag.expected, network)
-    if not any(flag.transaction_hash):
-        return missing_post(offender, Slot(flag.slot), kind, network)
+    if flag.slot in SIGNED_TWICE:
+        return signed_twice(offender, flag.slot, flag.transaction_hash, flag.expected, network)
     if flag.slot == Slot.MODEL:
         return wrong_model(offender, flag.transaction_hash, network, flag.expected)
     detail = f"{network.name(offender)} posted a {kind} that the others refused"

@@ -1,9 +1,9 @@
 """A round as the ledger has it: its posts, read into what they say. From a running round or from a sealed block."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import inf, isclose
 from typing import Any
 
 import numpy as np
@@ -12,27 +12,23 @@ from eth_hash.auto import keccak
 from chain.client.posts import Flag
 from chain.errors import CodecError
 from chain.protocol.contract import Call, decode_call
+from chain.protocol.passes import contradiction
 from chain.protocol.posts import PayloadSource, Post, SignedCall
-from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
+from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.codec import PayloadKind, decode_floats, view_floats
 from chain.wire.documents import ClosedList
 from chain.wire.plan import NO_PLAN, Plan, read_plan
+from chain.wire.roll import Roll
 from clients.models import Vector
 from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
-from edge_servers.learning.schemes import SCHEMES
-from edge_servers.planning.state import LOCAL, round_samples
 
 UNAVAILABLE = "unavailable"
 """The reason of a leader that does not hold a gradient's payload: it needs no proof (B4)"""
-_LONGEST_S = 1_000_000
-"""Longest that a plan may say its round takes: the time of the chain follows from it"""
-
-_DIVERGENCE_TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -106,8 +102,21 @@ class RoundRecord:
 
         A hash has one content, which is known only where its payload is.
         """
-        posts = [self.only(Slot.PLAN), self.only(Slot.CLOSE), *self.gradient_posts().values()]
+        rolls = self.posts.get(Slot.ROLL, {}).values()
+        posts = [self.only(Slot.PLAN), self.only(Slot.CLOSE), *rolls, *self.gradient_posts().values()]
         return tuple(None if post is None else (post.transaction_hash, post.is_here) for post in posts)
+
+    def rolled(self, cited: Collection[bytes]) -> set[bytes]:
+        """The gradients in the rolls that a close cites; `CodecError` for a citation that is none of this round's."""
+        rolls = {post.transaction_hash: post for post in self.posts.get(Slot.ROLL, {}).values()}
+        found: set[bytes] = set()
+        for each in cited:
+            payload = rolls[each].payload if each in rolls else None
+            if payload is None:
+                raise ReplayError(f"round {self.round}: the closed list cites a roll 0x{each.hex()} that is not here")
+            with suppress(CodecError):  # one that says nothing binds nobody
+                found.update(Roll.decode(payload).held)
+        return found
 
     def gradient_posts(self) -> dict[Address, Post]:
         """All gradients that were posted, by sender."""
@@ -119,8 +128,9 @@ def _flag(call: Call, server: Address, round_: int) -> Flag:
     if call.name == "flag_equivocation":
         first, second = bytes(keccak(call["first"])), bytes(keccak(call["second"]))
         return Flag(round_, offender, server, Slot.EQUIVOCATION, first, second)
-    if call.name == "flag_double_endorsement":
-        return Flag(round_, offender, server, Slot.DOUBLE_ENDORSEMENT, *map(bytes, call["blocks"]))
+    if call.name == "flag_signatures":
+        first, second = (bytes(keccak(call[name])) for name in ("first", "second"))
+        return Flag(round_, offender, server, contradiction(call), first, second)
     sent, expected = bytes(call["transaction_hash"]), bytes(call["expected"])
     return Flag(round_, offender, server, int(call["slot"]), sent, expected)
 
@@ -212,56 +222,6 @@ def _weight(sender: Address, plan: Plan, founding: FoundingParameters) -> tuple[
 def model_of(payload: bytes, founding: FoundingParameters) -> Vector:
     """The model in a post; `CodecError` if it is none of this network."""
     return decode_floats(payload, founding.sizes, PayloadKind.MODEL).astype(np.float32)
-
-
-def check_divergence(plan: Plan, expected: float) -> None:
-    """Raise `PlanError` unless the plan names the divergence of the round before; another CPU may round otherwise."""
-    if not isclose(plan.divergence, expected, rel_tol=_DIVERGENCE_TOLERANCE):
-        raise PlanError(f"plan: found divergence {plan.divergence!r} of the round before, expected {expected!r}")
-
-
-def check_plan(plan: Plan, founding: FoundingParameters, round_: int, excluded: Iterable[int] = ()) -> None:
-    """Raise `PlanError` for a plan that the founding parameters do not allow (P2, P22, P25)."""
-    network, settings = founding.network, founding.settings
-    n, m = len(network.devices), len(network.servers)
-    if plan.round != round_ or len(plan.assignment) != n or len(plan.samples) != n:
-        raise PlanError(f"found a plan of round {plan.round} for {len(plan.assignment)} devices")
-    samples = round_samples(round_, network, settings.data, founding.sample_bytes)
-    if plan.samples != samples:
-        wrong = next(i for i in range(n) if plan.samples[i] != samples[i])
-        raise PlanError(f"plan: found {plan.samples[wrong]} samples of device {wrong}, expected {samples[wrong]}")
-    expected = ((settings.training.iterations,) * n, (settings.training.iterations,) * m)
-    if (plan.iterations, plan.server_iterations) != expected:
-        raise PlanError(f"plan: expected {settings.training.iterations} iterations for everybody")
-    if plan.deadline_s != settings.rounds.deadline_s:
-        raise PlanError(f"plan: found a deadline of {plan.deadline_s:g} s, expected {settings.rounds.deadline_s:g}")
-    for name in ("power_w", "bandwidth_hz", "cpu_hz", "hash_rate"):
-        given = getattr(plan, name)
-        if len(given) != n or min(given) < 0:
-            raise PlanError(f"plan: found {name} for {len(given)} devices, expected {n} numbers of at least 0")
-    if not 0 < sum(plan.hash_rate) < inf:
-        raise PlanError(f"plan: found hash rates that sum to {sum(plan.hash_rate):g}, expected a number above 0")
-    wall_s = plan.latency_s.get("T_wall", 0.0)
-    if not 0 <= wall_s <= _LONGEST_S:
-        raise PlanError(f"plan: found a round of {wall_s:g} s, expected 0 to {_LONGEST_S}")
-    barred = set(excluded)
-    for device, target in zip(network.devices, plan.assignment, strict=True):
-        if target != LOCAL and not (0 <= target < m and target not in barred and device.consent.allows(target)):
-            raise PlanError(f"plan: device {device.index} may not offload to server {target}")
-
-
-def check_phi(plan: Plan, founding: FoundingParameters) -> None:
-    """Raise `PlanError` for a number of consensus steps that the founding parameters do not allow.
-
-    Under phi auto it is the leader's word: K of Corollary 1 is the run's length, which may change.
-    """
-    rounds = founding.settings.rounds
-    gossips = SCHEMES[rounds.scheme].gossips
-    is_open = gossips and rounds.is_auto_phi and plan.round > 1
-    fixed = rounds.first_phi if gossips else 0
-    least, most = (1, min(rounds.max_phi, MAX_STEP)) if is_open else (fixed, fixed)
-    if not least <= plan.phi <= most:
-        raise PlanError(f"plan: found phi {plan.phi}, expected {f'{least} to {most}' if is_open else fixed}")
 
 
 def founding_call(block: Block) -> Call:

@@ -23,8 +23,9 @@ from edge_servers.learning.gradients import Gradient, Weight
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
 from edge_servers.replay.admitted import Admitted, available_gradients, counted_twice
 from edge_servers.replay.iterates import Iterates
-from edge_servers.replay.offences import Offence, missing_iterate, omitted_gradients, wrong_iterate
-from edge_servers.replay.record import GradientReader, RoundRecord, check_divergence, check_phi, check_plan
+from edge_servers.replay.offences import Offence, absent_iterate, omitted_gradients, wrong_iterate
+from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
+from edge_servers.replay.record import GradientReader, RoundRecord
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
             f"the leader named {len(taken_out)}, or others"
         )
     explained = {gradient.sender for gradient in [*input_, *judged]}
-    omitted = tuple(g for g in admitted.good.values() if g.sender not in explained)
+    rolled = record.rolled(closed.rolls)  # what is in none of them came late, and is nobody's fault (D3.6)
+    omitted = tuple(g for g in admitted.good.values() if g.sender not in explained and g.transaction_hash in rolled)
     return ClosedGradients(result.kept, omitted, result.touched)
 
 
@@ -153,7 +155,7 @@ def iterate_offence(
 ) -> Offence | None:
     """Whether a server's iterate is wrong or missing, by its digest (B3); None if it is right."""
     if posted is None:
-        return missing_iterate(server, step, expected, founding.network)
+        return absent_iterate(server, step, expected, founding.network)
     return None if posted.digest == expected else wrong_iterate(posted, step, expected, founding.network)
 
 

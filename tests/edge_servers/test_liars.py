@@ -27,7 +27,8 @@ from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
 from edge_servers.replay.admitted import Admitted, admitted_gradients
-from edge_servers.replay.record import GradientReader, check_plan
+from edge_servers.replay.plan_check import check_plan
+from edge_servers.replay.record import GradientReader
 from edge_servers.replay.replay import closed_gradients
 from edge_servers.round import ALGORITHM_1
 from tests.clients.messages import sent

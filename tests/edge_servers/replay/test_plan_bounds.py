@@ -9,7 +9,7 @@ import pytest
 
 from clients.consent import Consent
 from edge_servers.errors import PlanError
-from edge_servers.replay.record import check_divergence, check_plan
+from edge_servers.replay.plan_check import check_divergence, check_plan
 from tests.edge_servers.chain_network import ChainNetwork, chain_network
 
 NOTHING, LOCAL = (0.0,) * 6, -1

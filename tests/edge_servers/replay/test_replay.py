@@ -20,16 +20,8 @@ from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence
-from edge_servers.replay.record import (
-    UNAVAILABLE,
-    GradientReader,
-    RoundRecord,
-    check_phi,
-    check_plan,
-    model_in,
-    parameters_in,
-    read_gradient,
-)
+from edge_servers.replay.plan_check import check_phi, check_plan
+from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, model_in, parameters_in, read_gradient
 from edge_servers.replay.replay import (
     Before,
     Replayed,
