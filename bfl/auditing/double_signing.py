@@ -1,4 +1,4 @@
-"""A server that signed two things which no honest one signs both of (Q1, D3.2): endorsements of two blocks, two passes, or
+"""A server that signed two things which no honest one signs both of (Q1, D3.2): two endorsements, two passes, or
 a pass that hides an endorsement. Both signatures are recovered here, nobody's word is needed.
 """
 

@@ -163,16 +163,19 @@ class ChainBoard:
 
     _readers: Mapping[str, Callable[["ChainBoard", Post, bytes], Any]] = {
         "plan": lambda _, __, payload: plan_in(payload),
-        "gradient": lambda self, post, _: self.reader.read(post, self.plan(post.round)),
+        "gradient": lambda self, post, _: self.reader.read(post, self.plan(post)),
         "roll": _read_roll,
         "close": _read_close,
         "iterate": lambda self, _, payload: decode_iterate(payload, self.founding.sizes),
         "model": lambda self, _, payload: model_of(payload, self.founding),
     }
 
-    def plan(self, round_: int) -> Plan:
-        """The plan of a running round."""
-        plan: Plan = next(iter(self.read(RoundSlot(round_, "plan")).values()))
+    def plan(self, post: Post) -> Plan:
+        """The plan of the attempt that a post is of."""
+        plans = self.read(RoundSlot(post.round, "plan", attempt=post.attempt)).values()
+        if not plans:
+            raise CodecError(f"attempt {post.attempt} at round {post.round} has no plan")
+        plan: Plan = next(iter(plans))
         return plan
 
     def wait_for(self, slot: RoundSlot, senders: Iterable[Address], until_s: float) -> dict[Address, Any]:

@@ -32,7 +32,6 @@ from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.recovery import recovered_report
 from edge_servers.replay.record import GradientReader, RoundRecord, model_in
 from edge_servers.replay.replay import Before, Replayed, replay_round
 from edge_servers.report import RoundReport
@@ -81,12 +80,13 @@ class ChainNetwork:
     @property
     def leader(self) -> int:
         """Who is first in rank for the round that comes."""
-        return next(server.index for server in self.servers if server.leads)
+        return self.ranked[0]
 
     @property
     def ranked(self) -> list[int]:
         """Who may lead the round that comes, by rank."""
-        return [self.founding.network.server_index(each) for each in self.servers[0].leaders]
+        server = self.servers[0]
+        return [self.founding.network.server_index(each) for each in server.attempts.ranking(server.standing)]
 
     def key(self, server: int) -> Address:
         """A server's address as the chain has it."""
@@ -240,4 +240,4 @@ def metrics_line(report: RoundReport) -> dict[str, Any]:
 
 
 def recovered(network: ChainNetwork, round_: int) -> dict[str, Any]:
-    return metrics_line(recovered_report(network.federation, network.hosted, round_))
+    return metrics_line(network.federation.recovered_report(round_))
