@@ -44,6 +44,8 @@ class Plan:
     """What the policy gives each device; the hash rates are the odds of sealing the round."""
     latency_s: Mapping[str, Whole | Number] = field(default_factory=dict)
     """What the plan should take, by term."""
+    start_ms: Whole = 0
+    """When the attempt began, in milliseconds of the epoch: deadlines count from it."""
     kind: str = _KIND
 
     @cached_property
