@@ -12,12 +12,14 @@ from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import decode_transaction
 from clients.errors import OrderError
 from clients.founded_work import FoundedWork
-from clients.orders import Order
+from clients.orders import ATTEMPTS, Order
 
 _LOCAL = -1
 """In an assignment: the device trains itself"""
 _BESIDE = ("model", "ledger", "proof", "plan_post", "plan_payload")
 _SAID = tuple(field.name for field in fields(Order) if field.name not in _BESIDE)
+_OF_AN_ATTEMPT = ("plan_digest", "offload_to", "deadline_s")
+_WORK = tuple(name for name in _SAID if name not in _OF_AN_ATTEMPT)
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ class SignedPlan:
     plan: Plan
     digest: str
     """Its name on the ledger, in hex."""
+    attempt: int
+    """Of the plan's round: what its post says (D3.1)."""
 
 
 def read_signed_plan(
@@ -38,8 +42,8 @@ def read_signed_plan(
     """
     signed = read_signed_call(decode_transaction(post), genesis)
     call = signed.call
-    if call is None or call.name != "plan" or call["attempt"] != 0:
-        raise NotRegistryCallError("found another call, expected a plan at attempt 0")
+    if call is None or call.name != "plan" or call["attempt"] >= ATTEMPTS:
+        raise NotRegistryCallError(f"found another call, expected a plan at an attempt below {ATTEMPTS}")
     if signed.sender not in servers:
         raise CodecError(f"found the signature of {signed.sender}, expected that of one of {len(servers)} servers")
     if len(payload) != call["size"] or len(payload) > work.plan_bytes:
@@ -55,7 +59,7 @@ def read_signed_plan(
         raise CodecError(f"found a plan for {sorted(devices)} devices, expected {len(work.shares)}")
     if not all(_LOCAL <= target < len(servers) for target in plan.assignment):
         raise CodecError(f"found data for a server that is none of {len(servers)}")
-    return SignedPlan(plan, digest)
+    return SignedPlan(plan, digest, int(call["attempt"]))
 
 
 def check_order(order: Order, signed: SignedPlan, work: FoundedWork) -> None:
@@ -67,6 +71,7 @@ def check_order(order: Order, signed: SignedPlan, work: FoundedWork) -> None:
         "the plan says",
         ("plan", order.plan_digest, signed.digest),
         ("plan of the gradient", terms.plan, signed.digest),
+        ("attempt", terms.attempt, signed.attempt),
         ("server to offload to", order.offload_to, plan.assignment[n]),
         ("samples", order.samples, plan.samples[n]),
         ("iterations", order.iterations, plan.iterations[n]),
@@ -89,6 +94,11 @@ def order_digest(order: Order) -> str:
     """Names all that an order asks for. The model and the plan are in it by their digests; proofs may grow."""
     said = {name: getattr(order, name) for name in _SAID}
     return canonical_digest({**said, "ledger": None if order.ledger is None else vars(order.ledger)})
+
+
+def work_digest(order: Order) -> str:
+    """Names what an order makes its device compute: the same at every attempt of a round (Q5)."""
+    return canonical_digest({name: getattr(order, name) for name in _WORK})
 
 
 def _check_same(who: str, *told: tuple[str, object, object]) -> None:

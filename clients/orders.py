@@ -45,6 +45,8 @@ class LedgerTerms:
     base_model: str
     plan: str
     """Digests on the ledger, in hex."""
+    attempt: int = 0
+    """Of the round, that of the plan (D3.1)."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ _FIELDS: dict[str, type] = {
 _POSITIVE = ("round", "samples", "iterations", "batch", "learning-rate", "deadline-s")
 _MOST_BYTES = {"proof": 16 << 20, "plan_post": 1 << 10, "plan_payload": 16 << 20}
 """What an order on a chain carries besides its terms, and how much of it at most"""
+ATTEMPTS = 2**32
+"""Of a round: attempts are 0 and more, and less than this."""
 
 
 def order_messages(orders: Iterable[tuple[Order, int]]) -> list[Message]:
@@ -144,6 +148,8 @@ def _read_terms(fields: dict[str, Any]) -> dict[str, Any]:
         value = fields[name]
         if type(value) is not kind or (kind is int and value < 0):
             raise OrderError(f"order: ledger {name} is {value!r:.80}, expected {kind.__name__}")
+    if fields["attempt"] >= ATTEMPTS:
+        raise OrderError(f"order: ledger attempt is {fields['attempt']}, expected less than {ATTEMPTS}")
     ledger = LedgerTerms(**{name: fields[name] for name in kinds})
     return {"ledger": ledger, **{name: fields[name] for name in _MOST_BYTES}}
 

@@ -23,14 +23,14 @@ def signed_gradient(
     values: Vector,
     sizes: Sequence[int],
 ) -> tuple[bytes, bytes]:
-    """The transaction that posts C_y with its weight, for this chain, this registry, this model and this plan (P3), and
-    the payload beside it (B8).
+    """The transaction that posts C_y with its weight, for this chain, this registry, this model, this plan and its
+    attempt (P3, D3.1), and the payload beside it (B8).
     """
     try:
         payload = encode_floats(values, sizes, terms.codec)
         base, plan = bytes.fromhex(terms.base_model), bytes.fromhex(terms.plan)
         named = payload_digest(payload), len(payload)
-        call = encode_call("gradient", round_, 0, base, plan, samples, iterations, *named)
+        call = encode_call("gradient", round_, terms.attempt, base, plan, samples, iterations, *named)
         envelope = Envelope(terms.chain_id, terms.nonce, call_gas(len(call)), bytes.fromhex(terms.registry))
         return sign_transaction(account, envelope, call), payload
     except (ChainError, ValueError) as error:
