@@ -103,6 +103,21 @@ class Device:
             raise OrderError("order: this device has joined no network")
         return order
 
+    def gives_data(self, order: Order) -> bool:
+        """Whether it hands over the data of this round; if not, it trains, as the order's other half says."""
+        if order.offload_to < 0 or not self.consent.allows(order.offload_to):
+            return False
+        return self.wallet is None or self.wallet.give_data(order)
+
+    def computed(self, order: Order) -> LocalUpdate | None:
+        """What an earlier attempt of the round has made it compute already (D3.1)."""
+        return None if self.wallet is None else self.wallet.computed(order)
+
+    def keep(self, order: Order, update: LocalUpdate) -> None:
+        """Keep what was computed for the next attempt; without a chain there is none."""
+        if self.wallet is not None:
+            self.wallet.keep(order, update)
+
     def report(self, order: Order, update: LocalUpdate, message: Message) -> Message:
         """The reply with what was trained: on a chain a transaction under its own signature."""
         if order.ledger is None or self.wallet is None:
@@ -118,7 +133,7 @@ class Device:
 
         ordered = (order.batch, order.learning_rate, order.optimizer, order.seed, order.model_digest)
         says = (terms, update.samples, update.iterations, ordered)
-        return signed_message(order, wallet.signed_once(order.round, says, sign), message)
+        return signed_message(order, wallet.signed_once(order.round, terms.attempt, says, sign), message)
 
     @property
     def _sizes(self) -> list[int]:
@@ -155,19 +170,21 @@ def answer_orders(
     for i, (device, message) in enumerate(asked):
         try:
             order = device.accept(message)
+            gives = device.gives_data(order)
         except ClientError as error:
             replies[i] = error_message(error, message, MALFORMED)
             continue
-        if order.offload_to >= 0 and device.consent.allows(order.offload_to):
+        if gives:
             replies[i] = _hand_over(device, order, message)
-        else:  # a device that does not consent trains, as the order's other half says
+        else:
             shared = models.setdefault(order.model_digest, order.model)  # a thousand orders keep one model
             trainees.append((i, replace(order, model=shared)))
-    for i, order, outcome in _train_orders(asked, trainees, recipe, train):
+    for i, order, outcome in _carry_out(asked, trainees, recipe, train):
         device, message = asked[i]
         try:
             if isinstance(outcome, ClientError):
                 raise outcome
+            device.keep(order, outcome)
             replies[i] = device.report(order, outcome, message)
         except ClientError as error:
             replies[i] = error_message(error, message, FAILED)
@@ -186,6 +203,33 @@ def _failure(doing: str, error: BaseException) -> ClientError:
 
 
 Outcome = tuple[int, Order, LocalUpdate | ClientError]
+
+
+def _carry_out(
+    asked: Sequence[tuple[Device, Message]],
+    trainees: Sequence[tuple[int, Order]],
+    recipe_of: Callable[[Order], Recipe],
+    train: Trainer,
+) -> list[Outcome]:
+    """Train those who have nothing to reuse, and each once: two attempts of a round may be asked for at once (D3.1)."""
+    made: dict[object, LocalUpdate | ClientError] = {}
+    first: dict[object, tuple[int, Order]] = {}
+    for i, order in trainees:
+        device, work = asked[i][0], _work(asked, i, order)
+        update = device.computed(order)
+        if update is not None:
+            made[work] = update
+        else:
+            first.setdefault(work, (i, order))
+    for i, order, outcome in _train_orders(asked, list(first.values()), recipe_of, train):
+        made[_work(asked, i, order)] = outcome
+    return [(i, order, made[_work(asked, i, order)]) for i, order in trainees]
+
+
+def _work(asked: Sequence[tuple[Device, Message]], i: int, order: Order) -> object:
+    """Names what is computed once; without a chain that is every order's own."""
+    wallet = asked[i][0].wallet
+    return i if wallet is None else (id(wallet), order.round)
 
 
 def _train_orders(

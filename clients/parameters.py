@@ -100,7 +100,9 @@ class TrainingParams:
 class DeviceParams:
     """What a device decides for itself, whatever a network was founded with."""
 
-    answers_per_round: int = setting(3, "how often a device on a chain answers the same order of a round", minimum=1)
+    answers_per_round: int = setting(
+        3, "attempts of a round that a device on a chain answers, and how often each", minimum=1, maximum=16
+    )
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from eth_account.signers.local import LocalAccount
@@ -20,10 +20,14 @@ from chain.wire.codec import PayloadKind, encode_floats
 from chain.wire.sidecar import payload_digest
 from clients.errors import OrderError
 from clients.founded_work import FoundedWork
-from clients.order_check import SignedPlan, check_order, order_digest, read_signed_plan
+from clients.order_check import SignedPlan, check_order, order_digest, read_signed_plan, work_digest
 from clients.orders import LedgerTerms, Order
 from clients.parameters import DeviceParams
-from clients.wallet_memory import Remembered, WalletMemory
+from clients.remembered import Remembered
+from clients.wallet_memory import WalletMemory
+
+if TYPE_CHECKING:
+    from clients.training import LocalUpdate
 
 
 class FinalBlock(NamedTuple):
@@ -80,7 +84,8 @@ class Wallet:
         remembered = FinalBlock.of_round(self._memory.now.proven_round, bytes.fromhex(self._memory.now.proven_hash))
         self.known = max(known, remembered, key=lambda block: block.number)
         self._servers = chain.servers | {bytes.fromhex(each) for each in self._memory.now.joined}
-        self._signed: tuple[int, object, tuple[bytes, bytes]] = (0, None, (b"", b""))
+        self._signed: dict[tuple[int, int], tuple[object, tuple[bytes, bytes]]] = {}
+        self._computed: tuple[int, str, LocalUpdate] | None = None
 
     def accept(self, order: Order) -> None:
         """Raise `OrderError` unless this device owes the order an answer (Q5); from here on it is counted as given.
@@ -93,13 +98,16 @@ class Wallet:
         self.check(order)
         if order.round == 1:  # of a later one the proof says it
             self._check_first_model(order, order.ledger)
-        digest, most = order_digest(order), self._most_answers
+        attempt, digest, work, most = order.ledger.attempt, order_digest(order), work_digest(order), self._most_answers
 
         def answer(known: Remembered) -> Remembered:
             joined = (each.hex() for each in self._servers - self.chain.servers)
-            return known.answering(order.round, digest, most).knowing(self.known.round, self.known.hash.hex(), joined)
+            answered = known.answering(order.round, attempt, digest, work, most)
+            return answered.knowing(self.known.round, self.known.hash.hex(), joined)
 
         self._memory.change(answer)
+        if self._computed is not None and self._computed[0] < order.round:
+            self._computed = None  # before this round's is computed: a process may be a thousand devices
 
     def check(self, order: Order) -> None:
         """Raise `OrderError` unless the order is for this chain and its model in a block that is final (Q2)."""
@@ -134,18 +142,44 @@ class Wallet:
                 f"order: found base model {terms.base_model:.12}, expected the founding block's {posted:.12}"
             )
 
-    def signed_once(self, round_: int, says: object, sign: Callable[[], tuple[bytes, bytes]]) -> tuple[bytes, bytes]:
-        """What `sign` makes, transaction and payload, once per round: two different posts for one slot would be this
+    def computed(self, order: Order) -> "LocalUpdate | None":
+        """The update that an earlier attempt of the round has made it compute; None where it has to train (D3.1)."""
+        if self._computed is None or self._computed[:2] != (order.round, work_digest(order)):
+            return None
+        return self._computed[2]
+
+    def keep(self, order: Order, update: "LocalUpdate") -> None:
+        """Keep what was computed for an order until the next round; with the process it is gone."""
+        if self._computed is None or self._computed[0] <= order.round:
+            self._computed = (order.round, work_digest(order), update)
+
+    def give_data(self, order: Order) -> bool:
+        """Whether the data of the order's round may go where it says; if so, they count as gone from here on.
+
+        They go to one server, and to none once a gradient is signed: whoever asks at a later attempt gets a gradient.
+        """
+        self._memory.change(lambda known: known.giving(order.round, order.offload_to))
+        return self._memory.now.has_given(order.round, order.offload_to)
+
+    def signed_once(
+        self, round_: int, attempt: int, says: object, sign: Callable[[], tuple[bytes, bytes]]
+    ) -> tuple[bytes, bytes]:
+        """What `sign` makes, transaction and payload, once per attempt: two different posts for one slot would be this
         device's crime (P15).
         """
-        last, said, signed = self._signed
-        if round_ < last or (round_ == last and says != said):
-            raise OrderError(f"order: this device has signed another gradient for round {last} already")
-        if round_ > last:
-            signed = sign()
-            digest = hashlib.sha256(signed[0]).hexdigest()
-            self._memory.change(lambda known: known.signing(round_, digest))  # before anybody sees it
-            self._signed = (round_, says, signed)
+        slot = round_, attempt
+        if slot in self._signed:
+            said, signed = self._signed[slot]
+            if says != said:
+                raise OrderError(
+                    f"order: this device has signed another gradient for round {round_}, attempt {attempt} already"
+                )
+            return signed
+        signed = sign()
+        digest = hashlib.sha256(signed[0]).hexdigest()
+        self._memory.change(lambda known: known.signing(round_, attempt, digest))  # before anybody sees it
+        self._signed = {each: what for each, what in self._signed.items() if each[0] == round_}
+        self._signed[slot] = says, signed
         return signed
 
 

@@ -1,75 +1,22 @@
-"""What a device remembers of its chain, in a file where it has a disk: after a restart it answers nothing anew (Q5)."""
+"""Where a device keeps what it remembers, a file where it has a disk: after a restart it answers nothing anew (Q5)."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
 
 from filelock import FileLock, Timeout
-from pydantic import Field
 
 from chain.errors import CodecError
-from chain.protocol.turns import MOST_SERVERS
-from chain.wire.documents import canonical_json, read_record
-from clients.errors import OrderError, WalletError
+from chain.wire.documents import canonical_json, read_canonical_json, read_record
+from clients.errors import WalletError
+from clients.remembered import Remembered
 from policy.files import replacing
 
 _MOST_BYTES = 8192
 _OTHERS = 0o077
 _LONGEST_WAIT_S = 10.0
-Count = Annotated[int, Field(ge=0, lt=2**63)]
-Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
-"""32 bytes in hex, or nothing yet"""
-
-
-@dataclass(frozen=True)
-class Remembered:
-    """One device's knowledge of one network; it only ever grows."""
-
-    network: Digest
-    """Hash of the founding block."""
-    device: Annotated[str, Field(pattern=r"^0x[0-9a-f]{40}$")]
-    """Address of its key."""
-    proven_hash: Digest
-    proven_round: Count = 0
-    """The last block that was proven to it; its number is one more than its round (P1)."""
-    joined: Annotated[tuple[Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")], ...], Field(max_length=MOST_SERVERS)] = ()
-    """Servers that are known to have joined after the founding: a majority of long ago proves nothing (Q2)."""
-    answered_round: Count = 0
-    order: Digest = ""
-    """The order that it answered in that round, at attempt 0."""
-    answers: Count = 0
-    """How often."""
-    signed_round: Count = 0
-    signed: Digest = ""
-    """sha256 of the transaction that it signed in that round."""
-
-    def answering(self, round_: int, order: str, most: int) -> "Remembered":
-        """One more answer to this order of a round; `OrderError` where there was another, or there were too many."""
-        if round_ < self.answered_round:
-            raise OrderError(f"order: found round {round_}, this device has answered in round {self.answered_round}")
-        if round_ > self.answered_round:
-            return replace(self, answered_round=round_, order=order, answers=1)
-        if order != self.order:
-            raise OrderError(f"order: this device has answered another order of round {round_} already")
-        if self.answers >= most:
-            raise OrderError(f"order: this device has answered it {self.answers} times, at most {most} are allowed")
-        return replace(self, answers=self.answers + 1)
-
-    def knowing(self, round_: int, block_hash: str, joined: Iterable[str] = ()) -> "Remembered":
-        """A block that was proven to it, and who had joined by then; it goes forward only."""
-        if round_ < self.proven_round:
-            return self
-        members = tuple(sorted({*self.joined, *joined}))
-        return replace(self, proven_round=round_, proven_hash=block_hash, joined=members)
-
-    def signing(self, round_: int, signed: str) -> "Remembered":
-        """Its one signature of a round (P15); `OrderError` where there is another already."""
-        if (round_, signed) != (self.signed_round, self.signed) and round_ <= self.signed_round:
-            raise OrderError(f"order: this device has signed another gradient for round {self.signed_round} already")
-        return replace(self, signed_round=round_, signed=signed)
 
 
 class WalletMemory:
@@ -134,6 +81,7 @@ def _read(path: Path) -> Remembered | None:
         raise WalletError(f"{path} is open to others (mode {mode & 0o777:o}); run: chmod 600 {path}")
     if len(content) > _MOST_BYTES:
         raise WalletError(f"{path} is no device's memory: found more than {_MOST_BYTES} bytes")
+    _check_format(path, content)
     try:
         found = read_record(Remembered, content)
     except CodecError as error:
@@ -141,6 +89,19 @@ def _read(path: Path) -> Remembered | None:
     if canonical_json(asdict(found)) != content:
         raise WalletError(f"{path} is no device's memory: it would be written otherwise")
     return found
+
+
+def _check_format(path: Path, content: bytes) -> None:
+    """Raise where the file is sound, and older than attempts: what it says of orders names none of today's."""
+    try:
+        found = read_canonical_json(content)
+    except CodecError:
+        return
+    if isinstance(found, dict) and "format" not in found and {"order", "answered_round"} <= found.keys():
+        raise WalletError(
+            f"{path} was written by an earlier version, which knew no attempts: "
+            f"when round {found['answered_round']} is over, move it away and start this device again"
+        )
 
 
 def _write(path: Path, known: Remembered) -> None:
