@@ -119,7 +119,9 @@ class Remembered:
             raise OrderError(f"order: found round {round_}, this device has signed for round {self.signed_round}")
         if mine in self.signed:
             return self
-        if any(each.attempt == attempt for each in self.signed) or len(self.signed) >= _MOST_ATTEMPTS:
+        if len(self.signed) >= _MOST_ATTEMPTS:
+            raise OrderError(f"order: this device has signed for {_MOST_ATTEMPTS} attempts of round {round_}, no more")
+        if any(each.attempt == attempt for each in self.signed):
             raise OrderError(
                 f"order: this device has signed another gradient for round {round_}, attempt {attempt} already"
             )

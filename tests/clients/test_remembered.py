@@ -44,7 +44,7 @@ def test_no_setting_makes_a_memory_without_end() -> None:
         known = known.answering(4, attempt, A, WORK, 1_000).signing(4, attempt, A)
     with pytest.raises(OrderError, match="has answered 16 attempts"):
         known.answering(4, 16, A, WORK, 1_000)
-    with pytest.raises(OrderError, match="has signed"):
+    with pytest.raises(OrderError, match="has signed for 16 attempts of round 4, no more"):
         known.signing(4, 16, A)
 
 
