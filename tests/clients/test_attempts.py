@@ -191,6 +191,27 @@ def test_an_update_makes_room_before_the_next_is_trained() -> None:
     assert device.wallet.computed(order_of()) is None
 
 
+def test_an_update_of_an_earlier_round_that_comes_late_takes_nobodys_place() -> None:
+    wallet, late, now = (
+        device_of().wallet,
+        LocalUpdate(1, 1, np.zeros(3, np.float32)),
+        LocalUpdate(2, 1, np.zeros(3, np.float32)),
+    )
+    assert wallet is not None
+    wallet.keep(order_of(round=2), now)
+    wallet.keep(order_of(round=1), late)
+    assert wallet.computed(order_of(round=2)) is now
+
+
+def test_signatures_of_an_earlier_round_are_not_given_again() -> None:
+    wallet = device_of().wallet
+    assert wallet is not None
+    for round_ in (1, 2):
+        wallet.signed_once(round_, 0, "one", lambda: (b"signed", b"payload"))
+    with pytest.raises(OrderError, match="found round 1, this device has signed for round 2"):
+        wallet.signed_once(1, 0, "one", lambda: (b"signed", b"payload"))
+
+
 def test_devices_that_train_together_reuse_their_updates_too(trainings: Trainings) -> None:
     """Device 2 hears of attempt 1 alone."""
     devices = [device_of(n) for n in range(3)]
