@@ -1,4 +1,4 @@
-"""What a device remembers of its chain, and what it may still answer and sign: one thing per attempt of a round (Q5)."""
+"""What a device remembers of its chain, and so what it may still answer and sign: one thing per attempt (Q5)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -12,7 +12,6 @@ from clients.orders import ATTEMPTS
 
 _MOST_ATTEMPTS = 16
 """Of a round, as `answers-per-round` may ask for at most: so a memory has a largest size"""
-_FORMAT = 2
 _NOBODY = -1
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Digest = Annotated[str, Field(pattern=r"^([0-9a-f]{64})?$")]
@@ -62,7 +61,7 @@ class Remembered:
     signed_round: Count = 0
     signed: Annotated[tuple[SignedAttempt, ...], Field(max_length=_MOST_ATTEMPTS)] = ()
     """In that round."""
-    format: Literal[2] = _FORMAT
+    format: Literal[2] = 2
 
     def answering(self, round_: int, attempt: int, order: str, work: str, most: int) -> "Remembered":
         """One more answer to this order of an attempt; `OrderError` where there was another, or were too many (Q5).
@@ -120,7 +119,9 @@ class Remembered:
             raise OrderError(f"order: found round {round_}, this device has signed for round {self.signed_round}")
         if mine in self.signed:
             return self
-        if any(each.attempt == attempt for each in self.signed) or len(self.signed) >= _MOST_ATTEMPTS:
+        if len(self.signed) >= _MOST_ATTEMPTS:
+            raise OrderError(f"order: this device has signed for {_MOST_ATTEMPTS} attempts of round {round_}, no more")
+        if any(each.attempt == attempt for each in self.signed):
             raise OrderError(
                 f"order: this device has signed another gradient for round {round_}, attempt {attempt} already"
             )

@@ -97,7 +97,7 @@ def _check_format(path: Path, content: bytes) -> None:
         found = read_canonical_json(content)
     except CodecError:
         return
-    if isinstance(found, dict) and "format" not in found and {"order", "answered_round"} <= found.keys():
+    if isinstance(found, dict) and {"order", "answered_round"} <= found.keys():
         raise WalletError(
             f"{path} was written by an earlier version, which knew no attempts: "
             f"when round {found['answered_round']} is over, move it away and start this device again"

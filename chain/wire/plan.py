@@ -45,7 +45,7 @@ class Plan:
     latency_s: Mapping[str, Whole | Number] = field(default_factory=dict)
     """What the plan should take, by term."""
     start_ms: Whole = 0
-    """When the attempt began, in milliseconds of the epoch: its deadlines count from it (D3.3)."""
+    """When the attempt began, in milliseconds of the epoch: deadlines count from it."""
     kind: str = _KIND
 
     @cached_property

@@ -20,10 +20,10 @@ def signed_call(chain: SmallChain, signer: LocalAccount, call: bytes, **envelope
     return sign_transaction(signer, Envelope(**{**usual, **envelope}), call)
 
 
-def planned(chain: SmallChain, order: Order, plan: Plan, signer: LocalAccount | None = None) -> Order:
+def planned(chain: SmallChain, order: Order, plan: Plan, signer: LocalAccount | None = None, attempt: int = 0) -> Order:
     """The order that `plan` means for the order's device, with the plan signed by a server (the device's home)."""
     n, payload = order.device, plan.payload
-    call = encode_call("plan", plan.round, 0, payload_digest(payload), len(payload))
+    call = encode_call("plan", plan.round, attempt, payload_digest(payload), len(payload))
     assert order.ledger is not None
     return replace(
         order,
@@ -33,7 +33,7 @@ def planned(chain: SmallChain, order: Order, plan: Plan, signer: LocalAccount | 
         iterations=plan.iterations[n],
         deadline_s=plan.deadline_s,
         offload_to=plan.assignment[n],
-        ledger=replace(order.ledger, plan=plan.digest),
+        ledger=replace(order.ledger, plan=plan.digest, attempt=attempt),
         plan_post=signed_call(chain, signer or home_key(chain, n), call),
         plan_payload=payload,
     )

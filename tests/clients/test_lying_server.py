@@ -89,10 +89,10 @@ def test_whoever_has_the_gradient_does_not_get_the_data_too(chain: SmallChain, j
     device, right = join(3), order_to(chain, 3)
     greedy = planned(chain, right, for_all(plan, assignment=0))
     assert signed(answer(device, right))
-    assert "has answered another order of round 2 already" in reason(answer(device, greedy))
+    assert "has answered another order of round 2, attempt 0 already" in reason(answer(device, greedy))
     device = join(3)
     assert isinstance(read_reply(answer(device, greedy)), DataReply)
-    assert "has answered another order of round 2 already" in reason(answer(device, right))
+    assert "has answered another order of round 2, attempt 0 already" in reason(answer(device, right))
 
 
 def test_a_grown_nonce_is_no_way_to_a_second_signature(chain: SmallChain, join: Join) -> None:
@@ -100,7 +100,7 @@ def test_a_grown_nonce_is_no_way_to_a_second_signature(chain: SmallChain, join: 
     assert right.ledger is not None
     assert signed(answer(device, right))
     later = replace(right, ledger=replace(right.ledger, nonce=right.ledger.nonce + 1))
-    assert "has answered another order of round 2 already" in reason(answer(device, later))
+    assert "has answered another order of round 2, attempt 0 already" in reason(answer(device, later))
 
 
 def test_a_plan_for_every_phi_gets_one_answer(chain: SmallChain, join: Join, plan: Plan) -> None:
@@ -108,6 +108,18 @@ def test_a_plan_for_every_phi_gets_one_answer(chain: SmallChain, join: Join, pla
     device, right = join(3), order_to(chain, 3)
     replies = [answer(device, planned(chain, right, replace(plan, phi=phi))) for phi in range(1, 9)]
     assert [reply.has_error() for reply in replies] == [False] + [True] * 7
+
+
+def test_attempts_of_its_own_get_a_liar_two_more_copies_of_the_same_gradient(
+    chain: SmallChain, join: Join, plan: Plan
+) -> None:
+    """A device cannot know which attempts there were: it answers three, with what everybody has seen already."""
+    device, right = join(3), order_to(chain, 3)
+    mine = signed(answer(device, right))
+    greedy = for_all(plan, assignment=0)
+    replies = [answer(device, planned(chain, right, greedy, attempt=attempt)) for attempt in range(1, 9)]
+    assert [reply.has_error() for reply in replies] == [False] * 2 + [True] * 6
+    assert {signed(reply).payload for reply in replies[:2]} == {mine.payload}
 
 
 def test_a_plan_of_a_later_round_needs_a_model_that_is_not_there(chain: SmallChain, join: Join, plan: Plan) -> None:
@@ -131,7 +143,7 @@ def test_a_restart_is_no_way_to_another_order(chain: SmallChain, join: Join, pla
     path, order = tmp_path / "device-3.json", order_to(chain, 3)
     assert signed(answer(join(3, path), order))
     for other in (planned(chain, order, for_all(plan, assignment=0)), planned(chain, order, replace(plan, phi=9))):
-        assert "has answered another order of round 2 already" in reason(answer(join(3, path), other))
+        assert "has answered another order of round 2, attempt 0 already" in reason(answer(join(3, path), other))
 
 
 def off(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[LocalUpdate]:
@@ -145,7 +157,7 @@ def test_a_machine_that_rounds_otherwise_after_a_restart_signs_nothing_else(
     path, order = tmp_path / "device-3.json", order_to(chain, 3)
     first = signed(answer(join(3, path), order))
     told = reason(answer(join(3, path), order, train=off))
-    assert "has signed another gradient for round 2 already" in told
+    assert "has signed another gradient for round 2, attempt 0 already" in told
     assert signed(answer(join(3, path), order)).transaction == first.transaction
 
 

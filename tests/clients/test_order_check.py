@@ -87,6 +87,7 @@ def test_an_order_that_says_other_than_its_plan_is_refused(
         (replace(order, round=2), "found round 2 of device 3, the plan is of round 1"),
         (replace(order, plan_digest="ab" * 32), "found plan ababab"),
         (replace(order, ledger=replace(order.ledger, plan="ab" * 32)), "found plan of the gradient ababab"),
+        (replace(order, ledger=replace(order.ledger, attempt=1)), "found attempt 1, the plan says 0"),
     ]
     for asked, message in cases:
         with subtests.test(message):
@@ -169,8 +170,9 @@ def test_the_digest_of_an_order_names_all_that_it_asks_for(order: Order) -> None
         replace(order, samples=SHARE - 1), replace(order, seed=1), replace(order, offload_to=0),
         replace(order, model_digest="ab" * 32), replace(order, plan_digest="ab" * 32),
         replace(order, ledger=replace(order.ledger or TERMS, nonce=9)), replace(order, ledger=None),
+        replace(order, ledger=replace(order.ledger or TERMS, attempt=1)),
     ]  # fmt: skip
-    assert len({order_digest(each) for each in (order, *others)}) == 8
+    assert len({order_digest(each) for each in (order, *others)}) == 9
 
 
 TERMS = LedgerTerms(1, "", 0, "fp16", "", "")

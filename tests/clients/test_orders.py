@@ -66,7 +66,7 @@ def assert_same_order(found: Order, expected: Order) -> None:
 
 TERMS = LedgerTerms(
     chain_id=2**31 + 5, registry="ab" * 20, nonce=0, codec="fp16", base_model="cd" * 32,
-    plan="ef" * 32,
+    plan="ef" * 32, attempt=2**32 - 1,
 )  # fmt: skip
 
 
@@ -99,6 +99,11 @@ def test_malformed_ledger_terms_are_refused(subtests: pytest.Subtests) -> None:
         ({"chain_id": True}, "ledger chain_id is True, expected int"),
         ({"nonce": -1}, "ledger nonce is -1, expected int"),
         ({"nonce": 1.5}, "ledger nonce is 1.5, expected int"),
+        ({"attempt": -1}, "ledger attempt is -1, expected int"),
+        ({"attempt": True}, "ledger attempt is True, expected int"),
+        ({"attempt": 1.0}, "ledger attempt is 1.0, expected int"),
+        ({"attempt": 2**32}, "ledger attempt is 4294967296, expected less than 4294967296"),
+        ({"attempt": None}, "found ledger terms"),
         ({"registry": b"ab"}, "ledger registry is b'ab', expected str"),
         ({"codec": 16}, "ledger codec is 16, expected str"),
         ({"plan": ["ef"]}, r"ledger plan is \['ef'\], expected str"),

@@ -45,7 +45,14 @@ def posts(chain: SmallChain, plan: Plan) -> dict[str, tuple[bytes, str]]:
     right = encode_call("plan", plan.round, 0, digest, size)
     return {
         "another round": (signed_call(chain, key, encode_call("plan", 2, 0, digest, size)), "in a post of round 2"),
-        "another attempt": (signed_call(chain, key, encode_call("plan", 1, 1, digest, size)), "a plan at attempt 0"),
+        "another attempt": (
+            signed_call(chain, key, encode_call("plan", 1, 1, digest, size)),
+            "found attempt 0, the plan says 1",
+        ),
+        "no attempt": (
+            signed_call(chain, key, encode_call("plan", 1, 2**32, digest, size)),
+            "expected a plan at an attempt below",
+        ),
         "another payload": (signed_call(chain, key, encode_call("plan", 1, 0, bytes(32), size)), "beside the post of"),
         "another size": (signed_call(chain, key, encode_call("plan", 1, 0, digest, size + 1)), "bytes, expected"),
         "another call": (signed_call(chain, key, encode_call("close", 1, 0, digest, digest, size)), "another call"),

@@ -114,7 +114,9 @@ def test_the_transaction_names_the_values_the_weight_and_what_they_were_made_fro
     assert (transaction.chain_id, transaction.to, transaction.nonce) == (genesis.chain_id, genesis.registry, 2)
     assert bytes(call["base_model"]).hex() == terms.base_model
     assert bytes(call["plan_digest"]).hex() == terms.plan
-    assert (call["samples"], call["iterations"]) == (40, 3)
+    assert (call["attempt"], call["samples"], call["iterations"]) == (0, 40, 3)
+    later, _ = signed_gradient(third.wallets[3].account, replace(terms, attempt=5), 3, 40, 3, values, sizes_of(device))
+    assert decode_call(decode_transaction(later).data)["attempt"] == 5
     assert (call["digest"], call["size"]) == (payload_digest(payload), len(payload))
     np.testing.assert_array_equal(decode_floats(payload), values.astype(np.float16))
     assert len(signed) < 600 < len(payload)  # the values are beside the transaction (B8)
@@ -167,11 +169,20 @@ def test_a_device_repeats_the_same_bytes_for_the_same_order(device: Device, orde
 
 def test_a_key_signs_again_in_the_next_round_and_never_in_an_earlier_one(wallet: Wallet) -> None:
     first, other, later = (b"first", b"payload"), (b"other", b"payload"), (b"later", b"payload")
-    assert wallet.signed_once(3, "one", lambda: first) == first
-    assert wallet.signed_once(3, "one", lambda: other) == first
-    assert wallet.signed_once(4, "one", lambda: later) == later
-    with pytest.raises(OrderError, match="has signed another gradient for round 4 already"):
-        wallet.signed_once(3, "one", lambda: first)
+    assert wallet.signed_once(3, 0, "one", lambda: first) == first
+    assert wallet.signed_once(3, 0, "one", lambda: other) == first
+    assert wallet.signed_once(4, 0, "one", lambda: later) == later
+    with pytest.raises(OrderError, match="found round 3, this device has signed for round 4"):
+        wallet.signed_once(3, 0, "one", lambda: first)
+
+
+def test_a_key_signs_once_for_every_attempt(wallet: Wallet) -> None:
+    first, second, other = (b"first", b"payload"), (b"second", b"payload"), (b"other", b"payload")
+    assert wallet.signed_once(3, 1, "one", lambda: first) == first
+    assert wallet.signed_once(3, 2, "two", lambda: second) == second
+    assert wallet.signed_once(3, 1, "one", lambda: other) == first
+    with pytest.raises(OrderError, match="has signed another gradient for round 3, attempt 1 already"):
+        wallet.signed_once(3, 1, "two", lambda: second)
 
 
 def test_what_cannot_be_signed_does_not_take_the_place_of_what_can(wallet: Wallet) -> None:
@@ -179,9 +190,9 @@ def test_what_cannot_be_signed_does_not_take_the_place_of_what_can(wallet: Walle
         raise ClientError("no")
 
     with pytest.raises(ClientError):
-        wallet.signed_once(3, "wild", broken)
+        wallet.signed_once(3, 0, "wild", broken)
     right = b"right", b"payload"
-    assert wallet.signed_once(3, "mild", lambda: right) == right
+    assert wallet.signed_once(3, 0, "mild", lambda: right) == right
 
 
 # --- for whom ---------------------------------------------------------------------------------------------------------

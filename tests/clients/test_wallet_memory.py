@@ -1,4 +1,4 @@
-"""What a device remembers: one order per round, a few answers, one signature, over restarts too (Q5)."""
+"""What a device remembers outlives its process: one order per attempt, a few answers, one signature (Q5)."""
 
 import multiprocessing
 import os
@@ -12,48 +12,16 @@ import pytest
 from chain.wire.documents import canonical_json
 from clients import wallet_memory
 from clients.errors import OrderError, WalletError
-from clients.wallet_memory import Remembered, WalletMemory
+from clients.remembered import AnsweredAttempt, Remembered, SignedAttempt
+from clients.wallet_memory import WalletMemory
 
 FRESH = Remembered("11" * 32, "0x" + "22" * 20, "11" * 32)
-A, B = "aa" * 32, "bb" * 32
+A, B, WORK = "aa" * 32, "bb" * 32, "cc" * 32
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "device.json"
-
-
-# --- what it allows ---------------------------------------------------------------------------------------------------
-
-
-def test_an_order_is_answered_so_often_and_no_more() -> None:
-    known = FRESH
-    for count in (1, 2, 3):
-        known = known.answering(4, A, 3)
-        assert (known.answered_round, known.order, known.answers) == (4, A, count)
-    with pytest.raises(OrderError, match="has answered it 3 times, at most 3 are allowed"):
-        known.answering(4, A, 3)
-
-
-def test_another_order_of_the_same_round_is_refused() -> None:
-    with pytest.raises(OrderError, match="has answered another order of round 4 already"):
-        FRESH.answering(4, A, 3).answering(4, B, 3)
-
-
-def test_the_next_round_is_new_and_an_earlier_one_is_over() -> None:
-    known = FRESH.answering(4, A, 1).answering(5, B, 1)
-    assert (known.answered_round, known.answers) == (5, 1)
-    with pytest.raises(OrderError, match="found round 4, this device has answered in round 5"):
-        known.answering(4, A, 1)
-
-
-def test_a_round_has_one_signature() -> None:
-    known = FRESH.signing(4, A)
-    assert known.signing(4, A) == known
-    assert known.signing(5, B).signed == B
-    for round_, signed in ((4, B), (3, A)):
-        with pytest.raises(OrderError, match="has signed another gradient for round 4 already"):
-            known.signing(round_, signed)
 
 
 def test_who_is_known_to_have_joined_is_not_forgotten_over_a_restart(path: Path) -> None:
@@ -64,33 +32,31 @@ def test_who_is_known_to_have_joined_is_not_forgotten_over_a_restart(path: Path)
     assert FRESH.knowing(4, A, [one]).knowing(3, B, [two]).joined == (one,)
 
 
-def test_proven_blocks_go_forward_only() -> None:
-    known = FRESH.knowing(3, A)
-    assert (known.proven_round, known.proven_hash) == (3, A)
-    assert known.knowing(2, B) == known
-    assert known.knowing(4, B).proven_hash == B
-
-
 # --- in a file --------------------------------------------------------------------------------------------------------
 
 
 def answered(known: Remembered) -> Remembered:
-    return known.answering(4, A, 3)
+    return known.answering(4, 1, A, WORK, 3)
+
+
+def answers(memory: WalletMemory) -> int:
+    (only,) = memory.now.answered
+    return only.answers
 
 
 def test_without_a_file_it_is_kept_as_long_as_the_process() -> None:
     memory = WalletMemory(FRESH)
     memory.change(answered)
-    assert memory.now.answers == 1
+    assert answers(memory) == 1
 
 
 def test_a_file_outlives_the_process_and_is_its_owners_alone(path: Path) -> None:
     WalletMemory(FRESH, path).change(answered)
     again = WalletMemory(FRESH, path)
-    assert again.now == FRESH.answering(4, A, 3)
+    assert again.now == FRESH.answering(4, 1, A, WORK, 3)
     assert path.stat().st_mode & 0o777 == 0o600
     again.change(answered)
-    assert WalletMemory(FRESH, path).now.answers == 2
+    assert answers(WalletMemory(FRESH, path)) == 2
 
 
 def test_what_is_refused_is_not_written(path: Path) -> None:
@@ -98,8 +64,8 @@ def test_what_is_refused_is_not_written(path: Path) -> None:
     memory.change(answered)
     before = path.read_bytes()
     with pytest.raises(OrderError):
-        memory.change(lambda known: known.answering(4, B, 3))
-    assert (path.read_bytes(), memory.now.answers) == (before, 1)
+        memory.change(lambda known: known.answering(4, 1, B, WORK, 3))
+    assert (path.read_bytes(), answers(memory)) == (before, 1)
 
 
 def test_what_cannot_be_written_is_not_answered(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,15 +94,15 @@ def test_two_processes_of_a_device_do_not_forget_each_others_answers(path: Path)
     first, second = WalletMemory(FRESH, path), WalletMemory(FRESH, path)
     first.change(answered)
     second.change(answered)
-    assert WalletMemory(FRESH, path).now.answers == 2
+    assert answers(WalletMemory(FRESH, path)) == 2
     with pytest.raises(OrderError, match="another order"):
-        second.change(lambda known: known.answering(4, B, 3))
+        second.change(lambda known: known.answering(4, 1, B, WORK, 3))
 
 
 def _answer_often(path: Path) -> None:
     memory = WalletMemory(FRESH, path)
     for _ in range(10):
-        memory.change(lambda known: known.answering(4, A, 1_000))
+        memory.change(lambda known: known.answering(4, 1, A, WORK, 1_000))
 
 
 def test_processes_at_the_same_time_count_every_answer(path: Path) -> None:
@@ -145,7 +111,7 @@ def test_processes_at_the_same_time_count_every_answer(path: Path) -> None:
         process.start()
     for process in processes:
         process.join(60)
-    assert WalletMemory(FRESH, path).now.answers == 20
+    assert answers(WalletMemory(FRESH, path)) == 20
 
 
 def test_a_file_that_is_gone_is_written_again_from_what_the_process_knows(path: Path) -> None:
@@ -153,7 +119,7 @@ def test_a_file_that_is_gone_is_written_again_from_what_the_process_knows(path: 
     memory.change(answered)
     path.unlink()
     memory.change(answered)
-    assert WalletMemory(FRESH, path).now.answers == 2
+    assert answers(WalletMemory(FRESH, path)) == 2
 
 
 def test_a_memory_in_use_is_waited_for_and_then_named(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +160,20 @@ def test_a_memory_that_is_a_folder_is_named(path: Path) -> None:
         WalletMemory(FRESH, path)
 
 
-WHOLE = canonical_json(asdict(FRESH))
+FULL = replace(FRESH.answering(4, 1, A, WORK, 3).giving(4, 2).signing(4, 1, B), joined=("33" * 20,))
+WHOLE = canonical_json(asdict(FULL))
+
+
+def changed(**changes: Any) -> bytes:
+    """A memory with other fields, in canonical form."""
+    return canonical_json({**asdict(FULL), **changes})
+
+
+def once(**changes: Any) -> list[dict[str, Any]]:
+    """An answered attempt with other fields."""
+    return [{**asdict(FULL.answered[0]), **changes}]
+
+
 DAMAGE: dict[str, Callable[[], bytes]] = {
     "nothing": lambda: b"",
     "half": lambda: WHOLE[:-9],
@@ -202,14 +181,23 @@ DAMAGE: dict[str, Callable[[], bytes]] = {
     "deep": lambda: b"[" * 4_000,
     "long": lambda: WHOLE + b" " * 5_000,
     "a space": lambda: WHOLE + b" ",
-    "a key less": lambda: canonical_json({k: v for k, v in asdict(FRESH).items() if k != "answers"}),
-    "a key more": lambda: canonical_json({**asdict(FRESH), "extra": 1}),
-    "a negative count": lambda: canonical_json({**asdict(FRESH), "answers": -1}),
-    "a huge count": lambda: canonical_json({**asdict(FRESH), "answers": 2**64}),
-    "a count in words": lambda: canonical_json({**asdict(FRESH), "answers": "1"}),
-    "a short hash": lambda: canonical_json({**asdict(FRESH), "signed": "ab"}),
-    "a line end": lambda: canonical_json({**asdict(FRESH), "signed": A + "\n"}),
-    "capitals": lambda: canonical_json({**asdict(FRESH), "order": "AB" * 32}),
+    "a key less": lambda: canonical_json({k: v for k, v in asdict(FULL).items() if k != "work"}),
+    "a key more": lambda: changed(extra=1),
+    "no format": lambda: canonical_json({k: v for k, v in asdict(FULL).items() if k != "format"}),
+    "a later format": lambda: changed(format=3),
+    "a negative round": lambda: changed(signed_round=-1),
+    "a huge round": lambda: changed(signed_round=2**64),
+    "a round in words": lambda: changed(signed_round="1"),
+    "a negative count": lambda: changed(answered=once(answers=-1)),
+    "a huge attempt": lambda: changed(answered=once(attempt=2**32)),
+    "a key more inside": lambda: changed(answered=once(extra=1)),
+    "a key less inside": lambda: changed(signed=[{"attempt": 1}]),
+    "many attempts": lambda: changed(answered=once() * 17),
+    "data for nobody else": lambda: changed(data_to=-2),
+    "data for a server too many": lambda: changed(data_to=64),
+    "a short hash": lambda: changed(work="ab"),
+    "a line end": lambda: changed(work=A + "\n"),
+    "capitals": lambda: changed(answered=once(order="AB" * 32)),
 }
 
 
@@ -227,3 +215,30 @@ def test_no_more_of_a_memory_is_read_than_a_device_writes(path: Path) -> None:
     path.chmod(0o600)
     with pytest.raises(WalletError, match="found more than 8192 bytes"):
         WalletMemory(FRESH, path)
+
+
+def test_the_largest_memory_is_read_again(path: Path) -> None:
+    """As many servers, attempts and answers as there may be, in the longest numbers."""
+    huge, last = 2**63 - 1, 2**32 - 1
+    largest = replace(
+        FRESH, proven_round=huge, joined=tuple(f"{n:040x}" for n in range(64)), answered_round=huge, work=WORK,
+        answered=(AnsweredAttempt(last, A, huge),) * 16, data_to=63, signed_round=huge,
+        signed=(SignedAttempt(last, B),) * 16,
+    )  # fmt: skip
+    WalletMemory(FRESH, path).change(lambda _: largest)
+    assert WalletMemory(FRESH, path).now == largest
+
+
+OLD = {
+    "network": FRESH.network, "device": FRESH.device, "proven_hash": A, "proven_round": 3, "joined": [],
+    "answered_round": 4, "order": A, "answers": 1, "signed_round": 4, "signed": B,
+}  # fmt: skip
+
+
+def test_a_memory_of_before_there_were_attempts_is_refused_with_what_to_do(path: Path) -> None:
+    path.write_bytes(canonical_json(OLD))
+    path.chmod(0o600)
+    told = "was written by an earlier version, which knew no attempts: when round 4 is over, move it away"
+    with pytest.raises(WalletError, match=told):
+        WalletMemory(FRESH, path)
+    assert path.read_bytes() == canonical_json(OLD)
