@@ -79,7 +79,7 @@ def check_payloads(header: Header, posts: Sequence[SignedCall], genesis: Genesis
     sender and slot, of founded sizes. Reverted posts bring payloads too: this bounds them, and no two nodes differ in
     what they take (B4).
     """
-    seen = set[object]()
+    seen, attempt = set[object](), max((post.begins or 0 for post in posts), default=0)
     for post in posts:
         if not post.commitments:
             continue
@@ -89,7 +89,7 @@ def check_payloads(header: Header, posts: Sequence[SignedCall], genesis: Genesis
                     f"{post.sender} is not the founder, and founds nothing in block {header.block_number}"
                 )
             continue
-        if (post.post.round, post.post.attempt) != (header.block_number - FOUNDING_BLOCK, 0):
+        if (post.post.round, post.post.attempt) != (header.block_number - FOUNDING_BLOCK, attempt):
             raise TransactionOrderError(
                 f"found a post of round {post.post.round}, attempt {post.post.attempt} in block {header.block_number}"
             )

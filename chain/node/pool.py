@@ -167,9 +167,11 @@ class Pool:
         return max((entry.post.begins or 0 for entry in self._entries.values()), default=0)
 
     def _begin_attempt(self, post: SignedCall) -> None:
-        """A majority has passed on: posts of lower attempts have no block any more, and go (D3.2)."""
+        """A majority has passed on: what is pending of lower attempts has no block any more, and goes (D3.2).
+
+        So does what counts in any attempt, or senders' nonces would differ from node to node; it is posted again.
+        """
         before = dict(vars(self))
-        left = [entry.post for entry in self._entries.values() if entry.post.attempt is None]
         self._clear()
         self._start(self.head)
         try:
@@ -177,8 +179,6 @@ class Pool:
         except BaseException:
             vars(self).update(before)
             raise
-        for each in left:
-            self._admit_again(each)
         self.payloads.follow(entry.post for entry in self._entries.values())
 
     def _rebuild(self) -> None:
