@@ -8,7 +8,7 @@ names: a pass whose signer has not endorsed what it names counts for nothing, an
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -31,6 +31,8 @@ class Found:
     violation: str = ""
     trace: str = ""
     is_complete: bool = False
+    seen: Collection[int] = ()
+    """Of a search: the sets of signatures"""
 
     def count(self, finals: int) -> None:
         """One more state or walk with so many final blocks."""
@@ -50,7 +52,8 @@ def search(
     `live_every`: of how many states one is asked whether the round still ends, for each quorum of honest servers.
     `leaves_convicted`: a liar convicts itself never; once it has, two final blocks are no violation any more.
     """
-    found, last, level = Found(), {0: 0}, [0]
+    last, level = {0: 0}, [0]
+    found = Found(seen=last.keys())
     while level:
         following: list[int] = []
         for state in level:

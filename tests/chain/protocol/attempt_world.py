@@ -150,7 +150,7 @@ def _sign(world: World, signers: Iterable[int], attempt: int, kind: type[Endorse
 def walk(world: World, rng: random.Random, steps: int) -> tuple[int, str]:
     """Random steps until something is violated; how many, and what. Then no more come back than the round needs."""
     for step in range(steps):
-        _step(world, rng)
+        one_step(world, rng)
         if violation := world.model.violation(world.exists):
             return step + 1, violation
     for who in rng.sample(world.model.honest, len(world.model.honest)):
@@ -159,7 +159,7 @@ def walk(world: World, rng: random.Random, steps: int) -> tuple[int, str]:
     return steps, "" if ends(world) else f"the round does not end with {sorted(world.up)} up"
 
 
-def _step(world: World, rng: random.Random) -> None:
+def one_step(world: World, rng: random.Random) -> None:
     """One thing happens: mostly that a message arrives, as there are many of them."""
     kinds: list[Callable[[], None]] = [
         lambda: _one(world.lies() if rng.random() < 0.1 else world.useful_lies(), world.say, rng),
