@@ -35,14 +35,14 @@ class RoundVotes:
         """
         self._servers, self.ranking, self._built_in = frozenset(servers), tuple(ranking), built_in
         self._endorsed: dict[tuple[int, Address], set[bytes]] = defaultdict(set)
-        self._passes: dict[int, dict[Address, list[Pass]]] = defaultdict(lambda: defaultdict(list))
+        self._passes: dict[int, dict[Address, list[Pass]]] = {}
         self._adoptable: dict[int, list[bytes]] = {}
         for endorsement in endorsements:
             if endorsement.signer in self._servers:
                 self._endorsed[endorsement.attempt, endorsement.signer].add(endorsement.block_hash)
         for each in passes:
             if each.signer in self._servers:
-                self._passes[each.attempt][each.signer].append(each)
+                self._passes.setdefault(each.attempt, {}).setdefault(each.signer, []).append(each)
 
     @property
     def quorum(self) -> int:
@@ -65,13 +65,17 @@ class RoundVotes:
 
     def empty_passes(self, attempt: int) -> list[Pass]:
         """The passes that name nothing, one of each server, by address."""
-        found = {who: [each for each in given if each.named is None] for who, given in self._passes[attempt].items()}
+        passes = self._passes.get(attempt, {})
+        found = {who: [each for each in given if each.named is None] for who, given in passes.items()}
         return [found[who][0] for who in sorted(found) if found[who]]
 
     def adoptable(self, attempt: int) -> list[bytes]:
         """The blocks that the leader of an attempt may adopt, of the highest attempt first."""
         if attempt not in self._adoptable:
-            self._adoptable[attempt] = self._find_adoptable(attempt)
+            # Upwards, as passes name lower attempts: one liar's chain of them must not become a deep recursion.
+            for each in (*(below for below in self.attempts() if below < attempt), attempt):
+                if each not in self._adoptable:
+                    self._adoptable[each] = self._find_adoptable(each)
         return self._adoptable[attempt]
 
     def _find_adoptable(self, attempt: int) -> list[bytes]:
@@ -91,7 +95,8 @@ class RoundVotes:
 
     def _counted(self, attempt: int) -> dict[Address, list[Pass]]:
         """The passes to an attempt that name nothing, or something that is shown to have been signed lawfully."""
-        found = {who: [each for each in given if self._is_shown(each)] for who, given in self._passes[attempt].items()}
+        passes = self._passes.get(attempt, {})
+        found = {who: [each for each in given if self._is_shown(each)] for who, given in passes.items()}
         return {who: given for who, given in found.items() if given}
 
     def _is_shown(self, given: Pass) -> bool:
