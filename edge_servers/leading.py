@@ -154,6 +154,8 @@ class RankedServer:
     def _leaders_post(self, what: str, until_s: float) -> Any:
         """What the leader posted, or a `LeaderFailedError` when its time is over."""
         leader = self.leader
+        if leader in self.oversight.excluded():
+            raise LeaderFailedError(leader, f"{self.network.name(leader)} has been excluded, and posts nothing more")
         posts = self.board.wait_for(self._slot(what), [leader], until_s)
         if leader not in posts:
             self.oversight.note_absent(leader, what)

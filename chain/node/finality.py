@@ -68,7 +68,8 @@ class Finality:
         known = self._store.endorsements.by(endorsement.signer, endorsement.round, endorsement.attempt)
         if any(each.block_hash == endorsement.block_hash for each in known):
             return False
-        if len(known) >= _MOST_PER_SERVER:
+        place = (endorsement.attempt, endorsement.block_hash)
+        if len(known) >= _MOST_PER_SERVER and not self._is_shared(endorsement.round, place, endorsement.signer):
             raise EndorsementError(f"{endorsement.signer} has signed two blocks of round {endorsement.round} already")
         self._store.endorsements.add(endorsement)
         if header is None:
@@ -109,7 +110,8 @@ class Finality:
         if endorsement.round > self._round_of(self.last):
             return
         signed = self._store.endorsements.of(endorsement.block_hash)
-        signers = {each.signer for each in signed if each.round == endorsement.round} & set(servers)
+        place = (endorsement.round, endorsement.attempt)  # signatures of different attempts are never added
+        signers = {each.signer for each in signed if (each.round, each.attempt) == place} & set(servers)
         if len(signers) >= quorum(len(servers)):
             raise self._conflict(endorsement.round, endorsement.block_hash)
 
@@ -144,12 +146,20 @@ class Finality:
         known = self._store.passes.by(given.signer, given.round, given.attempt)
         if any(each.named == given.named for each in known):
             return False
-        if len(known) >= _MOST_PER_SERVER:
+        is_needed = given.named is None or self._is_shared(given.round, given.named, given.signer)
+        if len(known) >= _MOST_PER_SERVER and not is_needed:
             raise PassError(
                 f"{given.signer} has passed twice to attempt {given.attempt} of round {given.round} already"
             )
         self._store.passes.add(given)
         return True
+
+    def _is_shared(self, round_: int, place: tuple[int, bytes], signer: Address) -> bool:
+        """Whether somebody else has signed this block in this attempt: then others may need a liar's third word too, or
+        it could hide from them what it has shown to one.
+        """
+        found = self._store.endorsements.of_round(round_)
+        return any((each.attempt, each.block_hash) == place and each.signer != signer for each in found)
 
     def _begun(self, round_: int, servers: Sequence[bytes]) -> int:
         """The highest attempt that a majority has passed to."""
