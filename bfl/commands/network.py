@@ -125,7 +125,7 @@ def node(
     max_connections_per_address: Annotated[int, typer.Option(min=1, help="Connections at once of one client.")] = 64,
 ) -> None:
     """Run a node of the chain: JSON-RPC for web3, devices and auditors. BFL_RPC_TOKEN demands a bearer token."""
-    from chain.rpc.peers import Peers
+    from chain.peers.peers import Peers
     from chain.rpc.server import RpcServer, ServerParams
 
     stop = _stop_by_signal()
@@ -204,7 +204,7 @@ def _why_not_listening(host: str, port: int, error: Exception) -> str:
 def _log_to_terminal() -> None:
     """Warnings of everybody; of peers also that one is back."""
     logging.basicConfig(format="%(levelname)s: %(message)s")
-    logging.getLogger("chain.rpc.peers").setLevel(logging.INFO)
+    logging.getLogger("chain.peers.peers").setLevel(logging.INFO)
 
 
 def _introduce(running: Any, url: str, database: Path) -> None:

@@ -17,10 +17,10 @@ from chain.client.connection import ranges_of, read_bytes, request, web3_over_ht
 from chain.client.payloads import fetch_payload
 from chain.errors import ChainError, EndorsementError, SidecarError, UnwantedSidecarError, WaitingBlockError
 from chain.node.node import Node
+from chain.peers.branches import Refusals, missing_headers
 from chain.protocol.endorsements import Domain, decode_endorsement
 from chain.protocol.posts import Commitment
 from chain.protocol.turns import MOST_SERVERS
-from chain.rpc.branches import Refusals, missing_headers
 from chain.wire.sidecar import Sidecar
 
 _log = logging.getLogger(__name__)
