@@ -190,6 +190,10 @@ class NodeUnreachableError(LedgerError):
     """No node answers, or its answer is no JSON-RPC."""
 
 
+class NodeAwayError(NodeUnreachableError):
+    """Nobody answers now: not there, too slow, or busy (HTTP 503). It may pass; a refusal does not."""
+
+
 class DeadlineError(LedgerError):
     """Something that did not happen in time."""
 

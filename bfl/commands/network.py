@@ -147,7 +147,8 @@ def node(
     _log_to_terminal()
     with closing(_opened(database, genesis_file)) as running:
         params = replace(params, max_request_bytes=_request_bytes(running, max_request_mb))
-        with RpcServer(running, params) as url, Peers(running, peer or [], tokens):
+        peers = Peers(running, peer or [], tokens)
+        with RpcServer(running, params, peers.hurry) as url, peers:
             _introduce(running, url, database)
             _watch(running, Console(), stop)
     print("stopped")

@@ -46,6 +46,8 @@ _BY_METHOD = {
     "bfl_getRawBlock": AnswerLimits(2 * _BLOCK_BYTES + _FRAME_BYTES, 100),
     "bfl_getSidecar": AnswerLimits(2 * RANGE_BYTES + _FRAME_BYTES, 100),
     "bfl_sendPost": AnswerLimits(_FRAME_BYTES, 100),
+    "bfl_pendingTransactions": AnswerLimits(8 * _FRAME_BYTES, 5000),
+    "bfl_getPending": AnswerLimits((2 << 20) + 2 * _FRAME_BYTES, 100),
     "bfl_importBlock": AnswerLimits(_FRAME_BYTES, 100),
 }
 

@@ -18,6 +18,7 @@ from chain.client.payloads import fetch_payload
 from chain.errors import ChainError, EndorsementError, SidecarError, UnwantedSidecarError, WaitingBlockError
 from chain.node.node import Node
 from chain.peers.branches import Refusals, missing_headers
+from chain.peers.pool_sync import PoolSync
 from chain.protocol.endorsements import Domain, decode_endorsement
 from chain.protocol.posts import Commitment
 from chain.protocol.turns import MOST_SERVERS
@@ -27,6 +28,8 @@ _log = logging.getLogger(__name__)
 _QUEUE = 1024
 _PULL_S = 2.0
 _TIMEOUT_S = 10.0
+_HURRY_S = 0.25
+"""Between two polls, whatever happens"""
 _PUSHED_BYTES = 1 << 20
 
 
@@ -47,6 +50,8 @@ class Peers:
         self._queues: dict[str, queue.Queue[_News]] = {url: queue.Queue(_QUEUE) for url in urls}
         self._begun: dict[bytes, bytes] = {}
         self._claims = _Claims()
+        self._pools = PoolSync(node)
+        self._hurries = {url: threading.Event() for url in urls}
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=target, args=(url, web3), name=f"peer {url}", daemon=True)
@@ -62,11 +67,19 @@ class Peers:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self.hurry()
         self._node.listeners.remove(self._hear)
         for thread in self._threads:
             thread.join(_TIMEOUT_S)
 
+    def hurry(self) -> None:
+        """Ask the peers now: something came that does not fit what is here. At most a few times per second."""
+        for event in self._hurries.values():
+            event.set()
+
     def _hear(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
+        if self._pools.hear(kind, raw):
+            self.hurry()
         for url, waiting in self._queues.items():
             try:
                 waiting.put_nowait((kind, raw, _small(sidecars)))
@@ -91,8 +104,10 @@ class Peers:
         trouble: type[Exception] | None = None
         while not self._stop.is_set():
             try:
+                self._pools.retry()
                 self.fetch_from(web3)
                 self.fetch_endorsements(web3)
+                self._pools.fetch(web3)
                 self.fetch_payloads(web3)
             except ChainError as error:
                 if not self._stop.is_set():
@@ -101,7 +116,9 @@ class Peers:
                 if trouble is not None:
                     _log.info("peer %s answers again", url)
                 trouble = None
-            self._stop.wait(self._pull_s)
+            self._stop.wait(min(_HURRY_S, self._pull_s))
+            self._hurries[url].wait(max(0.0, self._pull_s - _HURRY_S))
+            self._hurries[url].clear()
 
     def fetch_from(self, web3: Web3) -> int:
         """Take blocks of a peer that this node does not have, from a common ancestor on; returns how many."""

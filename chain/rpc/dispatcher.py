@@ -18,6 +18,7 @@ import eth_abi
 
 from chain.errors import ChainError, RevertedError
 from chain.node.node import Node
+from chain.peers.pool_sync import is_gap
 from chain.rpc.arguments import ArgumentError, excerpt
 from chain.rpc.methods import Methods
 
@@ -33,6 +34,8 @@ MAX_BRACKETS = 1000
 # Nor does `json` let anybody else run meanwhile: 32 MB of "1,1,1" are 16 million objects, and a second of silence.
 MAX_COMMAS = 20_000
 _ERROR_STRING = bytes.fromhex("08c379a0")  # Solidity's Error(string)
+_BRINGS = ("eth_sendRawTransaction", "bfl_sendPost", "bfl_importBlock")
+"""Methods that hear of gaps: what is refused there may only be early"""
 _log = logging.getLogger(__name__)
 
 
@@ -67,7 +70,9 @@ _FREE = Charge(lambda: True, "")
 class Dispatcher:
     """Answers JSON-RPC requests about one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, on_gap: Callable[[], None] = lambda: None) -> None:
+        """`on_gap` hears that a post or a block did not fit because something before it may be missing here."""
+        self._on_gap = on_gap
         self._methods = {name: _method(name, call) for name, call in Methods(node).table().items()}
 
     def respond_to_bytes(self, body: bytes) -> bytes:
@@ -132,7 +137,12 @@ class Dispatcher:
         method = self._methods.get(request["method"])
         if method is None:
             raise _RequestError(METHOD_NOT_FOUND, f"this node has no method {excerpt(request['method'])}")
-        return _call(method, params)
+        try:
+            return _call(method, params)
+        except _RequestError as failure:
+            if method.name in _BRINGS and isinstance(failure.__cause__, ChainError) and is_gap(failure.__cause__):
+                self._on_gap()
+            raise
 
 
 def _method(name: str, call: Callable[..., Any]) -> _Method:

@@ -3,6 +3,7 @@
 import logging
 import socket
 import threading
+from collections.abc import Callable
 
 import uvicorn
 from starlette.applications import Starlette
@@ -28,9 +29,8 @@ _LARGE_ANSWER_BYTES = 64 << 10
 _log = logging.getLogger(__name__)
 
 
-def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) -> Starlette:
+def _application(dispatcher: Dispatcher, node: Node, door: RequestLimits, turns: Turns, visits: Visits) -> Starlette:
     """The HTTP application: POST / is JSON-RPC, GET /health says whether the node is alive."""
-    dispatcher = Dispatcher(node)
 
     async def answer(request: Request) -> Response:
         async with door.body(request) as body:
@@ -62,11 +62,11 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
 class _Server(uvicorn.Server):
     """uvicorn, except that a client that stalls does not delay its end."""
 
-    def __init__(self, node: Node, params: ServerParams) -> None:
+    def __init__(self, node: Node, params: ServerParams, dispatcher: Dispatcher) -> None:
         self._door = RequestLimits(params, lambda: _post_bytes(node))
         visits = Visits(_visit_limits(params), self._door.shares)
         turns = Turns(params.max_answers, params.max_answers_per_address, self._door.shares)
-        super().__init__(_config(_application(node, self._door, turns, visits), visits))
+        super().__init__(_config(_application(dispatcher, node, self._door, turns, visits), visits))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.hurry()
@@ -94,8 +94,9 @@ def _post_bytes(node: Node) -> int:
 class RpcServer:
     """A node's HTTP server in a thread of its own."""
 
-    def __init__(self, node: Node, params: ServerParams) -> None:
-        self._node, self._params = node, params
+    def __init__(self, node: Node, params: ServerParams, on_gap: Callable[[], None] = lambda: None) -> None:
+        """`on_gap` hears of posts and blocks that did not fit what is here (`Peers.hurry`)."""
+        self._node, self._params, self._on_gap = node, params, on_gap
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -104,7 +105,7 @@ class RpcServer:
         if self._thread is not None:
             raise LedgerError("this JSON-RPC server runs already; stop it first")
         listening = _listening(self._params.host, self._params.port)
-        server = self._server = _Server(self._node, self._params)
+        server = self._server = _Server(self._node, self._params, Dispatcher(self._node, self._on_gap))
         self._thread = threading.Thread(target=server.run, args=([listening],), name="json-rpc", daemon=True)
         port = listening.getsockname()[1]
         self._thread.start()

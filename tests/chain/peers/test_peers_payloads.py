@@ -15,9 +15,9 @@ from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
 from chain.errors import ChainError, StoreError, WaitingBlockError
 from chain.node.node import Node
+from chain.peers import peers as peers_module
 from chain.peers.peers import Peers
 from chain.protocol.posts import Commitment
-from chain.peers import peers as peers_module
 from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.sidecar import Sidecar, payload_digest
