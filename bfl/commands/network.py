@@ -38,18 +38,19 @@ def key(out: Annotated[Path, typer.Argument(help="Key file to make (keystore v3)
     """Make a participant's key. The password comes from the terminal, or from BFL_KEY_PASSWORD."""
     from chain.client.keys import new_account, save_key
 
-    password = os.environ.get(PASSWORD_VARIABLE) or _asked_password()
+    password = os.environ.get(PASSWORD_VARIABLE) or asked_password()
     account = new_account()
     save_key(out, account, password)
     print(f"address: {account.address}\nkey file: {out} (keep it, and its password; nobody can restore either)")
 
 
-def _asked_password() -> str:
+def asked_password(is_new: bool = True) -> str:
+    """A password from the terminal; a new one is asked for twice."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise BflError(f"found no terminal to ask for a password; set {PASSWORD_VARIABLE}, or run it in a terminal")
     try:
         password = getpass.getpass("password: ")
-        if password == getpass.getpass("again: "):
+        if not is_new or password == getpass.getpass("again: "):
             return password
     except EOFError as error:
         raise BflError(f"no password was given; type one, or set {PASSWORD_VARIABLE}") from error
@@ -128,10 +129,10 @@ def node(
     from chain.peers.peers import Peers
     from chain.rpc.server import RpcServer, ServerParams
 
-    stop = _stop_by_signal()
+    stop = stop_by_signal()
     sys.setswitchinterval(_SWITCH_S)
     for each in peer or []:
-        _check_peer(each)
+        check_node_url(each, "--peer")
     tokens = _peer_tokens(peer or [], peer_token or [])
     params = ServerParams(
         host,
@@ -154,14 +155,15 @@ def node(
     print("stopped")
 
 
-def _check_peer(url: str) -> None:
+def check_node_url(url: str, option: str) -> None:
+    """Raise unless it is the address of a node."""
     try:
         parts = urlsplit(url)
         is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # a port that is no number, half an IPv6 address
         is_address = False
     if not is_address or re.search(r"\s", url):
-        raise BflError(f"found --peer {url!r}, expected http:// or https:// and a host, such as http://other:8545")
+        raise BflError(f"found {option} {url!r}, expected http:// or https:// and a host, such as http://other:8545")
 
 
 def _peer_tokens(peers: list[str], given: list[str]) -> dict[str, str]:
@@ -256,8 +258,8 @@ def _read_genesis(path: Path) -> Any:
         raise BflError(f"{path}: {found}; make one with `bfl network genesis`") from error
 
 
-def _stop_by_signal() -> threading.Event:
-    """Set by Ctrl-C or SIGTERM, also by one that comes while the node is starting."""
+def stop_by_signal() -> threading.Event:
+    """Set by Ctrl-C or SIGTERM, also by one that comes while the program is starting."""
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
