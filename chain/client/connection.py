@@ -18,6 +18,7 @@ from chain.client.bounded_http import BoundedProvider
 from chain.client.keys import address_of
 from chain.client.own_node import OwnNode
 from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
+from chain.client.tls import TlsClient
 from chain.client.waiting import retry_until, wait_until
 from chain.client.web3_errors import translate_errors
 from chain.errors import (
@@ -41,9 +42,12 @@ RETRY_S = 10.0
 T = TypeVar("T")
 
 
-def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0) -> Web3:
-    """A web3 of a node or network at `url`; what it answers is bounded, and a token is not sent in the clear (Q6)."""
-    return Web3(BoundedProvider(url, token, timeout_s))
+def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0, tls: TlsClient | None = None) -> Web3:
+    """A web3 of a node or network at `url`; what it answers is bounded, and a token is not sent in the clear (Q6).
+
+    `tls`: who asks, and whom it expects there, in a network with certificates of its own.
+    """
+    return Web3(BoundedProvider(url, token, timeout_s, tls))
 
 
 def request(web3: Web3, method: str, *params: Any) -> Any:
@@ -164,7 +168,7 @@ class Connection(OwnNode):
     def ask(self, name: str, *arguments: Any, block: Any = None) -> Any:
         """The answer of a view of the registry, in the state that is visible."""
         call: Any = {"to": self._address, "data": encode_call(name, *arguments)}
-        where = block if block is not None else getattr(self, "visible", "pending")
+        where: Any = block if block is not None else getattr(self, "visible", "pending")
         return decode_result(name, self._asked(lambda: bytes(self.web3.eth.call(call, where))))
 
     def logs(self, topics: Sequence[bytes | None], first: int, last: int | None) -> list[FoundLog]:

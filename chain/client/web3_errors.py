@@ -40,7 +40,8 @@ def translate_errors() -> Iterator[None]:
         is_busy = error.response is not None and error.response.status_code == _BUSY
         raise (NodeAwayError if is_busy else NodeUnreachableError)(_refusal(error)) from error
     except requests.RequestException as error:
-        raise (NodeAwayError if isinstance(error, _MAY_PASS) else NodeUnreachableError)(_silence(error)) from error
+        is_away = isinstance(error, _MAY_PASS) and not isinstance(error, requests.exceptions.SSLError)
+        raise (NodeAwayError if is_away else NodeUnreachableError)(_silence(error)) from error
     except _NO_ANSWER as error:
         raise NodeUnreachableError(f"the answer is no JSON-RPC: {type(error).__name__}: {error}") from error
 

@@ -111,12 +111,14 @@ class NodesMiner:
         while not self._stop.is_set() and sealed != blocks:
             best = best_of(self._fresh())
             if best is None or best.work is None:
-                mined = self._rest(mined)
+                self._rest(mined)
+                mined = None
             elif mined is None or mined.work != best.work:
                 mined = best
                 self._begin(best.url, best.work)
-            found = self._miner.poll(self._ask_s) if mined is not None else self._wait()
-            if found is not None and mined is not None:
+            if mined is None:
+                self._wait()
+            elif (found := self._miner.poll(self._ask_s)) is not None:
                 sealed += self._submit(mined, found)
                 mined = None
         return sealed

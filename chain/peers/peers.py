@@ -15,6 +15,7 @@ from web3 import Web3
 
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
+from chain.client.tls import TlsClient
 from chain.errors import ChainError, EndorsementError, SidecarError, UnwantedSidecarError, WaitingBlockError
 from chain.node.node import Node
 from chain.peers.branches import Refusals, missing_headers
@@ -41,11 +42,18 @@ class Peers:
     """Keeps a node in step with others: one thread passes on, one asks. A slow or dead peer holds nobody up."""
 
     def __init__(
-        self, node: Node, urls: Sequence[str], tokens: Mapping[str, str] | None = None, pull_s: float = _PULL_S
+        self,
+        node: Node,
+        urls: Sequence[str],
+        tokens: Mapping[str, str] | None = None,
+        pull_s: float = _PULL_S,
+        tls: TlsClient | None = None,
     ) -> None:
-        """`tokens`: of each peer its own; one that is not here is sent none (Q6)."""
+        """`tokens`: of each peer its own; one that is not here is sent none (Q6). `tls`: who asks, and whom it
+        expects.
+        """
         self._node, self._pull_s = node, pull_s
-        self._peers = [(url, web3_over_http(url, (tokens or {}).get(url, ""), _TIMEOUT_S)) for url in urls]
+        self._peers = [(url, web3_over_http(url, (tokens or {}).get(url, ""), _TIMEOUT_S, tls)) for url in urls]
         self._refusals: WeakKeyDictionary[Web3, Refusals] = WeakKeyDictionary()
         self._queues: dict[str, queue.Queue[_News]] = {url: queue.Queue(_QUEUE) for url in urls}
         self._begun: dict[bytes, bytes] = {}

@@ -69,6 +69,6 @@ def test_what_cannot_be_mined_with_is_refused(tmp_path: Path, arguments: list[st
     done = subprocess.run(
         command, cwd=tmp_path, env=environment(BFL_KEY_PASSWORD=PASSWORD), capture_output=True, text=True
     )
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

@@ -176,7 +176,7 @@ def test_a_peer_that_names_nonsense_is_told_and_changes_nothing() -> None:
     other = founded()
     NETWORK.post_plan(other, payload=b"another")
     lie = other.pending()[0]
-    first.find_pending = lambda _: lie  # type: ignore[method-assign]
+    first.find_pending = lambda _: lie  # type: ignore[method-assign, assignment]
     first.pending = lambda: entries  # type: ignore[method-assign]
     assert sync.fetch(web3) == 0, "another post than the one that was asked for"
     assert hashes(second) == []
