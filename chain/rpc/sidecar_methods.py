@@ -14,6 +14,7 @@ from chain.wire.sidecar import Sidecar
 
 _MOST_SIDECARS = 2  # the founding has parameters and a model
 _MOST_DOUBLES = 64
+_LAST_ROUND: int = 2**63 - 1
 MOST_BESIDE_BYTES = 1 << 20
 """Of payloads that come with a pending post; larger ones are fetched in ranges"""
 
@@ -81,10 +82,15 @@ class SidecarMethods:
 
     def bfl_endorsementsBy(self, server: Any, round_: Any) -> list[str]:  # noqa: N802
         """What a server has signed for a round."""
-        signer, number = parsing.address(server, "server"), parsing.number(round_, "round")
-        return [hex_bytes(each.encode()) for each in self._node.signed_by(signer, number)]
+        signer = parsing.address(server, "server")
+        return [hex_bytes(each.encode()) for each in self._node.signed_by(signer, _round(round_))]
 
     def bfl_doubleEndorsements(self, first_round: Any = 0) -> list[list[str]]:  # noqa: N802
         """Pairs of signatures of one server under two blocks of one round; at most 64, the first ones."""
-        found = self._node.double_endorsements(parsing.number(first_round, "round"))[:_MOST_DOUBLES]
+        found = self._node.double_endorsements(_round(first_round))[:_MOST_DOUBLES]
         return [[hex_bytes(each.encode()) for each in pair] for pair in found]
+
+
+def _round(value: Any) -> int:
+    """A round; later ones than a database can number there are none."""
+    return min(parsing.number(value, "round"), _LAST_ROUND)
