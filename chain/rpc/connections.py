@@ -146,6 +146,12 @@ class Visit(H11Protocol):
         if not self.is_asking:
             self._wait()
 
+    def shutdown(self) -> None:
+        """The node stops: who has his answer is not waited for to say goodbye, as TLS would."""
+        super().shutdown()
+        if not self.is_asking and not self.unsent:
+            self.transport.abort()
+
     def leave(self) -> None:
         """Close it now, whatever is under way."""
         self.everybody.forget(self)

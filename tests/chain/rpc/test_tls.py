@@ -1,5 +1,6 @@
 """Certificates speak for addresses of the registry: a server's opens the peers' door, a device's the devices'."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -140,6 +141,17 @@ def test_auditors_need_no_certificate(stack: ExitStack, node: Node, authority: A
     assert ask(url, me) == "0x1"
     with pytest.raises(DoorError):
         ask(url, me, "bfl_getWork", "0x" + DEVICE.hex())
+
+
+def test_a_visitor_that_stays_does_not_delay_the_end(node: Node, authority: Authority) -> None:
+    """TLS says goodbye on both sides; who does not answer is not waited for."""
+    files = authority.issue("node", uri(SERVER))
+    server = RpcServer(node, ServerParams(port=0, doors=MEMBERS, tls=files))
+    web3 = web3_over_http(server.start(), tls=TlsClient(files))
+    assert request(web3, "eth_blockNumber") == "0x1"
+    before_s = time.monotonic()
+    server.stop()
+    assert time.monotonic() - before_s < 3
 
 
 def test_peers_with_certificates_stay_in_step(stack: ExitStack, authority: Authority) -> None:
