@@ -206,6 +206,18 @@ class NodeUnreachableError(LedgerError):
     """No node answers, or its answer is no JSON-RPC."""
 
 
+class NodeAwayError(NodeUnreachableError):
+    """Nobody answers now: not there, too slow, or busy (HTTP 503). It may pass; a refusal does not."""
+
+
+class IdentityError(LedgerError):
+    """A certificate that names nobody of this network."""
+
+
+class DoorError(LedgerError):
+    """A method that is not open at the door where it was asked for."""
+
+
 class DeadlineError(LedgerError):
     """Something that did not happen in time."""
 

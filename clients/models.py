@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
@@ -14,9 +13,7 @@ from clients.data import Dataset
 from clients.errors import ModelError
 from clients.parameters import TrainingParams
 from clients.plugins import MODELS, load_plugin
-
-Vector = NDArray[np.float32]
-"""All parameters of a network, flat, in the order of `network.parameters()`."""
+from clients.vectors import Vector as Vector
 
 
 def cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int]) -> nn.Sequential:

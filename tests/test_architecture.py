@@ -136,3 +136,14 @@ def test_an_auditor_needs_no_py_evm() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
     assert shown.stdout.strip() == "light", shown.stderr
+
+
+def test_a_node_needs_neither_torch_nor_flower_nor_ray() -> None:
+    """What `bfl network node` and `bfl network miner` load, the check of blocks included."""
+    code = (
+        "import sys; import bfl.cli, chain.node.node, chain.rpc.server, chain.peers.peers, chain.mining.many_nodes;"
+        "import edge_servers.ledger.block_check;"
+        "print([m for m in ('torch', 'flwr', 'ray') if m in sys.modules])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert shown.stdout.strip() == "[]", shown.stderr

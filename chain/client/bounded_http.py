@@ -8,11 +8,12 @@ import http.client
 import io
 import ipaddress
 import socket
+import ssl
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -24,7 +25,9 @@ from web3 import HTTPProvider
 from web3.types import RPCEndpoint, RPCResponse
 
 from chain.client.payloads import RANGE_BYTES
-from chain.errors import LedgerError, NodeUnreachableError
+from chain.client.tls import TlsClient
+from chain.errors import ChainError, LedgerError, NodeUnreachableError
+from chain.wire.identity import identity_in
 
 _PATIENCE = 4
 """How many timeouts the whole answer may take"""
@@ -46,6 +49,8 @@ _BY_METHOD = {
     "bfl_getRawBlock": AnswerLimits(2 * _BLOCK_BYTES + _FRAME_BYTES, 100),
     "bfl_getSidecar": AnswerLimits(2 * RANGE_BYTES + _FRAME_BYTES, 100),
     "bfl_sendPost": AnswerLimits(_FRAME_BYTES, 100),
+    "bfl_pendingTransactions": AnswerLimits(8 * _FRAME_BYTES, 5000),
+    "bfl_getPending": AnswerLimits((2 << 20) + 2 * _FRAME_BYTES, 100),
     "bfl_importBlock": AnswerLimits(_FRAME_BYTES, 100),
 }
 
@@ -63,13 +68,13 @@ _bounds: ContextVar[_Bounds | None] = ContextVar("_bounds", default=None)
 class BoundedProvider(HTTPProvider):
     """web3's HTTP, bounded by what is asked."""
 
-    def __init__(self, url: str, token: str = "", timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, token: str = "", timeout_s: float = 30.0, tls: TlsClient | None = None) -> None:
         check_token_may_go(url, token)
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
         kwargs = {"timeout": timeout_s, "headers": headers}
-        super().__init__(url, kwargs, _session(url), exception_retry_configuration=None)
+        super().__init__(url, kwargs, _session(url, tls), exception_retry_configuration=None)
         self._whole_s = _PATIENCE * timeout_s
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
@@ -116,21 +121,22 @@ def check_token_may_go(url: str, token: str) -> None:
     except LocationParseError as error:
         raise LedgerError(f"found {url!r:.80}, expected http:// or https:// and a host") from error
     host = (parts.host or "").strip("[]")
-    if parts.scheme != "https" and not _is_here(host):
+    if parts.scheme != "https" and not is_here(host):
         raise LedgerError(
             f"found a token for {host} over plain http: anybody on the way could read it; use https://, or a tunnel "
             f"(ssh -L 8545:127.0.0.1:{parts.port or 80} {host}) and http://127.0.0.1:8545"
         )
 
 
-def _is_here(host: str) -> bool:
+def is_here(host: str) -> bool:
+    """Whether a host is this machine and nothing else."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
 
 
-def _session(url: str) -> requests.Session:
+def _session(url: str, tls: TlsClient | None = None) -> requests.Session:
     """Redirects are not followed: they would take what is posted elsewhere. Over plain http there is no proxy and no
     password of .netrc either: both get what is meant for this node.
     """
@@ -138,8 +144,10 @@ def _session(url: str) -> requests.Session:
     session.max_redirects = 0
     session.trust_env = url.lower().startswith("https:")
     session.hooks["response"].append(_check_plain)
+    if tls is not None:
+        session.trust_env, session.verify = False, str(tls.files.authority)  # and nobody else's authority
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _BoundedAdapter())
+        session.mount(scheme, _BoundedAdapter(tls))
     return session
 
 
@@ -215,7 +223,29 @@ class _HttpsPool(HTTPSConnectionPool):
 
 
 class _BoundedAdapter(HTTPAdapter):
+    def __init__(self, tls: TlsClient | None) -> None:
+        self._tls = tls
+        super().__init__()
+
     def init_poolmanager(self, *args: Any, **kwargs: Any) -> None:
-        """Pools of connections that are bounded."""
+        """Pools of connections that are bounded, and know whom they expect."""
+        if self._tls is not None:
+            kwargs["ssl_context"] = self._tls.files.client_context()
         super().init_poolmanager(*args, **kwargs)
-        self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+        secure = _HttpsPool if self._tls is None else _pool_of_members(self._tls)
+        self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": secure}
+
+
+def _pool_of_members(tls: TlsClient) -> type[_HttpsPool]:
+    """Connections that end where nobody of the network is: before a byte of a request is sent."""
+
+    class Connection(_BoundedHttps):
+        def connect(self) -> None:
+            super().connect()
+            try:
+                tls.check(identity_in(cast(ssl.SSLSocket, self.sock).getpeercert()))
+            except ChainError:
+                self.close()
+                raise
+
+    return type("_MembersPool", (_HttpsPool,), {"ConnectionCls": Connection})

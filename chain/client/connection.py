@@ -1,10 +1,13 @@
-"""web3 to a node or an Ethereum network: bounded requests, and errors that are ours again on this side."""
+"""web3 to a node or an Ethereum network: bounded requests, tried again while nobody answers, and errors that are ours
+again on this side.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from eth_account.signers.local import LocalAccount
+from eth_hash.auto import keccak
 from eth_typing import ChecksumAddress
 from web3 import Web3
 from web3.exceptions import TransactionNotFound
@@ -15,9 +18,18 @@ from chain.client.bounded_http import BoundedProvider
 from chain.client.keys import address_of
 from chain.client.own_node import OwnNode
 from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
-from chain.client.waiting import wait_until
+from chain.client.tls import TlsClient
+from chain.client.waiting import retry_until, wait_until
 from chain.client.web3_errors import translate_errors
-from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError
+from chain.errors import (
+    ChainError,
+    DeadlineError,
+    NodeAwayError,
+    NodeUnreachableError,
+    NonceError,
+    RevertedError,
+    RpcError,
+)
 from chain.protocol.contract import PayloadSizes, begins_attempt, decode_result, encode_call, registry_settings
 from chain.wire.address import Address
 from chain.wire.sidecar import Sidecar
@@ -25,11 +37,17 @@ from chain.wire.transactions import Envelope, Transaction, sign_transaction
 
 _PARAMETERS_BYTES = 64 << 20
 """Of founding parameters, at most: their size is not among the founded ones"""
+RETRY_S = 10.0
+"""How long a node that has answered before may be away: a restart takes seconds"""
+T = TypeVar("T")
 
 
-def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0) -> Web3:
-    """A web3 of a node or network at `url`; what it answers is bounded, and a token is not sent in the clear (Q6)."""
-    return Web3(BoundedProvider(url, token, timeout_s))
+def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0, tls: TlsClient | None = None) -> Web3:
+    """A web3 of a node or network at `url`; what it answers is bounded, and a token is not sent in the clear (Q6).
+
+    `tls`: who asks, and whom it expects there, in a network with certificates of its own.
+    """
+    return Web3(BoundedProvider(url, token, timeout_s, tls))
 
 
 def request(web3: Web3, method: str, *params: Any) -> Any:
@@ -73,19 +91,33 @@ def _read_number(found: Any) -> int:
 class Connection(OwnNode):
     """What a ledger asks of a network: calls of the registry, logs, transactions, signed posts, payloads."""
 
-    def __init__(self, web3: Web3, registry: bytes, beside: PayloadShelf | None = None) -> None:
-        """`beside`: where payloads lie if the network holds none (B7); a node of ours does."""
+    def __init__(
+        self, web3: Web3, registry: bytes, beside: PayloadShelf | None = None, retry_s: float = RETRY_S
+    ) -> None:
+        """`beside`: where payloads lie if the network holds none (B7); a node of ours does. `retry_s`: for how long a
+        request is made again while nobody answers, after the first contact; a refusal is raised at once.
+        """
         self.web3, self.registry = web3, Address(registry)
+        self._retry_s = 0.0
         self._beside: PayloadShelf = MemoryShelf() if beside is None else beside
         self._cache = PayloadCache()
-        with translate_errors():
-            self.chain_id = web3.eth.chain_id
+        self.chain_id = self._asked(lambda: web3.eth.chain_id)
         if not self.code():
             raise RpcError(f"there is no registry at {self.registry} on chain {self.chain_id}; is the network founded?")
         self.settings = registry_settings(self.ask("settings"))
         self.is_embedded = not self.settings.contract_seal
         """Our own node: posts are visible in the pool, a block is a round (P20)."""
         self.visible = "pending" if self.is_embedded else "latest"
+        self._retry_s = retry_s
+
+    def _asked(self, ask: Callable[[], T]) -> T:
+        """What the network answers. The one place where requests are made again: reads and posts alike."""
+
+        def attempt() -> T:
+            with translate_errors():
+                return ask()
+
+        return retry_until(attempt, NodeAwayError, self._retry_s)
 
     @cached_property
     def sizes(self) -> PayloadSizes:
@@ -99,13 +131,16 @@ class Connection(OwnNode):
         if not self.is_embedded:
             return self._beside.payload(digest)
         most = max(*self.sizes, _PARAMETERS_BYTES)
-        return self._cache.find(digest, lambda: fetch_payload(digest, ranges_of(self.web3), most=most))
+        return self._cache.find(digest, lambda: fetch_payload(digest, self._range, most=most))
+
+    def _range(self, digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
+        return self._asked(lambda: ranges_of(self.web3)(digest, start, length))
 
     def has_payload(self, digest: bytes) -> bool:
         """Whether a payload is there."""
         if not self.is_embedded:
             return self._beside.has_payload(digest)
-        return ranges_of(self.web3)(digest, 0, 0) is not None
+        return self._range(digest, 0, 0) is not None
 
     def hold_evidence(self, digest: bytes) -> bool:
         """Keep the payload of an iterate that is wrong with the block that has its flag (B3)."""
@@ -119,15 +154,12 @@ class Connection(OwnNode):
 
     def code(self) -> bytes:
         """The registry's code; our node shows it as soon as its creation is pending."""
-        with translate_errors():
-            return bytes(self.web3.eth.get_code(self._address)) or self._pending_code()
-
-    def _pending_code(self) -> bytes:
-        return bytes(self.web3.eth.get_code(self._address, "pending"))
+        get_code, where = self.web3.eth.get_code, self._address
+        return self._asked(lambda: bytes(get_code(where)) or bytes(get_code(where, "pending")))
 
     def request(self, method: str, *params: Any) -> Any:
         """A method that web3 has no name for."""
-        return request(self.web3, method, *params)
+        return self._asked(lambda: request(self.web3, method, *params))
 
     def request_bytes(self, method: str, *params: Any) -> bytes:
         """As `request`, for an answer of bytes."""
@@ -136,9 +168,8 @@ class Connection(OwnNode):
     def ask(self, name: str, *arguments: Any, block: Any = None) -> Any:
         """The answer of a view of the registry, in the state that is visible."""
         call: Any = {"to": self._address, "data": encode_call(name, *arguments)}
-        with translate_errors():
-            found = self.web3.eth.call(call, block if block is not None else getattr(self, "visible", "pending"))
-        return decode_result(name, bytes(found))
+        where: Any = block if block is not None else getattr(self, "visible", "pending")
+        return decode_result(name, self._asked(lambda: bytes(self.web3.eth.call(call, where))))
 
     def logs(self, topics: Sequence[bytes | None], first: int, last: int | None) -> list[FoundLog]:
         """Logs of the registry with these topics (None: any), of blocks `first` to `last` (None: all visible)."""
@@ -148,19 +179,17 @@ class Connection(OwnNode):
             "fromBlock": first,
             "toBlock": self.visible if last is None else last,
         }
-        with translate_errors():
-            return [_read_log(log) for log in self.web3.eth.get_logs(wanted)]
+        return self._asked(lambda: [_read_log(log) for log in self.web3.eth.get_logs(wanted)])
 
     def transaction(self, transaction_hash: bytes) -> SentCall | None:
         """A transaction, pending or sealed; None if there is none."""
         try:
-            with translate_errors():
-                found = self.web3.eth.get_transaction(Web3.to_hex(transaction_hash))
-                return SentCall(int(found["nonce"]), bytes(found["input"]))
+            found = self._asked(lambda: self.web3.eth.get_transaction(Web3.to_hex(transaction_hash)))
         except RpcError as error:
             if isinstance(error.__cause__, TransactionNotFound):
                 return None
             raise
+        return SentCall(int(found["nonce"]), bytes(found["input"]))
 
     def raw_transaction(self, transaction_hash: bytes) -> bytes | None:
         """The same as it was signed."""
@@ -169,13 +198,11 @@ class Connection(OwnNode):
 
     def head(self) -> int:
         """Number of the last sealed block."""
-        with translate_errors():
-            return int(self.web3.eth.block_number)
+        return self._asked(lambda: int(self.web3.eth.block_number))
 
     def block_hash(self, number: int) -> bytes:
         """Hash of a sealed block."""
-        with translate_errors():
-            return bytes(self.web3.eth.get_block(number)["hash"])
+        return self._asked(lambda: bytes(self.web3.eth.get_block(number)["hash"]))
 
     def send(
         self,
@@ -195,7 +222,18 @@ class Connection(OwnNode):
         return sent
 
     def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
-        """Post what somebody else has signed, with the payloads beside it."""
+        """Post what somebody else has signed, with the payloads beside it. What is there already is no error: it may
+        have been sent twice, because nobody answered the first time.
+        """
+        try:
+            return self._send_once(raw, sidecars)
+        except (NonceError, RpcError):
+            sent = keccak(raw)
+            if self.transaction(sent) is None:
+                raise
+            return sent
+
+    def _send_once(self, raw: bytes, sidecars: Sequence[Sidecar]) -> bytes:
         # Not `web3.eth.send_raw_transaction`: its formatters cost more than the request itself.
         if self.is_embedded and sidecars:
             payloads = ["0x" + sidecar.payload.hex() for sidecar in sidecars]
@@ -213,8 +251,7 @@ class Connection(OwnNode):
 
     def _envelope(self, account: LocalAccount, gas: int, data: bytes) -> Envelope:
         nonce = self.nonce(address_of(account), is_sealed=self.is_embedded and begins_attempt(data))
-        with translate_errors():
-            fees = (0, 0) if self.is_embedded else network_fees(self.web3)
+        fees = (0, 0) if self.is_embedded else self._asked(lambda: network_fees(self.web3))
         return Envelope(self.chain_id, nonce, gas, self.registry, *fees)
 
     def _await_receipt(self, sent: bytes, account: LocalAccount, data: bytes, deadline_s: float) -> None:
@@ -226,8 +263,7 @@ class Connection(OwnNode):
         """Why a mined post failed: asked again after its block, which it did not change."""
         call: Any = {"from": account.address, "to": self._address, "data": data}
         try:
-            with translate_errors():
-                self.web3.eth.call(call, number)
+            self._asked(lambda: self.web3.eth.call(call, number))
         except RevertedError as error:
             return str(error)
         except ChainError:

@@ -1,10 +1,11 @@
-"""One way to wait: look, sleep, look again, until it is there or the time is up. Standard library only."""
+"""Two ways to wait, until it is there or the time is up: look again, and try again. Standard library only."""
 
 import time
 from collections.abc import Callable
 from typing import TypeVar
 
 POLL_S = 0.05
+_SLOWEST_POLL_S = 1.0
 T = TypeVar("T")
 
 
@@ -20,3 +21,25 @@ def wait_until(
     while not (found := ready()) and now() < end:
         sleep(poll_s)
     return found
+
+
+def retry_until(
+    attempt: Callable[[], T],
+    passing: type[Exception],
+    deadline_s: float,
+    now: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """What `attempt` returns once it does not raise `passing`, tried ever more slowly; at the deadline it is raised.
+
+    It is made at least once; what else it raises is raised at once.
+    """
+    end, pause_s = now() + deadline_s, POLL_S
+    while True:
+        try:
+            return attempt()
+        except passing:
+            if now() + pause_s > end:
+                raise
+        sleep(pause_s)
+        pause_s = min(2 * pause_s, _SLOWEST_POLL_S)

@@ -7,10 +7,19 @@ from typing import Any
 import requests
 from web3.exceptions import ContractLogicError, TimeExhausted, Web3Exception, Web3RPCError
 
-from chain.errors import ChainError, DeadlineError, NodeUnreachableError, RevertedError, RpcError, error_named
+from chain.errors import (
+    ChainError,
+    DeadlineError,
+    NodeAwayError,
+    NodeUnreachableError,
+    RevertedError,
+    RpcError,
+    error_named,
+)
 
 _REVERTED = "execution reverted: "
-_UNAUTHORIZED = 401
+_UNAUTHORIZED, _BUSY = 401, 503
+_MAY_PASS = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
 _UNAUTHORIZED_ADVICE = "; set BFL_RPC_TOKEN to the node's token (of a peer: --peer-token)"
 # What web3 raises on an answer that is JSON-RPC in form or not even that, and of no use in any case.
 _NO_ANSWER = (Web3Exception, ValueError, TypeError, KeyError, AttributeError, RecursionError)
@@ -28,9 +37,11 @@ def translate_errors() -> Iterator[None]:
     except TimeExhausted as error:
         raise DeadlineError(str(error)) from error
     except requests.HTTPError as error:
-        raise NodeUnreachableError(_refusal(error)) from error
+        is_busy = error.response is not None and error.response.status_code == _BUSY
+        raise (NodeAwayError if is_busy else NodeUnreachableError)(_refusal(error)) from error
     except requests.RequestException as error:
-        raise NodeUnreachableError(_silence(error)) from error
+        is_away = isinstance(error, _MAY_PASS) and not isinstance(error, requests.exceptions.SSLError)
+        raise (NodeAwayError if is_away else NodeUnreachableError)(_silence(error)) from error
     except _NO_ANSWER as error:
         raise NodeUnreachableError(f"the answer is no JSON-RPC: {type(error).__name__}: {error}") from error
 

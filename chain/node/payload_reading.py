@@ -23,7 +23,7 @@ class PayloadReader(NodeReader):
         super().__init__(store, pool)
         self._waiting = WaitingBlocks()
         self.sources: list[PayloadSource] = []
-        """Who is asked for payloads that are missing here; over a network that is `chain.rpc.peers`' work."""
+        """Who is asked for payloads that are missing here; over a network that is `chain.peers`' work."""
 
     @under_lock
     def payload(self, digest: bytes) -> bytes | None:

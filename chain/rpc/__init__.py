@@ -1,1 +1,1 @@
-"""A node over JSON-RPC: methods, limits, server, peers; and from within the same process."""
+"""A node over JSON-RPC: methods, limits, server; and from within the same process."""

@@ -12,9 +12,13 @@ from dataclasses import dataclass
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from chain.errors import IdentityError
 from chain.rpc.shares import Shares, visitor_at
+from chain.wire.identity import Identity, identity_in
 
 _REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+IDENTITY = "identity"
+"""Where a request has it, in its state"""
 _SMALL_BYTES, _MOST_SMALL = 256, 4096
 
 
@@ -87,6 +91,7 @@ class Visit(H11Protocol):
         """Take it, or refuse it before a byte is read."""
         super().connection_made(transport)
         self.conn = _Parser(h11.SERVER)
+        self.app_state = {**self.app_state, IDENTITY: _identity_of(transport)}
         self.visitor = visitor_at(self.client[0] if self.client else "")
         self.since_s = self.loop.time()
         self._timer: asyncio.TimerHandle | None = None
@@ -141,6 +146,12 @@ class Visit(H11Protocol):
         if not self.is_asking:
             self._wait()
 
+    def shutdown(self) -> None:
+        """The node stops: who has his answer is not waited for to say goodbye, as TLS would."""
+        super().shutdown()
+        if not self.is_asking and not self.unsent:
+            self.transport.abort()
+
     def leave(self) -> None:
         """Close it now, whatever is under way."""
         self.everybody.forget(self)
@@ -163,6 +174,15 @@ class Visit(H11Protocol):
             self._timer = self.loop.call_later(limits.header_s, self._give_up)
         else:
             self.leave()
+
+
+def _identity_of(transport: asyncio.Transport) -> Identity | None:
+    """Whom the visitor's certificate speaks for; none where there is no such certificate."""
+    secured = transport.get_extra_info("ssl_object")
+    try:
+        return None if secured is None else identity_in(secured.getpeercert())
+    except IdentityError:
+        return None
 
 
 class _Parser(h11.Connection):

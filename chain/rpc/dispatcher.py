@@ -6,6 +6,7 @@ A refusal has code -32000 and names its class in `data.error`, so that the clien
 every Ethereum tool expects it.
 """
 
+import copy
 import inspect
 import json
 import logging
@@ -18,7 +19,9 @@ import eth_abi
 
 from chain.errors import ChainError, RevertedError
 from chain.node.node import Node
+from chain.peers.pool_sync import is_gap
 from chain.rpc.arguments import ArgumentError, excerpt
+from chain.rpc.doors import OWNERS, Doors, check_open
 from chain.rpc.methods import Methods
 
 Answer = dict[str, Any]
@@ -33,6 +36,8 @@ MAX_BRACKETS = 1000
 # Nor does `json` let anybody else run meanwhile: 32 MB of "1,1,1" are 16 million objects, and a second of silence.
 MAX_COMMAS = 20_000
 _ERROR_STRING = bytes.fromhex("08c379a0")  # Solidity's Error(string)
+_BRINGS = ("eth_sendRawTransaction", "bfl_sendPost", "bfl_importBlock")
+"""Methods that hear of gaps: what is refused there may only be early"""
 _log = logging.getLogger(__name__)
 
 
@@ -67,8 +72,21 @@ _FREE = Charge(lambda: True, "")
 class Dispatcher:
     """Answers JSON-RPC requests about one node."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, on_gap: Callable[[], None] = lambda: None) -> None:
+        """`on_gap` hears that a post or a block did not fit because something before it may be missing here."""
+        self._on_gap, self._doors = on_gap, OWNERS
         self._methods = {name: _method(name, call) for name, call in Methods(node).table().items()}
+
+    def at(self, doors: Doors) -> "Dispatcher":
+        """The same, for somebody who stands at these doors."""
+        other = copy.copy(self)
+        other._doors = doors
+        return other
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The names of all methods, open or not."""
+        return frozenset(self._methods)
 
     def respond_to_bytes(self, body: bytes) -> bytes:
         """The answer to a request body: one request, or a batch. Empty where only notifications were sent."""
@@ -132,7 +150,12 @@ class Dispatcher:
         method = self._methods.get(request["method"])
         if method is None:
             raise _RequestError(METHOD_NOT_FOUND, f"this node has no method {excerpt(request['method'])}")
-        return _call(method, params)
+        try:
+            return _call(method, params, self._doors)
+        except _RequestError as failure:
+            if method.name in _BRINGS and isinstance(failure.__cause__, ChainError) and is_gap(failure.__cause__):
+                self._on_gap()
+            raise
 
 
 def _method(name: str, call: Callable[..., Any]) -> _Method:
@@ -185,11 +208,12 @@ def _is_notification(request: Any) -> bool:
     return request.get("jsonrpc") == "2.0" and isinstance(request.get("method"), str)
 
 
-def _call(method: _Method, params: list[Any]) -> Any:
+def _call(method: _Method, params: list[Any], doors: Doors) -> Any:
     if not method.least <= len(params) <= method.most:
         expected = f"{method.least}" if method.least == method.most else f"{method.least} to {method.most}"
         raise _RequestError(INVALID_PARAMS, f"{method.name}: found {len(params)} parameters, expected {expected}")
     try:
+        check_open(method.name, doors)
         return method.call(*params)
     except ArgumentError as error:
         raise _RequestError(INVALID_PARAMS, str(error)) from error

@@ -13,8 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
+from chain.client.bounded_http import is_here
+from chain.client.tls import TlsFiles
 from chain.errors import LedgerError
 from chain.rpc.dispatcher import INVALID_REQUEST
+from chain.rpc.doors import AUDITORS, OWNERS, Doors
 from chain.rpc.shares import Arrival, Arrivals, Shares, visitor_at
 
 _KNOWN_CLIENTS = 10_000
@@ -50,15 +53,33 @@ class ServerParams:
     max_answers_per_address: int = 4
     max_share: float = 0.2
     """Of one processor that an address uses while others ask, its requests taken in and answered; then it waits."""
+    doors: Doors = OWNERS
+    """What is open here (`chain.rpc.doors`); with certificates, to members only what the registry says of them."""
+    tls: TlsFiles | None = None
+    allows_plain: bool = False
+    """Whether others than this machine may come without TLS: for tests, and networks that are private already."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[!-~]*", self.token):  # not shown: it is a secret
             raise LedgerError("token: found spaces, line ends or other than ASCII, expected visible ASCII characters")
         if not 0 <= self.port < 1 << 16:
             raise LedgerError(f"port: found {self.port}, expected 0 (any free one) to 65535")
+        if not is_here(self.host):
+            self._check_open_to_others()
         for name in (*(each for each in vars(self) if each.startswith("max_")), "requests_per_s", *_TIMES):
             if not getattr(self, name) > 0:
                 raise LedgerError(f"{name}: found {getattr(self, name)}, expected more than 0")
+
+    def _check_open_to_others(self) -> None:
+        if self.doors & OWNERS:
+            raise LedgerError(f"found host {self.host} for the owner's door, expected this machine: 127.0.0.1")
+        if self.tls is None and not self.allows_plain:
+            raise LedgerError(f"found host {self.host} without TLS, expected certificates, or 127.0.0.1")
+
+    @property
+    def asks_certificates(self) -> bool:
+        """Whether visitors show who they are; auditors read what everybody may read."""
+        return self.tls is not None and self.doors != AUDITORS
 
 
 class RateLimit:
@@ -88,6 +109,7 @@ class RequestLimits:
     def __init__(self, params: ServerParams, most_bytes: Callable[[], int] = lambda: 0) -> None:
         """`most_bytes`: what a request may have at least, by the payloads that the network was founded with."""
         self._params, self._rate, self._founded = params, RateLimit(params.requests_per_s), most_bytes
+        self.doors, self.asks_certificates = params.doors, params.asks_certificates
         self._arrivals = Arrivals(params.max_arriving_bytes)
         self.shares = Shares(params.max_share)
 

@@ -23,6 +23,7 @@ from chain.rpc.encoding import (
 )
 from chain.rpc.logs import find_logs
 from chain.rpc.sidecar_methods import SidecarMethods
+from chain.rpc.summaries import summary_of
 from chain.wire.blocks import encode_block
 from chain.wire.headers import Header
 from chain.wire.lists import encode_rlp
@@ -126,6 +127,12 @@ class Methods(SidecarMethods):
             return None
         encoded = encode_rlp([receipt.encoded for receipt in block.receipts])
         return hex_bytes(zlib.compress(encoded))
+
+    def bfl_getBlockSummary(self, which: Any) -> Json | None:  # noqa: N802
+        """A block in a few hundred bytes, by number, tag or hash."""
+        header = self._header(which)
+        block = None if header is None else self._node.block(header.hash)
+        return None if block is None else summary_of(self._node, block)
 
     def bfl_importBlock(self, raw: Any) -> str:  # noqa: N802
         return hex_bytes(self._node.import_block(parsing.data(raw, "block")).hash)

@@ -3,6 +3,7 @@
 import logging
 import socket
 import threading
+from collections.abc import Callable, Generator
 
 import uvicorn
 from starlette.applications import Starlette
@@ -13,8 +14,9 @@ from starlette.routing import Route
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, LedgerError
 from chain.node.node import Node
-from chain.rpc.connections import VisitLimits, Visits, protocol_of
+from chain.rpc.connections import IDENTITY, VisitLimits, Visits, protocol_of
 from chain.rpc.dispatcher import Charge, Dispatcher
+from chain.rpc.doors import NOBODYS, Doorkeeper
 from chain.rpc.limits import RequestLimits, ServerParams, visitor_of
 from chain.rpc.shares import Turns, in_one_step
 
@@ -28,17 +30,24 @@ _LARGE_ANSWER_BYTES = 64 << 10
 _log = logging.getLogger(__name__)
 
 
-def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) -> Starlette:
+def _application(dispatcher: Dispatcher, node: Node, door: RequestLimits, turns: Turns, visits: Visits) -> Starlette:
     """The HTTP application: POST / is JSON-RPC, GET /health says whether the node is alive."""
-    dispatcher = Dispatcher(node)
+    keeper = Doorkeeper(node)
+
+    def steps_of(request: Request, body: bytes, charge: Charge) -> Generator[None, None, bytes]:
+        """The answer, for whom it is: that is looked up on the thread that answers."""
+        doors = door.doors
+        if door.asks_certificates:
+            identity = request.scope["state"].get(IDENTITY)
+            doors = NOBODYS if identity is None else keeper.doors_of(identity)
+        return (yield from dispatcher.at(doors).steps(body, charge))
 
     async def answer(request: Request) -> Response:
         async with door.body(request) as body:
             if isinstance(body, Response):
                 return body
             charge = Charge(lambda: door.admits(request), door.too_often)
-            steps = dispatcher.steps(body, charge)
-            reply = await turns.answer(visitor_of(request), steps, request.is_disconnected)
+            reply = await turns.answer(visitor_of(request), steps_of(request, body, charge), request.is_disconnected)
         if reply is None:
             return Response(status_code=400)  # nobody hears it
         if len(reply) > _LARGE_ANSWER_BYTES:
@@ -62,11 +71,15 @@ def _application(node: Node, door: RequestLimits, turns: Turns, visits: Visits) 
 class _Server(uvicorn.Server):
     """uvicorn, except that a client that stalls does not delay its end."""
 
-    def __init__(self, node: Node, params: ServerParams) -> None:
+    def __init__(self, node: Node, params: ServerParams, dispatcher: Dispatcher) -> None:
         self._door = RequestLimits(params, lambda: _post_bytes(node))
         visits = Visits(_visit_limits(params), self._door.shares)
         turns = Turns(params.max_answers, params.max_answers_per_address, self._door.shares)
-        super().__init__(_config(_application(node, self._door, turns, visits), visits))
+        config = _config(_application(dispatcher, node, self._door, turns, visits), visits)
+        if params.tls is not None:
+            config.load()
+            config.ssl = params.tls.server_context(params.asks_certificates)
+        super().__init__(config)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.hurry()
@@ -94,8 +107,9 @@ def _post_bytes(node: Node) -> int:
 class RpcServer:
     """A node's HTTP server in a thread of its own."""
 
-    def __init__(self, node: Node, params: ServerParams) -> None:
-        self._node, self._params = node, params
+    def __init__(self, node: Node, params: ServerParams, on_gap: Callable[[], None] = lambda: None) -> None:
+        """`on_gap` hears of posts and blocks that did not fit what is here (`Peers.hurry`)."""
+        self._node, self._params, self._on_gap = node, params, on_gap
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -104,7 +118,7 @@ class RpcServer:
         if self._thread is not None:
             raise LedgerError("this JSON-RPC server runs already; stop it first")
         listening = _listening(self._params.host, self._params.port)
-        server = self._server = _Server(self._node, self._params)
+        server = self._server = _Server(self._node, self._params, Dispatcher(self._node, self._on_gap))
         self._thread = threading.Thread(target=server.run, args=([listening],), name="json-rpc", daemon=True)
         port = listening.getsockname()[1]
         self._thread.start()
@@ -114,7 +128,7 @@ class RpcServer:
             self.stop()
             listening.close()
             raise LedgerError(f"the JSON-RPC server has not started within {deadline_s:g} s; the log says why")
-        return f"http://{_in_url(self._params.host)}:{port}"
+        return f"{'http' if self._params.tls is None else 'https'}://{_in_url(self._params.host)}:{port}"
 
     def stop(self) -> None:
         """Take no more requests, finish those that are being answered, then close. Idempotent."""

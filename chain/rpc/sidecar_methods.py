@@ -16,7 +16,9 @@ from chain.wire.sidecar import Sidecar
 _MOST_SIDECARS = 2  # the founding has parameters and a model
 _MOST_PAIRS = 64
 _MOST_VOTES = 4096
-_LAST_ROUND = 2**63 - 1
+_LAST_ROUND: int = 2**63 - 1
+MOST_BESIDE_BYTES = 1 << 20
+"""Of payloads that come with a pending post; larger ones are fetched in ranges"""
 
 
 class SidecarMethods:
@@ -31,6 +33,19 @@ class SidecarMethods:
             raise ArgumentError(f"sidecars: expected a list of at most {_MOST_SIDECARS} payloads")
         beside = [Sidecar(parsing.data(each, "sidecar")) for each in sidecars]
         return hex_bytes(self._node.submit(parsing.data(raw, "transaction"), beside))
+
+    def bfl_getPending(self, transaction_hash: Any) -> Json | None:  # noqa: N802
+        """A pending post as it was signed, with the payloads beside it if they are small; none where it is not (or no
+        longer) in the pool. For peers that missed it.
+        """
+        entry = self._node.find_pending(parsing.hash32(transaction_hash, "transaction hash"))
+        if entry is None:
+            return None
+        named = entry.post.commitments
+        is_small = sum(each.size for each in named) <= MOST_BESIDE_BYTES
+        beside = [self._node.payload(each.digest) for each in named] if is_small else []
+        found = [hex_bytes(each) for each in beside if each is not None]
+        return {"raw": hex_bytes(entry.post.transaction.raw), "sidecars": found}
 
     def bfl_sendSidecar(self, digest: Any, payload: Any) -> bool:  # noqa: N802
         """A payload that a pending post or a waiting block names."""

@@ -3,32 +3,36 @@
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from chain.wire.address import ADDRESS_BYTES, Address
 from clients.consent import Consent
-from clients.data import Samples
-from clients.evaluation import evaluate_model
-from clients.models import Vector
+from clients.vectors import Vector
 from edge_servers.errors import FederationError
 from edge_servers.learning.graph import Graph
+
+if TYPE_CHECKING:  # a node reads what was founded, and has no torch
+    from torch import nn
+
+    from clients.data import Samples
 
 
 @dataclass(frozen=True)
 class LearningTask:
     """What is learned: the network's architecture, the form of the samples, the number of classes."""
 
-    architecture: nn.Module
-    like: Samples
+    architecture: "nn.Module"
+    like: "Samples"
     classes: int
-    validation: Samples | None = None
+    validation: "Samples | None" = None
     """What a server judges gradients by, where the filters need data (P7)."""
 
     def validation_loss(self, model: Vector) -> float:
         """Loss of a model on the validation data."""
         if self.validation is None:
             raise FederationError("the filter `loss` needs validation data, this server has none")
+        from clients.evaluation import evaluate_model
+
         return evaluate_model(self.architecture, model, self.validation).loss
 
 

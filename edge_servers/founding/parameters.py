@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from chain.errors import CodecError
 from chain.protocol.contract import PayloadSizes, RegistryTerms
@@ -22,6 +20,9 @@ from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.learning.gossip import WEIGHT_BITS
 from edge_servers.learning.graph import Graph, components
 from edge_servers.parameters import RoundParams, Settings
+
+if TYPE_CHECKING:
+    from torch import nn
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
 _NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads")
@@ -113,7 +114,7 @@ def registry_terms(rounds: RoundParams) -> RegistryTerms:
     )
 
 
-def tensors_of(architecture: nn.Module) -> Tensors:
+def tensors_of(architecture: "nn.Module") -> Tensors:
     """Names and shapes of the model's tensors, in the order of its vector."""
     return tuple((name, tuple(parameter.shape)) for name, parameter in architecture.named_parameters())
 

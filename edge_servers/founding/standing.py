@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from chain.wire.address import Address
-from clients.models import Vector
+from clients.vectors import Vector
 
 
 @dataclass(frozen=True)

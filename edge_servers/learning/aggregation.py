@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from clients.models import Vector
+from clients.vectors import Vector
 from edge_servers.errors import OverflowRefusedError
 from edge_servers.learning.gradients import Gradient, Weight
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from chain.wire.address import Address
 from clients.errors import ParameterError
-from clients.models import Vector
 from clients.parameters import did_you_mean
+from clients.vectors import Vector
 from edge_servers.learning.aggregation import Exact
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.learning.validation import loss_verdicts

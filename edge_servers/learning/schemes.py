@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clients.models import Vector
+from clients.vectors import Vector
 from edge_servers.errors import ReplayError
 from edge_servers.learning.aggregation import (
     SCALE_BITS,

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from chain.wire.address import Address
-from clients.models import Vector
+from clients.vectors import Vector
 from edge_servers.learning.aggregation import central_update
 from edge_servers.learning.gradients import Gradient
 

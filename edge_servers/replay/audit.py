@@ -19,7 +19,7 @@ from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.documents import read_canonical_json
 from chain.wire.headers import Header
-from clients.models import Vector
+from clients.vectors import Vector
 from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms
 from edge_servers.learning.aggregation import divergence

@@ -21,7 +21,7 @@ from chain.wire.codec import PayloadKind, decode_floats, view_floats
 from chain.wire.documents import ClosedList
 from chain.wire.plan import NO_PLAN, Plan, read_plan
 from chain.wire.roll import Roll
-from clients.models import Vector
+from clients.vectors import Vector
 from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient

@@ -14,7 +14,7 @@ from chain.wire.address import Address
 from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList
 from chain.wire.sidecar import payload_digest
-from clients.models import Vector
+from clients.vectors import Vector
 from edge_servers.errors import ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples

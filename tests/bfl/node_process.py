@@ -30,6 +30,7 @@ class NodeProcess:
         self._reader.start()
         self.said: list[str] = []
         self.url = re.sub(r"^node of chain \d+: ", "", self.wait_for("node of chain"))
+        self.owner_url = self.wait_for("owner's door: ").removeprefix("owner's door: ")
         self.wait_for("Ctrl-C stops it")
 
     def _read(self) -> None:

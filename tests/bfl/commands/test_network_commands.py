@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from bfl.commands.network import _peer_tokens
+from bfl.commands.node import _peer_tokens
 from chain.client.connection import web3_over_http
 from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
@@ -186,7 +186,7 @@ def test_a_node_is_founded_mined_stopped_and_goes_on_where_it_was(folder: Path) 
         charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES)
         with pytest.raises(NodeUnreachableError, match=r"refuses \(HTTP 401\)"):
             found_network(EmptyNetwork(web3_over_http(node.url, "wrong")), NETWORK.founder, charter)
-        ledger = _found_and_run_a_round(node.url)
+        ledger = _found_and_run_a_round(node.owner_url)
         sealed = node.wait_for("block 2")
         assert sealed.endswith(f", sealed by 0x{address_of(NETWORK.devices[0]).hex()}")
         code, said, errors = node.stop(signal.SIGTERM)
@@ -336,7 +336,7 @@ def test_a_node_sends_a_peer_its_token_and_nobody_its_own(folder: Path) -> None:
             with running_node(folder / "b", *start, *peers, OF_FIRST=TOKEN, BFL_RPC_TOKEN=TOKEN[::-1]) as second:
                 heard = spy.accept()[0].recv(10_000)
                 charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms(turn_s=3600))
-                found_network(EmptyNetwork(web3_over_http(first.url, TOKEN)), NETWORK.founder, charter)
+                found_network(EmptyNetwork(web3_over_http(first.owner_url, TOKEN)), NETWORK.founder, charter)
                 second.wait_for("block 1")
     assert heard.startswith(b"POST")
     assert b"uthorization" not in heard

@@ -19,7 +19,7 @@ RULES = asdict(genesis())
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("bfl.commands.network._watch", lambda *_: None)  # or one that starts would run for ever
+    monkeypatch.setattr("bfl.commands.node._watch", lambda *_: None)  # or one that starts would run for ever
     (tmp_path / "good.json").write_text(genesis().canonical_json())
     return tmp_path
 

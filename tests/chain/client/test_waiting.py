@@ -2,7 +2,7 @@
 
 import pytest
 
-from chain.client.waiting import wait_until
+from chain.client.waiting import retry_until, wait_until
 
 
 class Time:
@@ -46,3 +46,44 @@ def test_at_the_deadline_it_says_what_is_there(deadline_s: float, looks: int) ->
 def test_what_goes_wrong_is_not_waited_out() -> None:
     with pytest.raises(ZeroDivisionError):
         wait_until(lambda: 1 // 0, 10)
+
+
+class AwayError(Exception):
+    """What may pass."""
+
+
+def test_what_fails_for_now_is_tried_ever_more_slowly_until_it_does_not() -> None:
+    time = Time()
+
+    def attempt() -> float:
+        if time.s < 104:
+            raise AwayError
+        return time.s
+
+    assert retry_until(attempt, AwayError, 10, time.now, time.sleep) >= 104
+    assert time.slept == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0, 1.0]
+
+
+def test_at_the_deadline_it_is_raised() -> None:
+    time = Time()
+
+    def attempt() -> None:
+        raise AwayError
+
+    with pytest.raises(AwayError):
+        retry_until(attempt, AwayError, 2, time.now, time.sleep)
+    assert sum(time.slept) == pytest.approx(1.55)
+
+
+def test_without_time_it_is_tried_once_and_other_errors_are_never_tried_again() -> None:
+    time, tries = Time(), list[int]()
+
+    def attempt() -> None:
+        tries.append(1)
+        raise AwayError if len(tries) == 1 else KeyError
+
+    with pytest.raises(AwayError):
+        retry_until(attempt, AwayError, 0, time.now, time.sleep)
+    with pytest.raises(KeyError):
+        retry_until(attempt, AwayError, 10, time.now, time.sleep)
+    assert (len(tries), time.slept) == (2, [])

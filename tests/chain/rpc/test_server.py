@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chain.errors import LedgerError
+from chain.rpc.doors import MEMBERS
 from chain.rpc.server import RpcServer, ServerParams
 from tests.chain.rpc.http_client import ANSWER, CHAIN_ID, HALF, ask, place, stalled
 from tests.chain.scene import Scene, gradient_of, hexed, leader_of, scene
@@ -126,7 +127,7 @@ def test_a_taken_port_is_told_with_what_to_do(shared: Scene, url: str) -> None:
         RpcServer(shared.node, ServerParams(port=port)).start()
     assert isinstance(taken.value.__cause__, OSError)
     with pytest.raises(LedgerError, match=r"cannot listen on no\.such\.host\.invalid"):
-        RpcServer(shared.node, ServerParams(host="no.such.host.invalid")).start()
+        RpcServer(shared.node, ServerParams(host="no.such.host.invalid", doors=MEMBERS, allows_plain=True)).start()
 
 
 def test_it_starts_again_on_the_same_port(shared: Scene) -> None:

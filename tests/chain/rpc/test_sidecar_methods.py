@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
+from chain.client.connection import request
 from chain.client.keys import address_of
 from chain.client.payloads import RANGE_BYTES
 from chain.protocol.slots import iterate_slot
 from chain.rpc.dispatcher import INVALID_PARAMS
+from chain.rpc.in_process import web3_in_process
 from chain.rpc.sidecar_methods import SidecarMethods
 from chain.wire.sidecar import payload_digest
-from tests.chain.network import PARAMETERS, SIZES, seal, sized
+from tests.chain.network import PARAMETERS, SIZES, founded_node, seal, sized
 from tests.chain.scene import Scene, gradient_of, hexed, scene
 
 LATE = sized(b"late gradient", SIZES.gradient)
@@ -171,3 +173,9 @@ def test_a_pruned_node_says_so_and_has_the_payload_no_more(own: Scene) -> None:
     assert own.ask("bfl_pruned") == [2, 3]
     assert own.ask("bfl_getSidecar", digest) is None
     assert data(own.ask("bfl_getSidecar", hexed(payload_digest(sized(b"model 2", SIZES.model))))).startswith(b"model 2")
+
+
+def test_a_round_that_no_database_can_number_has_no_signatures() -> None:
+    web3 = web3_in_process(founded_node())
+    assert request(web3, "bfl_doubleEndorsements", hex(2**64)) == []
+    assert request(web3, "bfl_endorsementsBy", "0x" + "11" * 20, hex(2**255)) == []

@@ -15,6 +15,7 @@ from web3 import Web3
 
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
+from chain.client.tls import TlsClient
 from chain.errors import (
     ChainError,
     EndorsementError,
@@ -24,16 +25,19 @@ from chain.errors import (
     WaitingBlockError,
 )
 from chain.node.node import Node
+from chain.peers.branches import Refusals, missing_headers
+from chain.peers.pool_sync import PoolSync
 from chain.protocol.endorsements import Domain
 from chain.protocol.passes import Pass, decode_signed
 from chain.protocol.posts import Commitment
-from chain.rpc.branches import Refusals, missing_headers
 from chain.wire.sidecar import Sidecar
 
 _log = logging.getLogger(__name__)
 _QUEUE = 1024
 _PULL_S = 2.0
 _TIMEOUT_S = 10.0
+_HURRY_S = 0.25
+"""Between two polls, whatever happens"""
 _PUSHED_BYTES = 1 << 20
 
 
@@ -51,15 +55,24 @@ class Peers:
     """Keeps a node in step with others: one thread passes on, one asks. A slow or dead peer holds nobody up."""
 
     def __init__(
-        self, node: Node, urls: Sequence[str], tokens: Mapping[str, str] | None = None, pull_s: float = _PULL_S
+        self,
+        node: Node,
+        urls: Sequence[str],
+        tokens: Mapping[str, str] | None = None,
+        pull_s: float = _PULL_S,
+        tls: TlsClient | None = None,
     ) -> None:
-        """`tokens`: of each peer its own; one that is not here is sent none (Q6)."""
+        """`tokens`: of each peer its own; one that is not here is sent none (Q6). `tls`: who asks, and whom it
+        expects.
+        """
         self._node, self._pull_s = node, pull_s
-        self._peers = [(url, web3_over_http(url, (tokens or {}).get(url, ""), _TIMEOUT_S)) for url in urls]
+        self._peers = [(url, web3_over_http(url, (tokens or {}).get(url, ""), _TIMEOUT_S, tls)) for url in urls]
         self._refusals: WeakKeyDictionary[Web3, Refusals] = WeakKeyDictionary()
         self._queues: dict[str, queue.Queue[_News]] = {url: queue.Queue(_QUEUE) for url in urls}
         self._begun: dict[bytes, bytes] = {}
         self._claims = _Claims()
+        self._pools = PoolSync(node)
+        self._hurries = {url: threading.Event() for url in urls}
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=target, args=(url, web3), name=f"peer {url}", daemon=True)
@@ -75,11 +88,19 @@ class Peers:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
+        self.hurry()
         self._node.listeners.remove(self._hear)
         for thread in self._threads:
             thread.join(_TIMEOUT_S)
 
+    def hurry(self) -> None:
+        """Ask the peers now: something came that does not fit what is here. At most a few times per second."""
+        for event in self._hurries.values():
+            event.set()
+
     def _hear(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
+        if self._pools.hear(kind, raw):
+            self.hurry()
         for url, waiting in self._queues.items():
             try:
                 waiting.put_nowait((kind, raw, _small(sidecars)))
@@ -104,8 +125,10 @@ class Peers:
         trouble: type[Exception] | None = None
         while not self._stop.is_set():
             try:
+                self._pools.retry()
                 self.fetch_from(web3)
                 self.fetch_votes(web3)
+                self._pools.fetch(web3)
                 self.fetch_payloads(web3)
             except ChainError as error:
                 if not self._stop.is_set():
@@ -114,7 +137,9 @@ class Peers:
                 if trouble is not None:
                     _log.info("peer %s answers again", url)
                 trouble = None
-            self._stop.wait(self._pull_s)
+            self._stop.wait(min(_HURRY_S, self._pull_s))
+            self._hurries[url].wait(max(0.0, self._pull_s - _HURRY_S))
+            self._hurries[url].clear()
 
     def fetch_from(self, web3: Web3) -> int:
         """Take blocks of a peer that this node does not have, from a common ancestor on; returns how many."""

@@ -14,7 +14,7 @@ from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
 from chain.errors import ChainError, UnknownParentError
 from chain.node.node import Node
-from chain.rpc.peers import Peers
+from chain.peers.peers import Peers
 from chain.rpc.server import RpcServer, ServerParams
 from tests.chain.network import Clock, Network, genesis, seal
 from tests.chain.rpc.served import served_node, wait_until
@@ -94,11 +94,11 @@ def test_a_peer_of_another_network_changes_nothing(stack: ExitStack) -> None:
 
 
 def told(caplog: pytest.LogCaptureFixture, level: int) -> list[str]:
-    return [each.getMessage() for each in caplog.records if each.name == "chain.rpc.peers" and each.levelno == level]
+    return [each.getMessage() for each in caplog.records if each.name == "chain.peers.peers" and each.levelno == level]
 
 
 def test_a_peer_that_goes_and_comes_back_is_told_once_each(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "chain.rpc.peers")
+    caplog.set_level(logging.DEBUG, "chain.peers.peers")
     node, _ = served_node(stack)
     other = Node.in_memory(genesis(), now=Clock())
     stack.callback(other.close)
@@ -120,7 +120,7 @@ def test_a_peer_that_goes_and_comes_back_is_told_once_each(stack: ExitStack, cap
 def test_a_peer_that_comes_up_and_wants_a_token_is_told_again(
     stack: ExitStack, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.DEBUG, "chain.rpc.peers")
+    caplog.set_level(logging.DEBUG, "chain.peers.peers")
     node, _ = served_node(stack)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -134,7 +134,7 @@ def test_a_peer_that_comes_up_and_wants_a_token_is_told_again(
 
 
 def test_a_peer_of_another_network_is_told_once(stack: ExitStack, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "chain.rpc.peers")
+    caplog.set_level(logging.DEBUG, "chain.peers.peers")
     stranger, url = served_node(stack, chain_id=777)
     node, _ = served_node(stack)
     with Peers(node, [url], pull_s=0.02):

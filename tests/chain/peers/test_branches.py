@@ -18,10 +18,10 @@ from chain.errors import (
     UnknownParentError,
 )
 from chain.node.node import Node
-from chain.rpc import branches
-from chain.rpc.branches import Refusals
+from chain.peers import branches
+from chain.peers.branches import Refusals
+from chain.peers.peers import Peers
 from chain.rpc.in_process import web3_in_process
-from chain.rpc.peers import Peers
 from chain.wire.blocks import encode_block
 from chain.wire.headers import Header
 from tests.chain.answers import saying

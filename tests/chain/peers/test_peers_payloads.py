@@ -15,10 +15,10 @@ from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
 from chain.errors import ChainError, StoreError, WaitingBlockError
 from chain.node.node import Node
+from chain.peers import peers as peers_module
+from chain.peers.peers import Peers
 from chain.protocol.posts import Commitment
-from chain.rpc import peers as peers_module
 from chain.rpc.in_process import web3_in_process
-from chain.rpc.peers import Peers
 from chain.rpc.server import RpcServer, ServerParams
 from chain.wire.sidecar import Sidecar, payload_digest
 from tests.chain.network import SIZES, Clock, Network, genesis, seal
@@ -173,7 +173,7 @@ def test_a_peer_that_sends_something_else_is_refused_and_has_begun_nothing(
     liar, honest = Peer(answer), Peer()
     node = waiting_node(liar)
     peers = Peers(node, [])
-    with caplog.at_level(logging.WARNING, "chain.rpc.peers"):
+    with caplog.at_level(logging.WARNING, "chain.peers.peers"):
         assert peers.fetch_payloads(liar.web3) == 0
     (told,) = caplog.messages
     assert told.startswith(f"a peer sends another payload than 0x{DIGEST.hex()}")
@@ -228,7 +228,7 @@ def test_a_payload_is_asked_of_one_peer_at_a_time() -> None:
 
 def test_a_peer_that_keeps_silent_loses_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("chain.rpc.peers.time.monotonic", lambda: now)
+    monkeypatch.setattr("chain.peers.peers.time.monotonic", lambda: now)
     claims = peers_module._Claims()
     assert claims.take(DIGEST)
     now += peers_module._TIMEOUT_S - 1

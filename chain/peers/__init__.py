@@ -1,0 +1,1 @@
+"""Nodes that know each other: what one accepts the others hear, and what one missed it fetches."""
