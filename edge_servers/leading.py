@@ -109,6 +109,20 @@ class RankedServer:
         self.is_at_work = False
         _LOG.info("server %d gives up attempt %d at round %d: %s", self.index, self.attempt, self.round, reason)
 
+    def _waits_for_adoption(self) -> bool:
+        """Whether the leader has signed the block of an earlier attempt, instead of a plan; then nobody works."""
+        if self.attempt == 0:
+            return False
+        self.board.wait(
+            lambda: self.leader in self.board.read(self._slot("plan")) or self._adopted() or self._is_over(),
+            self.schedule.plan,
+        )
+        self.is_at_work = not self._adopted()
+        return not self.is_at_work
+
+    def _adopted(self) -> bool:
+        return self.attempts.choice(self.round, self.attempt) is not None
+
     def sign_block(self, until_s: float) -> None:
         """Sign the block that the leader has chosen (Q1), once it has; `LeaderFailedError` where it chooses none."""
         try:

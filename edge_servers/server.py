@@ -80,23 +80,14 @@ class EdgeServer(RankedServer):
         self._publish("plan", plan)
 
     def read_plan(self) -> None:
-        """Take over the leader's plan, if it is one that the network allows, or the block that it adopts."""
-        found = self.board.wait(
-            lambda: self.leader in self.board.read(self._slot("plan")) or self._adopted() or self._is_over(),
-            self.schedule.plan,
-        )
-        if found and self._adopted():
-            self.is_at_work = False
+        """Take over the leader's plan, if it is one that the network allows; or sign the block that it adopts."""
+        if self._waits_for_adoption():
             self.sign_block(self.schedule.plan)
             return
         plan: Plan = self._leaders_post("plan", self.schedule.plan)
         self.oversight.check_plan(plan, self.leader)
         self.schedule = Schedule(plan.start_ms / 1000 or self.schedule.start_s, self.settings.rounds, plan.phi)
         self._running = RunningRound(plan, vector_digest(self.standing.model))
-
-    def _adopted(self) -> bool:
-        """Whether the leader has signed a block already: that of an earlier attempt."""
-        return self.attempt > 0 and self.attempts.choice(self.round, self.attempt) is not None
 
     # --- train --------------------------------------------------------------------------------------------------
 

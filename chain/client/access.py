@@ -136,9 +136,6 @@ class ChainAccess(PayloadSource, Protocol):
     def hold_evidence(self, digest: bytes) -> bool:
         """Keep the payload of an iterate that is wrong with the block that has its flag (B3); whether it was there."""
 
-    def drop(self, transaction_hash: bytes) -> bool:
-        """Leave a pending transaction out of what the node builds."""
-
     def propose(self, leader: bytes) -> Header:
         """Make everything pending a candidate block of this leader."""
 

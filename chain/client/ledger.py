@@ -173,10 +173,6 @@ class Ledger(NetworkReader):
         """Two different posts of one sender for one slot, as the node has seen them (P15)."""
         return self._access.conflicts()
 
-    def drop(self, transaction_hash: bytes) -> bool:
-        """Leave a pending transaction out of what the node builds (our own node only)."""
-        return self._access.drop(transaction_hash)
-
     def _send(self, name: str, *arguments: Any, sidecars: Sequence[Sidecar] = ()) -> bytes:
         if self._account is None:
             raise LedgerError("this ledger is for reading; give it an account to post")

@@ -41,10 +41,6 @@ class OwnNode(ABC):
         pairs = self._pairs("bfl_conflicts")
         return [(decode_transaction(first), decode_transaction(second)) for first, second in pairs]
 
-    def drop(self, transaction_hash: bytes) -> bool:
-        """Leave a pending transaction out of what the node builds."""
-        return bool(self.request("bfl_dropTransaction", Web3.to_hex(transaction_hash)))
-
     def propose(self, leader: bytes) -> Header:
         """Make everything pending a candidate block of this leader."""
         return Header.from_bytes(self.request_bytes("bfl_propose", Web3.to_hex(leader)))

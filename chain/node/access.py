@@ -186,10 +186,6 @@ class NodeAccess:
         """Keep the payload of an iterate that is wrong with the block that has its flag (B3)."""
         return self.node.hold_evidence(digest)
 
-    def drop(self, transaction_hash: bytes) -> bool:
-        """Leave a pending transaction out of what this node builds."""
-        return self.node.drop(transaction_hash)
-
     def propose(self, leader: bytes) -> Header:
         """Make everything pending a candidate block of this leader."""
         return self.node.propose(leader)

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chain.errors import ChainError
 from chain.node.vm import Execution, Outcome
+from chain.protocol.consensus import next_difficulty
 from chain.protocol.posts import SignedCall, attempt_in
+from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.blocks import EMPTY_UNCLES_HASH
 from chain.wire.headers import Header
@@ -18,6 +21,26 @@ class Body:
     posts: tuple[SignedCall, ...]
     receipts: tuple[Receipt, ...]
     execution: Execution
+
+    @classmethod
+    def executed(
+        cls, store: Store, parent: Header, posts: Sequence[SignedCall], coinbase: bytes, timestamp: int
+    ) -> "Body":
+        """Posts in this order after a block, executed; those that cannot be are left out."""
+        difficulty = next_difficulty(store.genesis, parent, timestamp)
+        execution = Execution(store, parent, coinbase, timestamp, difficulty)
+        kept, outcomes, gas_left = [], [], store.genesis.gas_limit
+        for post in posts:
+            try:
+                # One that held in the order of arrival and not in this one stays, reverted: its nonce is spent, and
+                # what its sender posted after it still counts.
+                outcome = execution.apply(post.transaction, post.sender, gas_left)
+            except ChainError:
+                continue
+            kept.append(post)
+            outcomes.append(outcome)
+            gas_left -= outcome.gas
+        return cls(tuple(kept), receipts_of(outcomes), execution)
 
     @property
     def attempt(self) -> int:

@@ -77,9 +77,3 @@ class Candidates(dict[bytes, Candidate]):
         if device:
             for second in range(last, max(first, last - FRESH_S), -1):
                 yield candidate.at(second, self._genesis).for_winner(device)
-
-    def drop(self, transaction_hash: bytes) -> None:
-        """Give up the candidates that hold this transaction."""
-        for leader, candidate in list(self.items()):
-            if any(post.transaction.hash == transaction_hash for post in candidate.body.posts):
-                del self[leader]

@@ -46,6 +46,12 @@ class ChainFollower(PayloadReader):
         """The signatures under a block that are here, by address."""
         return self._store.endorsements.of(block_hash)
 
+    @property
+    @under_lock
+    def attempt(self) -> int:
+        """The attempt at the running round whose posts are pending (D3.1)."""
+        return self._pool.attempt
+
     @under_lock
     def votes(self, round_: int) -> tuple[list[Endorsement], list[Pass]]:
         """What servers have signed in a round: endorsements of any block, and passes."""

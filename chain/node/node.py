@@ -136,12 +136,6 @@ class Node(ChainFollower):
             self._retry()
             self._waiting.forget()
 
-    @under_lock
-    def drop(self, transaction_hash: bytes) -> bool:
-        """Leave a pending transaction out of what this node builds; candidates that hold it are given up."""
-        self._candidates.drop(transaction_hash)
-        return self._pool.drop(transaction_hash)
-
     # --- building and sealing
 
     @under_lock

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chain.errors import (
-    ChainError,
     NonceError,
     NotRegistryCallError,
     OversizedTransactionError,
@@ -287,7 +286,7 @@ class Pool:
         """
         ordered = sorted((entry.post for entry in self._entries.values()), key=lambda post: post.place)
         taken = self.take_over(ordered, coinbase, timestamp)
-        return self._executed_body(ordered, coinbase, timestamp) if taken is None else taken
+        return Body.executed(self._store, self.head, ordered, coinbase, timestamp) if taken is None else taken
 
     def take_over(self, posts: Sequence[SignedCall], coinbase: bytes, timestamp: int) -> Body | None:
         """What was executed on arrival as the body of a block, if it was these posts in this order and none of them
@@ -302,19 +301,3 @@ class Pool:
         return Body(
             tuple(entry.post for entry in entries), receipts_of([entry.outcome for entry in entries]), self.execution
         )
-
-    def _executed_body(self, posts: list[SignedCall], coinbase: bytes, timestamp: int) -> Body:
-        difficulty = next_difficulty(self._store.genesis, self.head, timestamp)
-        execution = Execution(self._store, self.head, coinbase, timestamp, difficulty)
-        kept, outcomes, gas_left = [], [], self._store.genesis.gas_limit
-        for post in posts:
-            try:
-                # One that held in the order of arrival and not in this one stays, reverted: its nonce is spent, and
-                # what its sender posted after it still counts.
-                outcome = execution.apply(post.transaction, post.sender, gas_left)
-            except ChainError:
-                continue
-            kept.append(post)
-            outcomes.append(outcome)
-            gas_left -= outcome.gas
-        return Body(tuple(kept), receipts_of(outcomes), execution)

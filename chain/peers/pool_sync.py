@@ -54,11 +54,11 @@ class _Held:
 
 
 class PoolSync:
-    """What this node has seen of the posts that are pending elsewhere, since its head is its head. For any thread."""
+    """What this node has seen of the posts that are pending elsewhere, in this attempt at a round. For any thread."""
 
     def __init__(self, node: Node) -> None:
         self._node, self._lock = node, threading.RLock()
-        self._head = node.head.hash
+        self._place = (node.head.hash, node.attempt)
         self._known: OrderedDict[bytes, None] = OrderedDict()
         """Were in the pool here, or were refused for good: not asked for again. Some were left out on purpose."""
         self._held: OrderedDict[bytes, _Held] = OrderedDict()
@@ -96,10 +96,10 @@ class PoolSync:
             return is_news and bool(self._held)
 
     def _is_unknown(self, transaction_hash: bytes) -> bool:
-        head = self._node.head.hash
+        place = (self._node.head.hash, self._node.attempt)
         with self._lock:
-            if head != self._head:  # another round: what did not fit may fit now
-                self._head = head
+            if place != self._place:  # another round or attempt: what did not fit may fit now
+                self._place = place
                 self._known.clear()
                 self._held.clear()
             is_seen = transaction_hash in self._known or transaction_hash in self._held

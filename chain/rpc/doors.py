@@ -41,7 +41,7 @@ OPEN: dict[str, Doors] = {
             "eth_getLogs", "eth_getRawTransactionByHash", "eth_getStorageAt", "eth_getTransactionByHash",
             "eth_getTransactionCount", "eth_getTransactionReceipt", "eth_maxPriorityFeePerGas", "eth_syncing",
             "net_version", "web3_clientVersion",
-            "bfl_conflicts", "bfl_doubleEndorsements", "bfl_endorsements", "bfl_endorsementsBy", "bfl_genesis",
+            "bfl_attemptOf", "bfl_conflicts", "bfl_contradictions", "bfl_endorsements", "bfl_genesis", "bfl_votes",
             "bfl_getBlockSummary", "bfl_getPending", "bfl_getProof", "bfl_getRawBlock", "bfl_getRawHeader",
             "bfl_getRawReceipts", "bfl_getSidecar", "bfl_pendingTransactions", "bfl_pruned", "bfl_wantedSidecars",
         ),
@@ -52,9 +52,9 @@ OPEN: dict[str, Doors] = {
     # mining
     **dict.fromkeys(("bfl_getWork", "bfl_submitWork"), _MINING),
     # what nodes pass on, and what proves itself
-    **dict.fromkeys(("bfl_importBlock", "bfl_sendEndorsement"), _PUSHING),
+    **dict.fromkeys(("bfl_importBlock", "bfl_sendEndorsement", "bfl_sendPass"), _PUSHING),
     # what this node makes of it
-    **dict.fromkeys(("bfl_propose", "bfl_dropTransaction", "bfl_holdEvidence"), OWNERS),
+    **dict.fromkeys(("bfl_propose", "bfl_holdEvidence"), OWNERS),
 }  # fmt: skip
 
 

@@ -206,10 +206,6 @@ class Methods(SidecarMethods):
         """Hashes of everything in the pool, in the order of arrival."""
         return [hex_bytes(entry.post.transaction.hash) for entry in self._node.pending()]
 
-    def bfl_dropTransaction(self, transaction_hash: Any) -> bool:  # noqa: N802
-        """Leave a pending transaction out of what this node builds."""
-        return self._node.drop(parsing.hash32(transaction_hash, "transaction hash"))
-
     def bfl_conflicts(self) -> list[list[str]]:
         """Pairs of signed transactions that post twice to one slot: evidence of equivocation (P15)."""
         return [[hex_bytes(first.raw), hex_bytes(second.raw)] for first, second in self._node.pool.conflicts]

@@ -22,8 +22,8 @@ from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Close, Gradient, Refusal
-from edge_servers.ledger.board import RoundSlot
 from edge_servers.ledger.chain_board import ChainBoard
+from edge_servers.ledger.findings import Findings
 from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import (
@@ -36,9 +36,7 @@ from edge_servers.replay.offences import (
     wrong_model,
 )
 from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
-from edge_servers.replay.record import RoundRecord
 from edge_servers.replay.replay import (
-    AggregatedRound,
     close_offence,
     closed_round,
     iterate_offence,
@@ -55,32 +53,12 @@ _LEADS = {"plan": Slot.PLAN, "close": Slot.CLOSE, "model": Slot.MODEL, "seal": S
 """The slot that a leader owes; a block without which no model counts is its model's"""
 
 
-class _Findings:
-    """What the referee has worked out of one attempt at a round."""
-
-    def __init__(self, before: Standing, attempt: int) -> None:
-        self.round, self.model, self.divergence = before.round + 1, before.model, before.divergence
-        self.attempt = attempt
-        self.virtual = set(before.excluded)
-        self.offences: dict[tuple[Address, int], Offence] = {}
-        self.silent: set[Address] = set(self.virtual)
-        self.record: RoundRecord | None = None
-        self.closed: AggregatedRound | None = None
-        self.accused: set[tuple[Address, Address]] = set()
-        self.checked: set[tuple[Address, int]] = set()
-        self.held: set[bytes] = set()
-
-    def slot(self, kind: str, step: int = 0) -> RoundSlot:
-        """A slot of this attempt."""
-        return RoundSlot(self.round, kind, step, self.attempt)
-
-
 class Referee:
     """An `Oversight` that believes nothing it can compute."""
 
     def __init__(self, board: ChainBoard) -> None:
         self.board, self.founding = board, board.founding
-        self._found = _Findings(Standing(-1, np.zeros(0, np.float32), b""), 0)
+        self._found = Findings(Standing(-1, np.zeros(0, np.float32), b""), 0)
 
     # --- the round
 
@@ -91,7 +69,7 @@ class Referee:
         before = self._found
         if (before.round, before.attempt) == (standing.round + 1, attempt):
             return
-        self._found = _Findings(standing, attempt)
+        self._found = Findings(standing, attempt)
         if before.round == standing.round + 1:
             self._found.offences = {key: each for key, each in before.offences.items() if each.slot in _ENDING}
         self._found.silent |= self._dormant(before.silent - before.virtual)

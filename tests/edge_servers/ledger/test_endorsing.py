@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from edge_servers.ledger.endorsing import endorse_round, post_endorsements
 from eth_account.signers.local import LocalAccount
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,6 @@ from chain.protocol.endorsements import Domain, decode_endorsement, endorse
 from chain.wire.headers import Header
 from edge_servers.errors import EndorsementWithheldError
 from edge_servers.founding.simulated import START_S
-from edge_servers.ledger.endorsing import endorse_round, post_endorsements
 from edge_servers.replay.offences import DERIVED
 from tests.chain.network import Network, account, endorsements_of, founded_node, seal
 from tests.edge_servers.chain_network import chain_network
