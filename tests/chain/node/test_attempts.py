@@ -7,18 +7,34 @@ import pytest
 from eth_account.signers.local import LocalAccount
 
 from chain.client.keys import address_of
-from chain.errors import ConflictError, EndorsementError, NonceError, PassError, RevertedError, StoreError, WorkError
+from chain.errors import (
+    ChainError,
+    ConflictError,
+    EndorsementError,
+    InvalidBlockError,
+    LeaderError,
+    NonceError,
+    PassError,
+    RevertedError,
+    StoreError,
+    TransactionOrderError,
+    WaitingBlockError,
+    WorkError,
+)
 from chain.node.candidates import FRESH_S
 from chain.node.node import Node
 from chain.protocol.endorsements import Domain, Endorsement
 from chain.protocol.genesis import RETARGET
-from chain.protocol.passes import Named, Pass, sign_pass
+from chain.protocol.passes import Named, Pass, begun_call, sign_pass
+from chain.wire.blocks import encode_block
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
-from chain.wire.sidecar import payload_digest
+from chain.wire.sidecar import Sidecar, payload_digest
 from tests.chain.endorsing import endorse_call, signed
 from tests.chain.network import SIZES, Clock, Network, account, endorsements_of, founded_node, genesis, passes_of, seal
-from tests.chain.network import sized
+from tests.chain.network import named, sized
+from tests.chain.small_chain import executed
+from tests.chain.small_chain import signed as call_signed
 from tests.chain.store.faults import disk_error, make_faulty
 
 NETWORK = Network()
@@ -272,6 +288,54 @@ def test_majorities_of_two_attempts_for_a_block_that_is_not_here_are_not_added()
     node.take_endorsement(endorsements_of(header, SERVERS[2:], attempt=1)[0])
     with pytest.raises(EndorsementError, match="a majority has endorsed block"):
         node.propose(address_of(NETWORK.leader(node)))
+
+
+# --- imports
+
+
+def test_a_block_of_a_later_attempt_is_imported_and_waits_for_its_payloads_like_any_other() -> None:
+    node, other = founded_node(NETWORK), founded_node(NETWORK)
+    NETWORK.begin_attempt(other)
+    leader = NETWORK.post_round(other)
+    other.propose(address_of(leader))
+    header = seal(other, address_of(NETWORK.devices[0]))
+    raw = other.raw_block(2) or b""
+    with pytest.raises(WaitingBlockError, match="block 2 waits for"):
+        node.import_block(raw)
+    for wanted in node.wanted():
+        payload = other.payload(wanted.digest)
+        assert payload is not None
+        node.deliver(wanted.digest, payload)
+    assert node.head == header
+    assert node.attempt_of(header.hash) == 1
+
+
+def test_a_block_with_posts_of_another_attempt_than_its_certificate_is_refused() -> None:
+    node, other = founded_node(NETWORK), founded_node(NETWORK)
+    first, second = NETWORK.leader(other, 0), NETWORK.leader(other, 1)
+    begin = NETWORK.signed(other, second, "begin_attempt", *begun_call(NETWORK.passes(other)))
+    few = NETWORK.signed(other, second, "begin_attempt", *begun_call(NETWORK.passes(other, servers=SERVERS[:1])))
+    plans = [call_signed(second, 1, "plan", 1, attempt, *named(b"plan")) for attempt in (0, 1, 2)]
+    device = NETWORK.devices[0]
+    for raw, leader, error in (
+        ([begin, plans[0]], second, TransactionOrderError),
+        ([begin, plans[2]], second, TransactionOrderError),
+        ([plans[1]], second, InvalidBlockError),
+        ([few, plans[1]], second, LeaderError),
+        ([few], first, None),
+        ([begin], first, LeaderError),
+    ):
+        try:
+            made = executed(other, raw, leader, device)
+        except ChainError:
+            continue  # nobody can even execute it: a gap in the nonces
+        block = encode_block(made.header, made.transactions)
+        if error is not None:
+            with pytest.raises(error):
+                node.import_block(block, [Sidecar(b"plan")])
+    assert node.head.block_number == 1
+    made = executed(other, [begin, plans[1]], second, device)
+    assert node.import_block(encode_block(made.header, made.transactions), [Sidecar(b"plan")]) == made.header
 
 
 # --- bounds
