@@ -184,7 +184,15 @@ class Network:
 
     def gradient(self, node: Node, payload: bytes) -> tuple[Any, ...]:
         """The arguments of a gradient for the running round."""
-        return (node.ask("round"), node.ask("attempt"), node.ask("model_digest"), node.ask("plan_digest"), 100, 10, *named(payload))
+        return (
+            node.ask("round"),
+            node.ask("attempt"),
+            node.ask("model_digest"),
+            node.ask("plan_digest"),
+            100,
+            10,
+            *named(payload),
+        )
 
     def post_gradient(
         self, node: Node, sender: LocalAccount, payload: bytes = b"gradient", is_beside: bool = True

@@ -56,7 +56,9 @@ def test_until_its_last_round_an_excluded_server_posts_nothing(round_: int) -> N
 @pytest.mark.parametrize("round_", [LAST_ROUND - 1, LAST_ROUND])
 def test_until_its_last_round_an_excluded_server_leads_no_attempt(round_: int) -> None:
     for attempt in (1, 2, 3, 4):
-        with pytest.raises(InspectionError, match=rf"^block {round_ + 1}: .*begin_attempt by 0x[0-9a-f]{{40}}, who is exc"):
+        with pytest.raises(
+            InspectionError, match=rf"^block {round_ + 1}: .*begin_attempt by 0x[0-9a-f]{{40}}, who is exc"
+        ):
             with_block(round_ + 1, led_by_the_liar(round_, attempt))
     for attempt in (0, 1):  # as it is, and with the certificate of somebody else
         empty = forged(story().blocks[round_ + 1], *(([], []) if attempt == 0 else ()), coinbase=story().liar)

@@ -838,7 +838,9 @@ def test_a_successor_may_neither_post_nor_build_without_a_certificate_and_both_w
     for coinbase in (third, network.leader(node, 0)):
         if coinbase != second:
             with pytest.raises(LeaderError, match="it does not lead this attempt"):
-                replica.import_block(built(node, replica.head, transactions, replace(header, coinbase=address_of(coinbase))))
+                replica.import_block(
+                    built(node, replica.head, transactions, replace(header, coinbase=address_of(coinbase)))
+                )
     with pytest.raises(LeaderError, match="it does not lead this attempt"):  # without the certificate
         replica.import_block(built(node, replica.head, (), header))
     assert replica.import_block(raw) == header

@@ -132,7 +132,11 @@ def test_both_are_signed_by_the_offender_for_this_registry() -> None:
         (e(0, X)(two), e(0, Y)(liar), "the first is not signed by the offender"),
         (e(0, X)(liar), e(0, Y)(two), "the second is not signed by the offender"),
         (e(0, X)(liar), p(1)(two), "the second is not signed by the offender"),
-        (e(0, X, domain=Domain(CHAIN_ID + 1, BARE.registry))(liar), e(0, Y)(liar), "the first is not signed by the offender"),
+        (
+            e(0, X, domain=Domain(CHAIN_ID + 1, BARE.registry))(liar),
+            e(0, Y)(liar),
+            "the first is not signed by the offender",
+        ),
     ):
         with reverts(reason):
             flag(bare, one, liar, first, second)
