@@ -1,7 +1,7 @@
 """One small chain with everything in it, built once per test session: copy it, read it, forge it.
 
-Round 1 leaves a gradient out, 2 has endorsements and votes, 3 an exclusion, 4 is led by the successor in attempt 1, 5 a gradient
-whose payload nobody has, and 6 a model that was reverted.
+Round 1 leaves a gradient out, 2 has endorsements and votes, 3 an exclusion, 4 is led by the successor in attempt 1,
+5 has a gradient whose payload nobody has, and 6 a model that was reverted.
 """
 
 import functools
