@@ -76,8 +76,8 @@ def _check_sender(post: SignedCall, execution: Execution, genesis: Genesis) -> N
 
 def check_payloads(header: Header, posts: Sequence[SignedCall], genesis: Genesis, sizes: PayloadSizes) -> None:
     """Raise unless what the posts of a block say of payloads is such as the registry could take: of its round and
-    attempt, one per sender and slot, of founded sizes. Reverted posts bring payloads too: this bounds them, and no two nodes differ in
-    what they take (B4).
+    attempt, one per sender and slot, of founded sizes. Reverted posts bring payloads too: this bounds them, and no two
+    nodes differ in what they take (B4).
     """
     seen, begun = set[object](), _begun(posts)
     expected = (header.block_number - FOUNDING_BLOCK, 0 if begun is None else begun.begins)

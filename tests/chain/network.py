@@ -171,7 +171,7 @@ class Network:
     def pass_on(
         self, node: Node, attempt: int = 1, servers: Sequence[LocalAccount] | None = None, round_: int | None = None
     ) -> list[Pass]:
-        """Servers (all by default) pass to an attempt at a round and name nothing; the node is handed what they sign."""
+        """Servers (all by default) pass to an attempt and name nothing; the node is handed what they sign."""
         who = self.servers if servers is None else servers
         signed = passes_of(node.ask("round") if round_ is None else round_, attempt, who, None, node.genesis)
         for each in signed:

@@ -55,7 +55,7 @@ def test_a_builder_that_does_not_lead_the_attempt_of_its_receipts_is_named() -> 
 def sleeping_chain(network: Network) -> Node:
     """Nine rounds in which the third server posts nothing until the eighth; its device seals the sixth and seventh."""
     node = founded_node(network)
-    one, two, three = network.servers
+    three = network.servers[2]
     for round_ in range(1, 10):
         leader = network.leader(node)
         if leader is three and round_ < 6:

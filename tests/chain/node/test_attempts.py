@@ -31,8 +31,19 @@ from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
 from chain.wire.sidecar import Sidecar, payload_digest
 from tests.chain.endorsing import endorse_call, signed
-from tests.chain.network import SIZES, Clock, Network, account, endorsements_of, founded_node, genesis, passes_of, seal
-from tests.chain.network import named, sized
+from tests.chain.network import (
+    SIZES,
+    Clock,
+    Network,
+    account,
+    endorsements_of,
+    founded_node,
+    genesis,
+    named,
+    passes_of,
+    seal,
+    sized,
+)
 from tests.chain.small_chain import executed
 from tests.chain.small_chain import signed as call_signed
 from tests.chain.store.faults import disk_error, make_faulty
@@ -115,11 +126,9 @@ def test_a_refused_certificate_leaves_everything_as_it_was() -> None:
         NETWORK.begin_attempt(node, servers=SERVERS[:1])
     with pytest.raises(RevertedError, match="not the leader of this attempt"):
         NETWORK.begin_attempt(node, leader=leader)
+    said = begun_call(NETWORK.passes(node))
     with pytest.raises(NonceError):
-        said = NETWORK.passes(node)
-        NETWORK.post(
-            node, NETWORK.leader(node, 1), "begin_attempt", 1, 1, [each.time_ms for each in said], b"", nonce=7
-        )
+        NETWORK.post(node, NETWORK.leader(node, 1), "begin_attempt", *said, nonce=7)
     assert [entry.post.transaction.hash for entry in node.pending()] == before
     assert (node.ask("attempt"), node.ask("model_digest")) == (0, state)
     assert node.has_payload(payload_digest(sized(b"gradient", SIZES.gradient)))
@@ -371,8 +380,8 @@ def test_passes_to_an_attempt_come_after_a_majority_passed_to_the_one_below() ->
 
 def test_of_a_server_that_passes_twice_two_passes_are_kept() -> None:
     node = founded_node(NETWORK)
-    for named in (None, Named(0, b"\1" * 32)):
-        assert node.take_pass(passes_of(1, 1, SERVERS[:1], named)[0])
+    for block in (None, Named(0, b"\1" * 32)):
+        assert node.take_pass(passes_of(1, 1, SERVERS[:1], block)[0])
     with pytest.raises(PassError, match="has passed twice to attempt 1 of round 1 already"):
         node.take_pass(passes_of(1, 1, SERVERS[:1], Named(0, b"\2" * 32))[0])
     ((first, second),) = node.contradictions()

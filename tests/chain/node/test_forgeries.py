@@ -425,7 +425,7 @@ BLOCKS: dict[str, tuple[Forgery, type[ChainError], str]] = {
         SignatureError, "low s, .* expected",
     ),
     "a leader that is a device": (
-        lambda of: of.with_header(coinbase=address_of(of.network.devices[0])), LeaderError, "it does not lead this attempt",
+        lambda of: of.with_header(coinbase=address_of(of.network.devices[0])), LeaderError, "does not lead this",
     ),
     "a successor without a certificate": (
         lambda of: of.with_header(coinbase=address_of(of.successor)), LeaderError, "it does not lead this attempt",
@@ -527,7 +527,7 @@ FOUNDINGS: dict[str, tuple[Forgery, type[ChainError], str]] = {
     "a registry of an external network": (founded_for_another_kind, FoundingError, "by calls, expected by blocks"),
     "a post of somebody else": (with_a_guest, UnregisteredSenderError, "is not the founder"),
     "somebody else as its leader": (
-        lambda of: refounded(of, founding(of)[1], coinbase=address_of(of.network.servers[0])), LeaderError, "it does not lead",
+        lambda of: refounded(of, founding(of)[1], coinbase=address_of(of.network.servers[0])), LeaderError, "not lead",
     ),
     "a winner": (
         lambda of: refounded(of, founding(of)[1], extra_data=address_of(of.network.devices[0])),

@@ -37,7 +37,6 @@ from chain.wire.transactions import decode_transaction
 from tests.chain.network import (
     SIZES,
     START,
-    TERMS,
     Clock,
     Network,
     account,

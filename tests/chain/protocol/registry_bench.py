@@ -134,7 +134,7 @@ class Bench:
     def begin_attempt(
         self, attempt: int = 1, servers: Sequence[LocalAccount] | None = None, leader: LocalAccount | None = None
     ) -> list[Call]:
-        """The leader of an attempt (or somebody else) posts the passes of these servers (or all); returns the events."""
+        """The leader of an attempt (or `leader`) posts the passes of these servers (or all); returns the events."""
         return self._events(self.network.begin_attempt(self.node, attempt, servers, leader))
 
     def roll(self, sender: LocalAccount, payload: bytes = b"roll") -> list[Call]:

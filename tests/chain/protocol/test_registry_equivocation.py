@@ -20,7 +20,7 @@ from chain.protocol import contract
 from chain.protocol.contract import encode_call
 from chain.protocol.slots import Slot
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-from tests.chain.network import CHAIN_ID, START, named
+from tests.chain.network import CHAIN_ID, named
 from tests.chain.protocol.registry_bench import (
     NOBODY,
     SECP256K1_N,

@@ -13,8 +13,8 @@ from chain.errors import (
 from chain.protocol import contract
 from chain.protocol.slots import Slot
 from chain.wire.sidecar import payload_digest
-from tests.chain.network import SIZES, sized
-from tests.chain.protocol.registry_bench import NEVER, SENT, STRANGER, Bench, bench_of, iterate_saying, prove, reverts
+from tests.chain.network import NEVER, SIZES, sized
+from tests.chain.protocol.registry_bench import SENT, STRANGER, Bench, bench_of, iterate_saying, prove, reverts
 
 
 def test_a_strict_majority_of_flags_excludes() -> None:

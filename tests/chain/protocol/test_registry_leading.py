@@ -12,7 +12,8 @@ from chain.errors import (
     NotRegistryCallError,
 )
 from chain.protocol.contract import Call
-from tests.chain.protocol.registry_bench import NEVER, NOBODY, STRANGER, Bare, Bench, reverts
+from tests.chain.network import NEVER
+from tests.chain.protocol.registry_bench import NOBODY, STRANGER, Bare, Bench, reverts
 
 
 @pytest.mark.parametrize("attempt", [1, 2, 3, 4, 5, 2**32 - 1])

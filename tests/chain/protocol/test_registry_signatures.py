@@ -9,9 +9,9 @@ from eth_account.signers.local import LocalAccount
 
 from chain.client.keys import address_of
 from chain.errors import RevertedError
+from chain.protocol.contract import decode_call, encode_call
 from chain.protocol.endorsements import Domain, Endorsement, endorse, typed_digest
 from chain.protocol.passes import Named, Pass, Signed, contradiction, sign_pass
-from chain.protocol.contract import decode_call, encode_call
 from chain.protocol.slots import Slot
 from tests.chain.endorsing import BARE
 from tests.chain.network import CHAIN_ID

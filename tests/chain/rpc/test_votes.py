@@ -129,9 +129,11 @@ def test_votes_that_were_missed_are_fetched_with_the_endorsed_block_that_is_no_h
     assert second.votes(1) == first.votes(1)
 
 
-def test_a_peer_that_tells_nonsense_is_no_trouble_for_the_rest(stack: ExitStack) -> None:
+def test_a_peer_that_tells_nonsense_is_no_trouble_for_the_rest(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first, first_url, second, _ = two_nodes(stack)
     good, stranger = passes_of(1, 1, SERVERS[:1])[0], passes_of(1, 1, NETWORK.devices[:1])[0]
-    first.votes = lambda _: ([], [stranger, good])  # type: ignore[method-assign]
+    monkeypatch.setattr(first, "votes", lambda _: ([], [stranger, good]))
     assert Peers(second, []).fetch_votes(web3_over_http(first_url)) == 1
     assert second.votes(1)[1] == [good]
