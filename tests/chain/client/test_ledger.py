@@ -202,7 +202,7 @@ def _refusals(harness: Harness) -> dict[str, Callable[[], object]]:
     by = harness.by
     return {
         "not an edge server": lambda: by(device).post(Slot.CLOSE, 1, b"x"),
-        "a successor before its turn": lambda: by(successor).post(Slot.CLOSE, 1, b"x"),
+        "not the leader of this attempt": lambda: by(successor).post(Slot.CLOSE, 1, b"x"),
         "not registered": lambda: by(harness.network.founder).submit_gradient(1, base, plan, 1, 1, GRADIENT),
         "gradient for another base model": lambda: by(other).submit_gradient(1, wrong, plan, 1, 1, GRADIENT),
         "gradient for another plan": lambda: by(other).submit_gradient(1, base, wrong, 1, 1, GRADIENT),
