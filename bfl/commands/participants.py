@@ -101,7 +101,9 @@ def edge_server(config_file: ConfigFile) -> None:
     host, _, port = config.listen.rpartition(":")
     cluster = [device.index for device in remote.founding.network.cluster(index)]
     with (
-        SignedMemory.open(folder / config.signed, address_of(account), remote.connection.chain_id, clock=clock.now) as memory,
+        SignedMemory.open(
+            folder / config.signed, address_of(account), remote.connection.chain_id, clock=clock.now
+        ) as memory,
         StubGrid(host, int(port), cluster) as grid,
     ):
         _say(f"server {index} with {len(cluster)} devices at {config.listen}. Ctrl-C stops it.")
