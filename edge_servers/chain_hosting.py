@@ -179,7 +179,7 @@ class ChainHosting:
 
     def _found(self, node: Node, founding: FoundingParameters, model: bytes) -> None:
         posts = Founding(
-            _homes(founding.network),
+            homes_of(founding.network),
             founding.encode(),
             model,
             founding.payload_sizes,
@@ -227,7 +227,7 @@ def _catch_up(nodes: Sequence[Node]) -> None:
                 node.take_pass(given)
 
 
-def _homes(network: Network) -> dict[bytes, bytes]:
+def homes_of(network: Network) -> dict[bytes, bytes]:
     """Home server of every participant; a server's is itself."""
     homes: dict[bytes, bytes] = {server: server for server in network.servers}
     return homes | {device.address: network.servers[device.home] for device in network.devices}

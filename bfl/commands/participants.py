@@ -1,4 +1,4 @@
-"""`bfl network edge-server` and `device-stub`: a server and a device as processes of their own, each with a config file."""
+"""`bfl network edge-server` and `device-stub`: a server and a device as processes of their own, with config files."""
 
 import json
 import logging
@@ -151,8 +151,8 @@ def _tell(report: "RoundReport", remote: "RemoteNetwork", metrics: Path | None) 
 
 
 def device_stub(config_file: ConfigFile) -> None:
-    """Run a device: it trains what its home server orders, if the plan on the chain says so, and signs what it made. Over
-    plain HTTP: a stub for networks under test. The password of its key is in BFL_KEY_PASSWORD.
+    """Run a device: it trains what its home server orders, if the plan on the chain says so, and signs what it made.
+    Over plain HTTP: a stub for networks under test. The password of its key is in BFL_KEY_PASSWORD.
     """
     config, folder = read_config(config_file, StubConfig), config_file.parent
     for name in ("edge", "node"):
