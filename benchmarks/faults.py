@@ -2,10 +2,10 @@
 
     python -m benchmarks.faults [--row NAME ...] [--runs 10] [--seed 0]
 
-Three edge servers with their nodes and six devices with their miners run as processes in network namespaces of their own
-(root; see tests/lan). Each run of a row strikes at a random moment of a running round, mends what it broke, and waits
-until the network has sealed two more rounds at every node. Deadlines have short offsets (tests/lan/network.py, SHORT), so
-a failed attempt costs seconds. With n runs without an accusation the chance of one per fault is below 3 / n (95 %).
+Three edge servers with their nodes and six devices with their miners run as processes in network namespaces of their
+own (root; see tests/lan). Each run of a row strikes at a random moment of a running round, mends what it broke, and
+waits until the network has sealed two more rounds at every node. Deadlines have short offsets (tests/lan/network.py,
+SHORT), so a failed attempt costs seconds. With n runs without an accusation the chance of one per fault is below 3 / n (95 %).
 
 Columns: attempts lost (leaders that were passed over), seconds more than the same number of rounds took before the
 faults began, participants flagged, final blocks that were lost.
@@ -17,6 +17,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.lan.lan import Lan
 from tests.lan.network import LanNetwork
@@ -234,11 +235,11 @@ ROWS: dict[str, Strike] = {
 }
 
 
-def measure(rows: list[str], runs: int, seed: int) -> dict[str, Found]:
+def measure(rows: list[str], runs: int, seed: int, logs: Path | None = None) -> dict[str, Found]:
     """Run the rows one after the other on one network; a network that is stuck is started anew."""
     table = {name: Found() for name in rows}
     names = [*(f"edge-{m}" for m in range(EDGES)), *(f"device-{n}" for n in range(DEVICES))]
-    with Lan.open(names) as lan:
+    with Lan.open(names, folder=logs) as lan:
         net = LanNetwork.found(lan, EDGES, DEVICES)
         net.start_all()
         net.wait_for_round(2, _MOST_S)
@@ -274,8 +275,9 @@ def main() -> None:
     parser.add_argument("--row", action="append", choices=ROWS, help="may be repeated (default: all)")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--logs", type=Path, help="folder in which what all processes said stays")
     options = parser.parse_args()
-    show(measure(options.row or list(ROWS), options.runs, options.seed))
+    show(measure(options.row or list(ROWS), options.runs, options.seed, options.logs))
 
 
 if __name__ == "__main__":

@@ -49,6 +49,12 @@ class StubGrid(Grid):
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True, name="devices")
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens; a free port where it was asked for port 0."""
+        host, port = self._server.server_address[:2]
+        return str(host), int(port)
+
     def __enter__(self) -> "StubGrid":
         self._thread.start()
         return self
@@ -67,6 +73,8 @@ class StubGrid(Grid):
             if device not in self.nodes or not 0 <= size <= _MOST_BYTES:
                 raise ValueError(f"device {device} with {size} bytes is none of this server's")
             body = request.rfile.read(size)
+            if what not in ("orders", "replies"):
+                raise ValueError(f"found {what!r:.20}, expected orders or replies")
             answer = self._order(device) if what == "orders" else self._take(device, body)
         except (ValueError, EdgeError, OSError) as error:
             _LOG.warning("a device's request is refused: %s", error)

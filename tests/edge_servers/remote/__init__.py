@@ -1,0 +1,1 @@
+"""Tests of an edge server whose node and devices are other processes."""
