@@ -48,6 +48,11 @@ class RoundReport:
     """Hash of the round's block; empty without a chain."""
     block_bytes: int = 0
 
+    @property
+    def absent(self) -> list[str]:
+        """Names of those who posted nothing where something was due: no offence (D3.6)."""
+        return list(dict.fromkeys(offence.name for offence in self.offences if offence.is_absence))
+
 
 @dataclass(frozen=True)
 class RoundFacts:
