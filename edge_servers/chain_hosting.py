@@ -200,7 +200,8 @@ class ChainHosting:
         accounts = {each: self.account("server", founding.network.server_index(each)) for each in servers}
         ledger = LocalLedger(own.node)
         attempts = ChainAttempts(ledger, accounts, self._clock)
-        board = ChainBoard(ledger, own.checker.reader, accounts, attempts, self._clock)
+        ledgers = {each: attempts.ledger_of(each) for each in servers}
+        board = ChainBoard(ledger, own.checker.reader, ledgers, attempts, self._clock)
         return LedgerAccess(board, Referee(board), ChainSealer(own.node, own.checker, self._clock), attempts)
 
 
