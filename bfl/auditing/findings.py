@@ -92,6 +92,8 @@ class Audit:
     """Why receipts were believed; empty where every block was executed here (Q3)."""
     simulated: str = ""
     """That keys or clock are simulated, where the founding shows it (P3)."""
+    model_file: str = ""
+    """Of which round the model file beside the chain is; empty where there is none."""
     believed: list[str] = field(default_factory=list)
     """What was taken as somebody says it is, line by line: shown under the verdict."""
 
@@ -247,8 +249,6 @@ def _judged(flag: Flag, derived: DerivedRound) -> Offence:
         verdict, detail = WORD, f"no {kind} of {who} is on the chain"
     elif posted is None:
         detail = f"{who} owed no iterate of step {step}"
-    elif not any(sent):
-        verdict, detail = WORD, f"the {kind} of {who} is right; that it came too late is not on the chain"
     elif sent not in (posted.transaction_hash, posted.digest):
         verdict, detail = WORD, f"the {kind} of {who} on the chain is right; another one is not on the chain"
     else:

@@ -52,6 +52,7 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float) -> Table:
         **_simulated(audit.simulated),
         "checked": _CHECKED + executed + (", plans, models" if audit.founding is not None else ""),
         "models": _models(audit),
+        **_row("model.pt", [printable(audit.model_file)] if audit.model_file else []),
         "final": f"blocks up to {found.final} of {found.blocks - 1}; {found.signed[0]} of {found.signed[1]} servers "
         "signed the last one",
         **_network(genesis, found.hashes[-1]),
