@@ -140,7 +140,8 @@ def over_http(kilobytes: int, blocks: int, folder: Path) -> Times:
     try:
         if process.stdout is None:
             raise RuntimeError("the node has no output")
-        url = process.stdout.readline().split(": ", 1)[1].strip()
+        process.stdout.readline()
+        url = process.stdout.readline().removeprefix("owner's door: ").strip()  # proposing is open there alone
         return ours(found(EmptyNetwork(web3_over_http(url)), kilobytes), kilobytes, blocks)
     finally:
         process.terminate()

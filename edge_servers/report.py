@@ -50,8 +50,9 @@ class RoundReport:
 
     @property
     def absent(self) -> list[str]:
-        """Names of servers whose iterates the others had to compute: no offence (D3.6). Leaders that let their time pass
-        are `failed_leaders`.
+        """Names of servers whose iterates the others had to compute: no offence (D3.6).
+
+        Leaders that let their time pass are `failed_leaders`.
         """
         away = (offence.name for offence in self.offences if offence.is_absence and offence.step is not None)
         return list(dict.fromkeys(away))
