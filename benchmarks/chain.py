@@ -140,7 +140,8 @@ def over_http(kilobytes: int, blocks: int, folder: Path) -> Times:
     try:
         if process.stdout is None:
             raise RuntimeError("the node has no output")
-        url = process.stdout.readline().split(": ", 1)[1].strip()
+        process.stdout.readline()
+        url = process.stdout.readline().removeprefix("owner's door: ").strip()  # proposing is open there alone
         return ours(found(EmptyNetwork(web3_over_http(url)), kilobytes), kilobytes, blocks)
     finally:
         process.terminate()
@@ -153,7 +154,7 @@ def on_anvil(program: str, kilobytes: int, blocks: int, one_block: bool) -> Time
     times, rng = Times(), np.random.default_rng(0)
     with anvil(program, everyone, 4_000_000_000) as url:
         web3 = web3_over_http(url)
-        ledger = found(EmptyNetwork(web3, MemoryShelf()), kilobytes, RegistryTerms(contract_seal=True, turn_s=3600))
+        ledger = found(EmptyNetwork(web3, MemoryShelf()), kilobytes, RegistryTerms(contract_seal=True))
         if one_block:
             ledger = Ledger(ledger.access, deadline_s=None)
             web3.manager.request_blocking("evm_setAutomine", [False])  # type: ignore[arg-type]
@@ -179,7 +180,7 @@ def anvil_block(ledger: Ledger, web3: Web3, round_: int, payloads: list[bytes], 
     mine(web3, one_block)
     leader.post(Slot.MODEL, round_, MODEL)
     mine(web3, one_block)
-    endorsed = [ledger.signed_by(server).endorse(round_, ledger.result(), 0) for server in SERVER_KEYS[:2]]
+    endorsed = [ledger.signed_by(server).endorse(round_, 0, ledger.result(), 0) for server in SERVER_KEYS[:2]]
     ledger.signed_by(SERVER_KEYS[0]).submit_endorsements(endorsed)
     mine(web3, one_block)
     device = ledger.signed_by(DEVICE_KEYS[0])

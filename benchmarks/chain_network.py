@@ -20,7 +20,7 @@ DEVICE_KEYS = sorted(
     key=lambda account: account.address.lower(),
 )
 SERVER_KEYS = [simulated_account(b"benchmark", f"server {i}") for i in range(SERVERS)]
-TERMS = RegistryTerms(turn_s=3600)
+TERMS = RegistryTerms()
 MODEL = b"model"
 """Of every round: models are not what is measured"""
 

@@ -52,9 +52,10 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/chain/audit/test_inspection.py", "tests/chain/audit/test_inspection_forgeries.py",
         "tests/chain/audit/test_exclusion_bounds.py",
     ),
-    "edge_servers/ledger/endorsing.py": (
-        "tests/edge_servers/ledger/test_endorsing.py", "-k", "not any_order and not audit and not flagged",
+    "chain/protocol/attempts.py": (
+        "tests/chain/protocol/test_attempts.py", "tests/chain/protocol/test_attempt_model.py",
     ),
+    "chain/protocol/passes.py": ("tests/chain/protocol/test_passes.py", "tests/chain/protocol/test_attempts.py"),
     "chain/protocol/proof.py": (
         "tests/chain/protocol/test_proof_bounds.py", "tests/chain/protocol/test_proof_forgeries.py",
         "tests/chain/protocol/test_proof_joined.py", "tests/chain/protocol/test_proof.py",

@@ -48,6 +48,15 @@ class RoundReport:
     """Hash of the round's block; empty without a chain."""
     block_bytes: int = 0
 
+    @property
+    def absent(self) -> list[str]:
+        """Names of servers whose iterates the others had to compute: no offence (D3.6).
+
+        Leaders that let their time pass are `failed_leaders`.
+        """
+        away = (offence.name for offence in self.offences if offence.is_absence and offence.step is not None)
+        return list(dict.fromkeys(away))
+
 
 @dataclass(frozen=True)
 class RoundFacts:

@@ -34,7 +34,7 @@ def judged_signatures(flag: Flag, derived: DerivedRound) -> Offence:
     if not is_proven:
         detail = f"the evidence is not what no honest server signs both of, signed by {told.name}"
         return replace(told, verdict=FALSE_FLAG, detail=detail)
-    return replace(told, detail=f"{told.detail} (round {first.round})")
+    return replace(told, detail=f"{told.detail} (round {first.round})", signed_round=first.round)
 
 
 def _evidence(flag: Flag, derived: DerivedRound) -> Call:
@@ -57,6 +57,6 @@ def signed_twice(archive: Archive, members: Mapping[bytes, bytes], network: Netw
                 told = double_signing(first, second, network)
                 detail = f"{told.detail} (round {first.round}; the signatures lie beside the chain)"
                 found[first.signer, first.round] = replace(
-                    told, round=first.round, found=told.transaction_hash, detail=detail
+                    told, round=first.round, signed_round=first.round, found=told.transaction_hash, detail=detail
                 )
     return list(found.values())

@@ -5,7 +5,7 @@ import re
 from rich.table import Table
 
 from bfl.auditing.findings import Audit
-from bfl.auditing.tables import evidence_table, refusals_table
+from bfl.auditing.tables import absences_table, evidence_table, refusals_table
 from bfl.errors import BflError
 from chain.wire.address import Address
 from edge_servers.founding.network import Network
@@ -23,14 +23,28 @@ def evidence_against(text: str, audit: Audit) -> tuple[str, list[Table]]:
     findings = [finding for finding in audit.findings if finding.offender == address]
     refusals = refusals_of(name, audit)
     tables = [evidence_table(finding, network) for finding in findings]
+    absences = [absence for each in audit.rounds for absence in each.absences if absence.offender == address]
+    if absences:
+        tables.append(absences_table(name, absences))
     if refusals:
         tables.append(refusals_table(name, refusals))
     if not findings:
-        told, rounds = f"nobody has accused {name}", ", ".join(str(round_) for round_, _ in refusals)
-        return f"{told}; its gradient did not count in round {rounds}" if refusals else told, tables
+        return "; ".join([f"nobody has accused {name}", *_beside(name, audit, refusals)]), tables
     through = max((finding.excluded_through or 0) for finding in findings)
     accused = f"{name} was accused in round {', '.join(map(str, sorted({finding.round for finding in findings})))}"
     return f"{accused} and excluded through round {through}" if through else f"{accused}, never excluded", tables
+
+
+def _beside(name: str, audit: Audit, refusals: list[tuple[int, str]]) -> list[str]:
+    """What there is to say of somebody whom nobody has accused."""
+    told = []
+    if away := audit.absent_in.get(name):
+        told.append(f"it was absent in round {', '.join(map(str, away))}, which is no offence")
+    if passed := [str(each.round) for each in audit.rounds if name in each.passed_over]:
+        told.append(f"it was passed over as leader in round {', '.join(passed)}")
+    if refusals:
+        told.append(f"its gradient did not count in round {', '.join(str(round_) for round_, _ in refusals)}")
+    return told
 
 
 def find_address(text: str, network: Network) -> Address:

@@ -31,7 +31,7 @@ from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.founding.simulated import what_is_simulated
 from edge_servers.learning.aggregation import SCALE_BITS, norm
 from edge_servers.replay.audit import Auditor, DerivedRound
-from edge_servers.replay.offences import FALSE_FLAG, WORD, Offence, equivocation
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, SIGNED_TWICE, WORD, Offence, equivocation
 
 _LEADS = (Slot.PLAN, Slot.CLOSE, Slot.MODEL)
 
@@ -67,6 +67,12 @@ class AuditedRound:
     virtual: tuple[str, ...]
     """Servers excluded before the round: everybody computes their iterates (P14)."""
     findings: tuple[Offence, ...]
+    absences: tuple[Offence, ...]
+    """What was not there: no offence, whoever was away (D3.6)."""
+    attempt: int
+    """In which its block was built."""
+    passed_over: tuple[str, ...]
+    """Leaders of the attempts before it."""
     digests: Mapping[str, bytes]
     """Of plan, closed list and model."""
 
@@ -81,11 +87,13 @@ class Audit:
     """Why models cannot be derived again, where the founding parameters are not ours."""
     rounds: list[AuditedRound] = field(default_factory=list)
     beside: list[Offence] = field(default_factory=list)
-    """Servers that signed two blocks of one round, whether somebody has flagged it or not (Q1)."""
+    """Servers that signed what no honest one signs both of, whether somebody has flagged it or not (Q1, D3.2)."""
     not_executed: str = ""
     """Why receipts were believed; empty where every block was executed here (Q3)."""
     simulated: str = ""
     """That keys or clock are simulated, where the founding shows it (P3)."""
+    model_file: str = ""
+    """Of which round the model file beside the chain is; empty where there is none."""
     believed: list[str] = field(default_factory=list)
     """What was taken as somebody says it is, line by line: shown under the verdict."""
 
@@ -93,8 +101,17 @@ class Audit:
     def findings(self) -> list[Offence]:
         """Of all rounds, and of what lies beside the chain."""
         told = [finding for each in self.rounds for finding in each.findings]
-        known = {finding.offender for finding in told if finding.slot == Slot.DOUBLE_ENDORSEMENT}
-        return told + [finding for finding in self.beside if finding.offender not in known]
+        known = {(finding.offender, finding.signed_round) for finding in told if finding.verdict == DERIVED}
+        return told + [finding for finding in self.beside if (finding.offender, finding.round) not in known]
+
+    @property
+    def absent_in(self) -> dict[str, list[int]]:
+        """In which rounds somebody was absent, by name."""
+        found: dict[str, list[int]] = {}
+        for each in self.rounds:
+            for name in dict.fromkeys(absence.name for absence in each.absences):
+                found.setdefault(name, []).append(each.round)
+        return found
 
 
 def audit_rounds(
@@ -168,6 +185,9 @@ def audited_round(derived: DerivedRound) -> AuditedRound:
         aggregated=tuple(network.name(server) for server in network.servers if server not in silent),
         virtual=tuple(map(network.name, derived.virtual)),
         findings=findings_of(derived),
+        absences=tuple(replace(each, round=derived.round) for each in derived.replayed.offences if each.is_absence),
+        attempt=derived.attempt,
+        passed_over=tuple(map(network.name, derived.passed_over)),
         digests={name: post.digest for name, post in posts.items() if post is not None},
     )
 
@@ -177,7 +197,8 @@ def audited_round(derived: DerivedRound) -> AuditedRound:
 
 def findings_of(derived: DerivedRound) -> tuple[Offence, ...]:
     """The offences that the replay finds, then what was flagged beside them; each with its flags and what followed."""
-    found = {(o.offender, o.slot): replace(o, off_by=_off_by(o, derived)) for o in derived.replayed.offences}
+    offences = [offence for offence in derived.replayed.offences if not offence.is_absence]
+    found = {(o.offender, o.slot): replace(o, off_by=_off_by(o, derived)) for o in offences}
     name = derived.founding.network.name
     for flag in derived.record.flags:
         key = (flag.offender, flag.slot)
@@ -218,17 +239,16 @@ def _judged(flag: Flag, derived: DerivedRound) -> Offence:
     slot, sent = flag.slot, flag.transaction_hash
     if slot == Slot.EQUIVOCATION:
         return _judged_equivocation(flag, derived)
-    if slot == Slot.DOUBLE_ENDORSEMENT:
+    if slot in SIGNED_TWICE:
         return judged_signatures(flag, derived)
     offender = Address(flag.offender)
     who, posted = derived.founding.network.name(offender), derived.record.posts.get(slot, {}).get(offender)
     kind, step, verdict = kind_of(slot), step_of(slot), FALSE_FLAG
-    if posted is None and step is None:
+    is_absent = any((each.offender, each.slot) == (offender, slot) for each in derived.replayed.offences)
+    if posted is None and (step is None or is_absent):
         verdict, detail = WORD, f"no {kind} of {who} is on the chain"
     elif posted is None:
         detail = f"{who} owed no iterate of step {step}"
-    elif not any(sent):
-        verdict, detail = WORD, f"the {kind} of {who} is right; that it came too late is not on the chain"
     elif sent not in (posted.transaction_hash, posted.digest):
         verdict, detail = WORD, f"the {kind} of {who} on the chain is right; another one is not on the chain"
     else:

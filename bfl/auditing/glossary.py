@@ -6,8 +6,10 @@ from rich.table import Table
 from rich.text import Text
 
 WORDS = {
+    "absent": "posted nothing in its time: a crash is no lie, the others compute what is missing",
     "accepted": "the registry took the post (status 1); what it did not take is reverted and says nothing",
     "aggregate": "the weighted sum of the gradients that a server received (eq. 8), where gossip starts",
+    "attempt": "a round is tried until a block of it is final: 0 by the first in rank, 1 by the next, and so on",
     "believed": "taken as somebody says it is, because nobody here can derive or count it",
     "block": "what a round leaves on the chain: a header and its posts; round k is block k + 1",
     "clipped": "a gradient that was longer than the filter allows and was shortened",
@@ -21,7 +23,7 @@ WORDS = {
     "executed": "the registry's code was run here on every post of a block",
     "false flag": "what was flagged is right: look at the accusers",
     "final": "signed by more than half of all servers: no honest node leaves it",
-    "flag": "a server's signed statement that somebody's post is wrong or missing",
+    "flag": "a server's signed statement that somebody's post is wrong, or that it signed two things",
     "gas": "how much work a post was to execute; there is no money on this chain",
     "genesis": "block 0: the rules of the network; its hash names the network",
     "gradient": "what a device or server learned in a round, signed by it",
@@ -30,8 +32,9 @@ WORDS = {
     "latency": "simulated seconds; T: learning and mining of all devices, and consensus; T_wall: as a clock would show",
     "leader": "the server whose turn it was to plan, close and publish",
     "link": "every header names the hash of the one before it",
-    "misbehaved": "did something wrong that was derived here: a wrong or missing post, a false flag, an omission",
+    "misbehaved": "did something wrong that was derived here: a wrong post, two signatures, a false flag, an omission",
     "offloaded": "a device gave its samples to a server, which trained for it",
+    "passed over": "a leader whose attempt a majority of the servers gave up, for whatever reason",
     "payload": "a gradient, plan, list or model: it lies beside the chain, a post names its digest",
     "phi": "how many steps the servers gossip",
     "post": "a signed transaction of a participant to the registry",
@@ -45,7 +48,7 @@ WORDS = {
     "signature": "proves that the key of an address signed exactly these bytes",
     "simulated": "keys and times follow from the settings: the numbers follow, but anybody could have signed",
     "state root": "one hash over all that the registry remembers after a block",
-    "turn": "when a server may lead: ranked by the last block's winner and hash, one after the other",
+    "turn": "who may lead an attempt: ranked by the last block's winner and hash, one after the other",
     "virtual": "an excluded server: everybody computes its iterates",
 }  # fmt: skip
 

@@ -1,6 +1,6 @@
 """An audit in tables a person can read: the verdict, what went wrong, one round, the evidence against somebody."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.table import Table
@@ -14,7 +14,7 @@ from bfl.show.names import full_hex
 from chain.protocol.genesis import Genesis
 from chain.protocol.slots import Slot
 from edge_servers.founding.network import Network
-from edge_servers.replay.offences import DERIVED, FALSE_FLAG, Offence
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, SIGNED_TWICE, Offence
 
 if TYPE_CHECKING:
     from bfl.auditing.portable_proof import VerifiedProof
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _CHECKED = "seals, links, signatures, roles, turns, digests, events"
 _WHAT = {
     "iterate": "a wrong iterate",
-    "absent": "was absent",
     "close": "the closed list",
     "plan": "the plan",
     "gradient": "its gradient",
@@ -32,9 +31,10 @@ _WHAT = {
     "double_pass": "two passes to one attempt",
     "broken_pass": "a pass that hides a signature",
 }
+_MOST_LINES = 20
 _PLACES: dict[int, str] = {
     Slot.PLAN: "plan", Slot.GRADIENT: "train", Slot.CLOSE: "close", Slot.MODEL: "model", Slot.EQUIVOCATION: "gossip",
-    Slot.DOUBLE_ENDORSEMENT: "endorse",
+    Slot.DOUBLE_ENDORSEMENT: "endorse", Slot.DOUBLE_PASS: "pass", Slot.BROKEN_PASS: "pass",
 }  # fmt: skip
 
 
@@ -47,9 +47,12 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float) -> Table:
         "verdict": verdict(audit.findings, gaps),
         "believed": _lines(audit.believed, "nothing that a chain can show"),
         **({"not checked": _lines(map(printable, gaps))} if gaps else {}),
+        **_row("absent", _absent(audit)),
+        **_row("attempts", map(needed_attempts, _late(audit.rounds))),
         **_simulated(audit.simulated),
         "checked": _CHECKED + executed + (", plans, models" if audit.founding is not None else ""),
         "models": _models(audit),
+        **_row("model.pt", [printable(audit.model_file)] if audit.model_file else []),
         "final": f"blocks up to {found.final} of {found.blocks - 1}; {found.signed[0]} of {found.signed[1]} servers "
         "signed the last one",
         **_network(genesis, found.hashes[-1]),
@@ -75,6 +78,37 @@ def round_verdict_table(audit: RoundAudit, genesis: Genesis, seconds: float) -> 
         "time": f"{seconds:.2f} s",
     }
     return pairs_table(f"audit of round {audit.round.round} alone", rows)
+
+
+def _row(name: str, told: Iterable[str]) -> dict[str, str]:
+    """A row that is there only where there is something to say; of many lines the first ones."""
+    lines = list(told)
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
+    return {name: _lines(lines)} if lines else {}
+
+
+def _absent(audit: Audit) -> list[str]:
+    """Who was away, and how often: a crash is no lie, so nobody is accused of it (D3.6)."""
+    return [f"{name} was absent in {_rounds(rounds)}" for name, rounds in sorted(audit.absent_in.items())]
+
+
+def _rounds(rounds: Sequence[int]) -> str:
+    return f"round {rounds[0]}" if len(rounds) == 1 else f"{len(rounds)} rounds"
+
+
+def _late(rounds: Iterable[AuditedRound]) -> list[AuditedRound]:
+    return [each for each in rounds if each.attempt]
+
+
+def needed_attempts(each: AuditedRound) -> str:
+    """Which attempt a round needed, and whom it passed over."""
+    names = each.passed_over
+    return f"round {each.round} needed attempt {each.attempt}: {', '.join(names)} {_was(names)} passed over"
+
+
+def _was(names: Sequence[str]) -> str:
+    return "was" if len(names) == 1 else "were"
 
 
 def _network(genesis: Genesis, head: bytes) -> dict[str, str]:
@@ -126,6 +160,7 @@ def round_table(each: AuditedRound) -> Table:
     """One round: who did what."""
     counted = [t for t in each.trained if t.is_counted]
     rows = {
+        **_row("attempt", [needed_attempts(each)] if each.attempt else []),
         "planned by": each.planned_by,
         "trained": _lines(f"{t.name} ({t.samples} samples, {t.iterations} iterations)" for t in counted),
         "offloaded": _lines(f"device {n} to server {m}" for n, m in enumerate(each.plan.assignment) if m >= 0),
@@ -134,6 +169,7 @@ def round_table(each: AuditedRound) -> Table:
         "left out": _lines(t.name for t in each.trained if not t.is_counted),
         "clipped": f"{each.clipped} gradients",
         "aggregated": _lines([f"{', '.join(each.aggregated) or 'nobody'} ({each.plan.phi} steps)", *_virtual(each)]),
+        **_row("absent", dict.fromkeys(f"{absence.name}: computed by the others" for absence in each.absences)),
         "led by": each.led_by,
         "sealed by": f"{each.sealed_by} at {utc_time(each.header.timestamp)} UTC, difficulty {each.header.difficulty}",
         "latency by the plan": _lines(_latency(each)),
@@ -182,7 +218,7 @@ def _digests(offence: Offence) -> dict[str, str]:
             "digest found": full_hex(offence.found),
             "gradient left out": f"transaction {full_hex(offence.expected)}",
         }
-    if offence.kind == "equivocation":
+    if offence.slot in SIGNED_TWICE:
         return {"first digest": full_hex(offence.found), "second digest": full_hex(offence.expected)}
     expected = full_hex(offence.expected) if any(offence.expected) else "-"
     told = expected if offence.verdict == DERIVED else f"{expected} by the accusers"
@@ -200,6 +236,19 @@ def _excluded(offence: Offence) -> str:
     if offence.excluded_through is None:
         return "no"
     return f"from the flags of round {offence.round} through round {offence.excluded_through}"
+
+
+def absences_table(name: str, absences: Iterable[Offence]) -> Table:
+    """What somebody did not post, which is no offence."""
+    table = Table(title=f"{name} was absent: no offence", title_justify="left")
+    for column in ("round", "what was not there"):
+        table.add_column(column)
+    told: dict[int, list[str]] = {}
+    for absence in absences:
+        told.setdefault(absence.round, []).append(_place(absence))
+    for round_, steps in told.items():
+        table.add_row(str(round_), Text(f"iterates of step {', '.join(steps)}; the others computed them"))
+    return table
 
 
 def refusals_table(name: str, refusals: list[tuple[int, str]]) -> Table:

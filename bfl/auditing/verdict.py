@@ -23,10 +23,12 @@ def verdict(findings: Iterable[Offence], gaps: Sequence[str] = ()) -> str:
 def misbehaving(findings: Iterable[Offence]) -> set[str]:
     """Names of those who did something that was derived again here: offenders, and accusers of what is right.
 
-    What is not on the chain is the accusers' word, and convicts nobody.
+    What is not on the chain is the accusers' word, and convicts nobody; nor does being absent (D3.6).
     """
     found: set[str] = set()
     for finding in findings:
+        if finding.is_absence:
+            continue
         found |= {finding.name} if finding.verdict == DERIVED else set()
         found |= set(finding.flagged_by) if finding.verdict == FALSE_FLAG else set()
     return found

@@ -50,10 +50,12 @@ def check(
 ) -> None:
     """Check every seal, link, signature, role, turn, digest and event, execute every block, and derive every model.
 
-    Without RUN: the newest run folder under runs/ that has a chain. Exit code 1 and the place of the first misfit; 2
-    where something could not be checked, because it was pruned, say.
+    The model.pt of a run folder is compared with them. Without RUN: the newest run folder under runs/ that has a chain.
+    Exit code 1 and the place of the first misfit; 2 where something could not be checked, because it was pruned, say.
     """
-    with _told(explain) as console, open_archive_of(_chosen(run, rpc), rpc) as archive:
+    chosen = _chosen(run, rpc)
+    with _told(explain) as console, open_archive_of(chosen, rpc) as archive:
+        from bfl.auditing.run_model import checked_run_model, run_model
         from bfl.auditing.tables import findings_table, verdict_table
 
         wanted = None if round_ is None else _wanted_round(round_, archive.head().block_number - 1)
@@ -64,6 +66,8 @@ def check(
             return
         started = time.perf_counter()
         audit = _audit(archive, console, execute)
+        path = None if rpc else run_model(chosen)
+        audit.model_file = "" if path is None else checked_run_model(path, audit)
         console.print(verdict_table(audit, archive.genesis, time.perf_counter() - started))
         if audit.findings:
             console.print(findings_table(audit.findings))

@@ -58,12 +58,14 @@ class RunDisplay:
 
 
 def _incident_lines(report: RoundReport) -> list[str]:
-    """Who lied or failed, and what became of it."""
-    said = [f"server {m} failed as leader, the next in rank went on" for m in report.failed_leaders]
-    for who in dict.fromkeys(offence.offender for offence in report.offences):
-        first = next(offence for offence in report.offences if offence.offender == who)
+    """Who lied, was away or passed over, and what became of it."""
+    said = [f"server {m} was passed over as leader, the next in rank went on" for m in report.failed_leaders]
+    said += [f"{name} was absent, the others computed what it did not post" for name in report.absent]
+    wrong = [offence for offence in report.offences if not offence.is_absence]
+    for who in dict.fromkeys(offence.offender for offence in wrong):
+        first = next(offence for offence in wrong if offence.offender == who)
         said.append(f"{first.detail} ({first.kind})")
-    offenders = {offence.name for offence in report.offences}
+    offenders = {offence.name for offence in wrong}
     said += [f"server {m} is excluded by a majority" for m in report.excluded if f"server {m}" in offenders]
     return said
 
@@ -87,6 +89,8 @@ def summary_table(summary: dict[str, Any]) -> Table:
         rows[f"latency, {kind}"] = f"T {terms['T']:.2f} s, T_wall {terms['T_wall']:.2f} s per round (simulated)"
     if summary["blocks"]:
         rows["offences"] = f"{summary['offences']} found"
+        if summary["absent"]:
+            rows["absent"] = f"{summary['absent']} times a server was away, which is no offence"
         rows["chain"] = f"{summary['blocks']} sealed rounds, head 0x{summary['head'][:16]}..."
     for name, value in rows.items():
         table.add_row(name, value)

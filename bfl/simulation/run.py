@@ -267,6 +267,7 @@ def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str
         "offloaded": _mean([line["offloaded"] for line in metrics]),
         "latency": _mean_latency(metrics),
         "offences": sum(len(line["offences"]) for line in metrics),
+        "absent": sum(len(line.get("absent", [])) for line in metrics),
         "blocks": len([line for line in metrics if line["block"]]),
         "head": metrics[-1]["block"] if metrics else "",
         "environment": simulation.environment,

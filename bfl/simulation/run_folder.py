@@ -222,7 +222,9 @@ def metrics_of(report: RoundReport) -> dict[str, Any]:
         "offences": [
             {"offender": offence.name, "kind": offence.kind, "step": offence.step, "detail": offence.detail}
             for offence in report.offences
+            if not offence.is_absence
         ],
+        "absent": report.absent,
         "excluded": list(report.excluded),
         "failed-leaders": list(report.failed_leaders),
         "block": report.block,

@@ -45,6 +45,10 @@ class InspectedBlock:
     """The payloads beside it, with the digests that its posts name."""
     is_pruned: bool = False
     """Whether payloads that it keeps are not here."""
+    attempt: int = 0
+    """Whose posts it has (D3.1)."""
+    passed_over: tuple[Address, ...] = ()
+    """Who led the attempts before that one."""
 
     @property
     def number(self) -> int:
@@ -74,11 +78,12 @@ class Inspector:
         with misfit_at(f"block {number}"):
             calls, source = self._check_next(block, number), CheckedPayloads(self._source)
             size, is_pruned = source.read_kept(calls, block.header.coinbase)
+        attempt, passed_over = self._leading.attempt, self._leading.passed_over
         self.found.payload_bytes += size
         self.found.pruned += [number] if is_pruned else []
         self._go_on_after(block.header)
         self._endorsed.follow(block.header.hash, members)
-        return InspectedBlock(block, calls, self.found, source, is_pruned)
+        return InspectedBlock(block, calls, self.found, source, is_pruned, attempt, passed_over)
 
     def _go_on_after(self, header: Header) -> None:
         self._headers = [*self._headers[-self._term_cap - 1 :], header]

@@ -64,3 +64,8 @@ class Leading:
         """The block has been read."""
         if header.block_number > FOUNDING_BLOCK:
             self._attendance.follow(header.block_number - FOUNDING_BLOCK, header.coinbase, self._present)
+
+    @property
+    def passed_over(self) -> tuple[Address, ...]:
+        """Who led the attempts before this one, each once, in their order."""
+        return tuple(self._ranking[: self.attempt])

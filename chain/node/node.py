@@ -195,16 +195,21 @@ class Node(ChainFollower):
         with self._exclusive():
             self._finality.check_running()
             block = WaitingBlock(header, posts)
-            for missing in block.missing(self):
-                sidecar = beside.get(missing.digest) or self._ask_sources(missing.digest)
-                if sidecar is not None and len(sidecar.payload) == missing.size:
-                    self._waiting.take(sidecar)
+            for _ in range(2):  # which rolls are needed the closed list says, once it is here
+                self._seek_payloads(block, beside)
             try:
                 self._import(block)
             finally:
                 self._retry()
                 self._waiting.forget()
             return header
+
+    def _seek_payloads(self, block: WaitingBlock, beside: Mapping[bytes, Sidecar]) -> None:
+        """Take what is missing of a block from what came with it, or from those who have some."""
+        for missing in block.missing(self):
+            sidecar = beside.get(missing.digest) or self._ask_sources(missing.digest)
+            if sidecar is not None and len(sidecar.payload) == missing.size:
+                self._waiting.take(sidecar)
 
     @under_lock
     def _check_place(self, header: Header) -> Header:

@@ -60,6 +60,10 @@ class DerivedRound:
     """Servers that were excluded before the round: everybody computes their iterates (P14)."""
     excluded: Mapping[Address, int]
     """Whom the flags of this round exclude, with the last round of that."""
+    attempt: int = 0
+    """In which its block was built (D3.1)."""
+    passed_over: tuple[Address, ...] = ()
+    """Who led the attempts before that one."""
 
     @property
     def round(self) -> int:
@@ -178,7 +182,10 @@ class Auditor:
         self.model, self._divergence = replayed.model, divergence(replayed.iterates.first)
         news = {Address(who): k for who, k in through.items() if self._excluded.get(who) != k}
         header, posts = inspected.block.header, inspected.calls
-        return DerivedRound(header, posts, record, replayed, founding, self._genesis, virtual, news)
+        return DerivedRound(
+            header, posts, record, replayed, founding, self._genesis, virtual, news,
+            inspected.attempt, inspected.passed_over,
+        )  # fmt: skip
 
 
 def _record(inspected: InspectedBlock) -> RoundRecord:

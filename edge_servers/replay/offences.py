@@ -55,6 +55,8 @@ class Offence:
     """Last round of the exclusion that followed in this block."""
     off_by: tuple[float, float] | None = None
     """Of a wrong iterate: the largest |difference| and its norm, in units of the aggregate."""
+    signed_round: int | None = None
+    """Of two signatures: the round that they are about, which may be flagged in a later one."""
 
     @property
     def is_absence(self) -> bool:

@@ -71,12 +71,15 @@ class Chain:
         """All servers' signatures under all blocks: whoever has rewritten some has all keys."""
         keys = [self.accounts[server] for server in self.founding.network.servers]
         rules = Domain.of(self.genesis)
-        headers = [block.header for block in self.blocks[2:]]
         return [
-            endorse(key, rules, header.block_number - 1, header.hash, 1000 * header.timestamp)
-            for header in headers
+            endorse(key, rules, number - 1, self.attempt(number), block.header.hash, 1000 * block.header.timestamp)
+            for number, block in enumerate(self.blocks[2:], 2)
             for key in keys
         ]
+
+    def attempt(self, number: int) -> int:
+        """In which attempt a block was built."""
+        return next((post.begins for post in self.posts(number) if post.begins is not None), 0)
 
     def payload(self, digest: bytes) -> bytes | None:
         return self.payloads.get(digest)

@@ -10,7 +10,9 @@ from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.curves import PARTITIONS
 from bfl.experiments.learning.trials import RoundRecord
 
-BY_REPLAY = ("lying-aggregate", "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation")
+BY_REPLAY = ("lying-aggregate", "wrong-model", "omitted-gradient", "equivocation")
+BY_ABSENCE = ("withheld-iterate",)
+"""Computed by the others: no offence, and nobody is excluded for it"""
 BY_TIME = ("silent-leader, plan", "silent-leader, close", "silent-leader, model", "silent-leader, seal")
 BY_ADMISSION = ("inflated-weight", "inflated-samples", "forged")
 BY_NOBODY = ("poisoned-gradient",)
@@ -72,6 +74,8 @@ def measure_detection(runs: Sequence[Sequence[RoundRecord]], attack: str, first:
         for before, line in zip([{"excluded": []}, *run], run, strict=False):
             reasons = {each["kind"] for each in line["offences"] if each["offender"] in culprits}
             reasons |= {each["reason"] for each in line["refused"] if each["node"] in culprits}
+            reasons |= {"absent" for name in line.get("absent", []) if name in culprits}
+            reasons |= {"passed over" for m in line["failed-leaders"] if f"server {m}" in culprits}
             is_on = line["round"] >= first
             false_offences += sum(not is_on or each["offender"] not in culprits for each in line["offences"])
             honest_refusals += sum(not is_on or each["node"] not in culprits for each in line["refused"])
@@ -100,11 +104,11 @@ def defence_claims(found: Detections) -> list[ClaimVerdict]:
     """What docs/attacks.md says of every kind; the paper tries none of them."""
     return [
         _judge_at_once("replay catches the first wrong post of a server", found, BY_REPLAY),
-        _judge_at_once("a leader that is silent loses its turn the first time", found, BY_TIME),
+        _judge_at_once("iterates that are not there are noticed the first time", found, BY_ABSENCE),
+        _judge_at_once("a leader that is silent is passed over the first time", found, BY_TIME),
         _judge_at_once("false weights and foreign keys are refused the first time", found, BY_ADMISSION),
-        _judge_excluded(
-            "a server that is caught by replay or by its silence is excluded", found, (*BY_REPLAY, *BY_TIME)
-        ),
+        _judge_excluded("a server that is caught by replay is excluded", found, BY_REPLAY),
+        _judge_not_excluded("nobody is excluded for silence", found, (*BY_ABSENCE, *BY_TIME)),
         _judge_no_false_accusation(found),
         *(_judge_best_filter(kind, p, found) for kind, name, p in found if kind in BY_FILTERS and name == "none"),
         *(_judge_uncaught(kind, found) for kind in BY_NOBODY),
@@ -128,6 +132,13 @@ def _judge_excluded(claim: str, found: Detections, kinds: Sequence[str]) -> Clai
     free = [name for name, detection in some.items() if not detection.excluded]
     told = f"{len(some) - len(free)} of {len(some)} cases" + (f"; not {', '.join(free)}" if free else "")
     return ClaimVerdict(f"(ours) {claim}", told, verdict(not free))
+
+
+def _judge_not_excluded(claim: str, found: Detections, kinds: Sequence[str]) -> ClaimVerdict:
+    some = _detections_of(found, kinds)
+    out = [name for name, detection in some.items() if detection.excluded]
+    told = f"{len(some) - len(out)} of {len(some)} cases" + (f"; not {', '.join(out)}" if out else "")
+    return ClaimVerdict(f"(ours) {claim}", told, verdict(not out))
 
 
 def _judge_no_false_accusation(found: Detections) -> ClaimVerdict:

@@ -25,7 +25,7 @@ SAME: dict[str, object] = {"data-per-round": "all", "planner": "fixed", "codec":
 """Of all runs. Whole shares, devices 0, 4, 5 of ten offload: no scheme has an easier round than another. Gradients on
 the chain are not rounded, as they are not without one. One thread: the same bits whatever else the machine does."""
 KEPT = (
-    "round", "accuracy", "loss", "leader", "divergence", "consensus-error", "refused", "offences", "excluded",
+    "round", "accuracy", "loss", "leader", "divergence", "consensus-error", "refused", "offences", "absent", "excluded",
     "failed-leaders",
 )  # fmt: skip
 RoundRecord = dict[str, Any]

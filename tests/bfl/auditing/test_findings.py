@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from bfl.auditing.findings import Audit, audit_rounds, findings_of
+from chain.errors import RevertedError
 from chain.protocol.contract import encode_call
 from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address
@@ -58,13 +59,15 @@ def test_a_round_says_who_planned_trained_offloaded_aggregated_led_and_sealed() 
     assert set(each.digests) == {"plan", "close", "model"}
 
 
-def test_whom_the_leader_left_out_has_trained_and_does_not_count() -> None:
+def test_a_leader_that_leaves_out_a_gradient_is_excluded_and_the_next_attempt_counts_it() -> None:
     each = audit_of(chain(OMISSION)).rounds[1]
-    assert [trained.is_counted for trained in each.trained].count(False) == 1
+    assert all(trained.is_counted for trained in each.trained)
     (finding,) = each.findings
-    assert named(finding)[2:] == ("close", None, DERIVED)
+    assert named(finding)[2:] == ("close", None, WORD)
     assert len(finding.flagged_by) == 3
     assert finding.excluded_through == 12
+    assert (each.attempt, each.passed_over) == (1, (finding.name,))
+    assert finding.name not in (each.planned_by, each.closed_by, each.led_by)
 
 
 def test_an_audit_tells_how_far_it_is() -> None:
@@ -122,17 +125,24 @@ def _with_touched(round_: DerivedRound, part: str) -> DerivedRound:
 
 
 def test_a_model_that_was_dropped_is_the_word_of_those_who_saw_it() -> None:
-    found = audit_of(chain(LEADERS)).findings
-    assert [(f.round, f.kind, f.verdict) for f in found] == [(1, "model", WORD), (2, "model", WORD)]
-    assert found[0].detail.endswith("is on the chain: the word of 3 of 4 servers")
+    (found,) = audit_of(chain(LEADERS)).findings
+    assert (found.round, found.kind, found.verdict) == (1, "model", WORD)
+    assert found.detail.endswith("is on the chain: the word of 3 of 4 servers")
 
 
-def flagged(slot: int, is_missing: bool = False, sent: bytes = b"") -> tuple[Chain, Offence]:
+def test_a_leader_that_posts_no_model_is_passed_over_and_accused_of_nothing() -> None:
+    liar, silent, _ = audit_of(chain(LEADERS)).rounds
+    assert [(each.attempt, len(each.passed_over)) for each in (liar, silent)] == [(1, 1), (1, 1)]
+    assert silent.findings == ()
+    assert silent.passed_over[0] not in (silent.planned_by, silent.led_by)
+
+
+def flagged(slot: int, sent: bytes = b"") -> tuple[Chain, Offence]:
     """One follower flags another one in the last round of an honest chain."""
     accuser, victim, *_ = followers(chain())
     posts = [p for p in chain().posts(4) if p.sender == victim and p.call is not None]
     hashes = {Slot.ITERATE + p.call["step"]: p.transaction.hash for p in posts if p.call and p.call.name == "iterate"}
-    evidence = bytes(32) if is_missing else sent or hashes.get(slot, b"\7" * 32)
+    evidence = sent or hashes.get(slot, b"\7" * 32)
     flag: Extra = (accuser, "flag", (3, victim, slot, evidence, b"\1" * 32))
     forged = rewritten(chain(), {}, extra=[flag])
     (finding,) = audit_of(forged).findings
@@ -149,15 +159,14 @@ def test_a_flag_against_an_iterate_that_is_right_is_a_false_flag() -> None:
 
 
 def test_a_flag_for_a_step_that_nobody_owes_is_a_false_flag() -> None:
-    _, finding = flagged(iterate_slot(9), is_missing=True)
+    _, finding = flagged(iterate_slot(9))
     assert finding.verdict == FALSE_FLAG
     assert finding.detail.endswith("owed no iterate of step 9")
 
 
-def test_that_an_iterate_came_too_late_is_the_accusers_word() -> None:
-    _, finding = flagged(iterate_slot(1), is_missing=True)
-    assert finding.verdict == WORD
-    assert finding.detail.endswith("is not on the chain: the word of 1 of 4 servers")
+def test_a_flag_for_an_iterate_that_is_not_there_needs_a_post_that_it_is_about() -> None:
+    with pytest.raises(RevertedError, match="a flag needs the post it is about"):
+        flagged(iterate_slot(1), sent=bytes(32))
 
 
 def test_a_flag_about_another_transaction_than_the_sealed_one_is_the_accusers_word() -> None:
@@ -333,12 +342,11 @@ def test_why_says_that_nobody_has_accused_an_honest_server(command: Command, tmp
 
 
 def test_why_tells_a_device_in_which_rounds_it_did_not_count(command: Command, tmp_path: Path) -> None:
-    run = chain(OMISSION).written(tmp_path)
-    left_out = next(t.name for t in audit_of(chain(OMISSION)).rounds[1].trained if not t.is_counted)
-    answer = command("audit", "why", left_out, str(run))
+    run = chain("inflated-samples@2:device=1").written(tmp_path)
+    answer = command("audit", "why", "device 1", str(run))
     assert answer.code == 0
-    assert "without a reason" in answer.out
-    assert answer.out.endswith(f"nobody has accused {left_out}; its gradient did not count in round 2\n")
+    assert "wrong-weight" in answer.out
+    assert answer.out.endswith("nobody has accused device 1; its gradient did not count in round 2\n")
 
 
 def test_why_shows_an_equivocation_and_a_word(command: Command, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def _new_rules() -> Genesis:
 
 def _found_and_run_a_round(url: str) -> Ledger:
     """Found over HTTP, post a round, and let a device mine it."""
-    charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms(turn_s=3600))
+    charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms())
     ledger = Ledger(found_network(EmptyNetwork(web3_over_http(url, TOKEN)), NETWORK.founder, charter))
     leader = next(server for server in NETWORK.servers if address_of(server) == ledger.leader())
     device = ledger.signed_by(NETWORK.devices[0])
@@ -335,7 +335,7 @@ def test_a_node_sends_a_peer_its_token_and_nobody_its_own(folder: Path) -> None:
             peers = ("--peer", first.url, "--peer", theirs, "--peer-token", f"{first.url}=OF_FIRST")
             with running_node(folder / "b", *start, *peers, OF_FIRST=TOKEN, BFL_RPC_TOKEN=TOKEN[::-1]) as second:
                 heard = spy.accept()[0].recv(10_000)
-                charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms(turn_s=3600))
+                charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms())
                 found_network(EmptyNetwork(web3_over_http(first.owner_url, TOKEN)), NETWORK.founder, charter)
                 second.wait_for("block 1")
     assert heard.startswith(b"POST")

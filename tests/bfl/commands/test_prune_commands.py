@@ -25,7 +25,7 @@ from tests.chain.network import SIZES, Clock, Network, genesis, seal
 
 ROUNDS = 5
 GRADIENT = 20_000
-NETWORK = Network(terms=RegistryTerms(turn_s=60, flag_window=1), sizes=SIZES._replace(gradient=GRADIENT))
+NETWORK = Network(terms=RegistryTerms(flag_window=1), sizes=SIZES._replace(gradient=GRADIENT))
 PRUNED = [2, 3, 4]
 """Blocks of rounds 1 to 3, where the last two rounds are kept; model 3, of block 4, stays"""
 GONE = 3 * len(NETWORK.devices) + 2
