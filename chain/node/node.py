@@ -195,16 +195,23 @@ class Node(ChainFollower):
         with self._exclusive():
             self._finality.check_running()
             block = WaitingBlock(header, posts)
-            for missing in block.missing(self):
-                sidecar = beside.get(missing.digest) or self._ask_sources(missing.digest)
-                if sidecar is not None and len(sidecar.payload) == missing.size:
-                    self._waiting.take(sidecar)
+            self._ask_for(block, beside)
             try:
                 self._import(block)
             finally:
                 self._retry()
                 self._waiting.forget()
             return header
+
+    def _ask_for(self, block: WaitingBlock, beside: Mapping[bytes, Sidecar]) -> None:
+        """Ask whoever may have them for the payloads of a block; a closed list that comes names more, its rolls."""
+        asked: set[bytes] = set()
+        while missing := [each for each in block.missing(self) if each.digest not in asked]:
+            for each in missing:
+                asked.add(each.digest)
+                sidecar = beside.get(each.digest) or self._ask_sources(each.digest)
+                if sidecar is not None and len(sidecar.payload) == each.size:
+                    self._waiting.take(sidecar)
 
     @under_lock
     def _check_place(self, header: Header) -> Header:
