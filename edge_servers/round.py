@@ -85,6 +85,8 @@ def verify(servers: Servers) -> None:
         server.replay_others()
     for server in in_order(servers):
         server.accuse()
+    for server in servers:  # of one process everybody's turn comes first, and nobody waits for what is here by then
+        server.hear_accusers()
 
 
 def model(servers: Servers) -> None:
