@@ -314,7 +314,7 @@ def test_a_chain_in_the_folder_is_gone_on_with(tmp_path: Path, sealed: ChainNetw
         assert network.node.head.hash == sealed.node.head.hash
 
 
-@pytest.mark.parametrize("changes", [{"seed": 2}, {"phi": "1"}, {"turn_s": 61}, {"codec": "fp32"}], ids=str)
+@pytest.mark.parametrize("changes", [{"seed": 2}, {"phi": "1"}, {"seal_s": 61}, {"codec": "fp32"}], ids=str)
 def test_the_chain_of_another_network_is_refused_and_left_as_it_was(tmp_path: Path, changes: dict[str, Any]) -> None:
     with chain_network(folder=tmp_path):
         pass

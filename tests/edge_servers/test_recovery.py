@@ -46,7 +46,7 @@ def test_of_a_wrong_plan_and_a_wrong_list_everything_but_the_detail_can_be_made_
         (report,) = network.run()
         told, again = metrics_line(report), recovered(network, 1)
         kinds = [[(o["offender"], o["kind"], o["step"]) for o in each.pop("offences")] for each in (told, again)]
-        assert kinds == [[(f"server {first}", "plan", None), (f"server {second}", "missing", None)]] * 2
+        assert kinds == [[(f"server {first}", "plan", None), (f"server {second}", "absent", None)]] * 2
         assert told == again
         assert again["failed-leaders"] == [first, second]
 
@@ -66,7 +66,7 @@ def test_a_leader_without_a_block_is_told_as_one_without_a_model() -> None:
         (report,) = network.run()
         told, again = metrics_line(report), recovered(network, 1)
         assert [(o["offender"], o["kind"]) for o in again["offences"]] == [
-            (f"server {report.failed_leaders[0]}", "missing")
+            (f"server {report.failed_leaders[0]}", "absent")
         ]
         assert again | {"offences": told["offences"]} == told
 
@@ -75,11 +75,10 @@ def test_a_false_flag_is_no_offence_of_whom_it_accuses() -> None:
     with chain_network() as network:
         network.run()
         victim, liar = [m for m in range(3) if m != network.leader]
-        for phase in network.federation.phases:
-            phase(network.servers)
-            if phase.__name__ == "verify":
-                accused, server = network.founding.network.servers[victim], network.servers[liar].address
-                network.board(liar).ledger_of(server).submit_flag(2, accused, Slot.MODEL, bytes(32), bytes(32))
+        network.walk("plan", "verify")
+        accused, server = network.founding.network.servers[victim], network.servers[liar].address
+        network.board(liar).ledger_of(server).submit_flag(2, accused, Slot.MODEL, b"\1" * 32, bytes(32))
+        network.walk("model", "seal")
         found = recovered(network, 2)
         assert (found["offences"], found["failed-leaders"]) == ([], [])
 

@@ -148,7 +148,7 @@ def test_a_list_with_a_gradient_that_only_its_leader_holds_is_the_leaders_absenc
         withhold(network, leader, gradient_of(network, leader), following, third)
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
-        assert [(o.name, o.kind, o.slot) for o in report.offences] == [(f"server {leader}", "missing", Slot.CLOSE)]
+        assert [(o.name, o.kind, o.slot) for o in report.offences] == [(f"server {leader}", "absent", Slot.CLOSE)]
         assert report.offences[0].detail == f"server {leader} posted no close in its time"
         assert TURN_S <= network.waited_s(1) < 2 * TURN_S  # all wait at the same time
         flags = network.record(1).flags

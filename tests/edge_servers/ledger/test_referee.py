@@ -17,7 +17,6 @@ from edge_servers.learning.gradients import Gradient
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.replay.replay import iterate_payload
 from edge_servers.report import RoundReport
-from edge_servers.round import ALGORITHM_1
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave, only
 
 
@@ -60,7 +59,7 @@ LIES = [
     ("iterate-noise@1:server=2,step=0,strength=1e-6", "iterate", 0),
     ("iterate-noise@1:server=2,step=2", "iterate", 2),
     ("lying-aggregate@1:server=2", "iterate", 0),
-    ("withheld-iterate@1:server=2,step=1", "missing", 1),
+    ("withheld-iterate@1:server=2,step=1", "absent", 1),
 ]
 
 
@@ -93,7 +92,7 @@ def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_exp
     right = calm.replayed(1).iterates.values(lie.step)[2]
     expected = payload_digest(iterate_payload(right, calm.founding))
     posted = lie.network.record(1).iterate(servers[2], lie.step)
-    found = bytes(32) if lie.kind == "missing" else posted.transaction_hash if posted else b""
+    found = bytes(32) if lie.kind == "absent" else posted.transaction_hash if posted else b""
     assert lie.network.record(1).flags == tuple(
         Flag(1, servers[2], server, slots.iterate_slot(lie.step), found, expected)
         for server in sorted(servers)
@@ -141,8 +140,8 @@ def of_another_size(ledger: LocalLedger, step: int) -> None:
     [
         (garbage, "iterate"),
         (a_digest_of_nothing, "iterate"),
-        (beyond_the_last_step, "missing"),
-        (of_another_size, "missing"),
+        (beyond_the_last_step, "absent"),
+        (of_another_size, "absent"),
     ],
 )
 def test_bytes_that_are_no_iterate_are_a_wrong_one_or_none(
@@ -169,7 +168,7 @@ def test_a_server_that_cannot_post_its_iterates_is_missed_like_one_that_does_not
 
         misbehave(network.servers[2], hasty)
         (report,) = network.run()
-        assert {(o.name, o.kind) for o in report.offences} == {("server 2", "missing")}
+        assert {(o.name, o.kind) for o in report.offences} == {("server 2", "absent")}
         assert report.excluded == (2,)
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
@@ -341,7 +340,7 @@ def test_two_liars_of_five_are_both_named_and_excluded_at_once() -> None:
         (report,) = network.run()
         assert sorted(report.excluded) == liars
         assert {(o.name, o.kind) for o in report.offences} == {
-            (f"server {liars[0]}", "iterate"), (f"server {liars[1]}", "missing"),
+            (f"server {liars[0]}", "iterate"), (f"server {liars[1]}", "absent"),
         }  # fmt: skip
         assert network.model(1).tobytes() == honest.model(1).tobytes()
         (after,) = network.run()
@@ -351,13 +350,12 @@ def test_two_liars_of_five_are_both_named_and_excluded_at_once() -> None:
 def test_a_minority_cannot_exclude_whoever_is_honest_and_an_auditor_does_not_believe_it() -> None:
     with chain_network() as network:
         liar, victim = network.servers[0], network.founding.network.servers[1]
-        for phase in ALGORITHM_1:
-            phase(network.servers)
-            if phase.__name__ == "verify":
-                post = network.board(0).ledger.posts(1, slots.Slot.ITERATE)[network.key(1)]
-                network.board(0).ledger_of(liar.address).submit_flag(
-                    1, victim, slots.Slot.ITERATE, post.transaction_hash, bytes(31) + b"\x01"
-                )
+        network.walk("plan", "verify")
+        post = network.board(0).ledger.posts(1, slots.Slot.ITERATE)[network.key(1)]
+        network.board(0).ledger_of(liar.address).submit_flag(
+            1, victim, slots.Slot.ITERATE, post.transaction_hash, bytes(31) + b"\x01"
+        )
+        network.walk("model", "seal")
         assert flagged(network, 1) == {"server 1": {"server 0"}}
         assert liar.standing.excluded == ()
         assert network.replayed(1).offences == ()
