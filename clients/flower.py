@@ -4,11 +4,13 @@
 """
 
 from flwr.app import Message
+from flwr.common.serde import message_from_proto, message_to_proto
+from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.supercore.logger import log
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
 
-__all__ = ["Run", "empty_run", "identify_process", "log", "name_message"]
+__all__ = ["Run", "empty_run", "identify_process", "log", "message_bytes", "name_message", "read_message"]
 
 
 def empty_run(run_id: int) -> Run:
@@ -24,3 +26,16 @@ def identify_process(run_id: int, node_id: int) -> None:
 def name_message(message: Message, message_id: str) -> None:
     """Give a message its id, which replies refer to; a SuperLink does this where there is one."""
     message.metadata.__dict__["_message_id"] = message_id
+
+
+def message_bytes(message: Message) -> bytes:
+    """A message as it travels."""
+    return bytes(message_to_proto(message).SerializeToString())
+
+
+def read_message(raw: bytes) -> Message:
+    """The reverse of `message_bytes`; `ValueError` where it is none."""
+    try:
+        return message_from_proto(ProtoMessage.FromString(raw))
+    except Exception as error:  # protobuf has its own, and a stranger chose the bytes
+        raise ValueError(f"found {len(raw)} bytes that are no message: {error}") from error

@@ -179,7 +179,7 @@ class ChainHosting:
 
     def _found(self, node: Node, founding: FoundingParameters, model: bytes) -> None:
         posts = Founding(
-            _homes(founding.network),
+            homes_of(founding.network),
             founding.encode(),
             model,
             founding.payload_sizes,
@@ -200,7 +200,8 @@ class ChainHosting:
         accounts = {each: self.account("server", founding.network.server_index(each)) for each in servers}
         ledger = LocalLedger(own.node)
         attempts = ChainAttempts(ledger, accounts, self._clock)
-        board = ChainBoard(ledger, own.checker.reader, accounts, attempts, self._clock)
+        ledgers = {each: attempts.ledger_of(each) for each in servers}
+        board = ChainBoard(ledger, own.checker.reader, ledgers, attempts, self._clock)
         return LedgerAccess(board, Referee(board), ChainSealer(own.node, own.checker, self._clock), attempts)
 
 
@@ -226,7 +227,7 @@ def _catch_up(nodes: Sequence[Node]) -> None:
                 node.take_pass(given)
 
 
-def _homes(network: Network) -> dict[bytes, bytes]:
+def homes_of(network: Network) -> dict[bytes, bytes]:
     """Home server of every participant; a server's is itself."""
     homes: dict[bytes, bytes] = {server: server for server in network.servers}
     return homes | {device.address: network.servers[device.home] for device in network.devices}

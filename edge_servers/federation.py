@@ -1,6 +1,5 @@
 """A network of edge servers from its founding to its last round: what simulation and ServerApp have in common."""
 
-import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +31,7 @@ from edge_servers.parameters import Settings
 from edge_servers.planning.proposal import make_planner
 from edge_servers.report import RoundFacts, RoundReport, make_report
 from edge_servers.server import EdgeServer
+from policy.clock import epoch_s
 from policy.streams import Purpose, stream
 
 _VALIDATION_SAMPLES = 500
@@ -39,19 +39,12 @@ _TURNS = 2
 """How often every server leads a round in vain before a simulation ends"""
 
 
-CLOCK_OFFSET = "BFL_CLOCK_OFFSET_S"
-"""Environment variable: seconds that this process takes its clock to be off, for tests"""
-
-
 class WallClock:
     """Real time: deadlines are the same for all machines (D3.3)."""
 
-    def __init__(self) -> None:
-        self._offset_s = float(os.environ.get(CLOCK_OFFSET, "0"))
-
     def now(self) -> float:
         """Seconds of the epoch."""
-        return time.time() + self._offset_s
+        return epoch_s()
 
     def sleep(self, seconds: float) -> None:
         """Really wait."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from chain.node.node import Node
 from chain.protocol.ranking import ranked_servers
 from chain.protocol.slots import Slot
 from chain.protocol.turns import FOUNDING_BLOCK
@@ -14,7 +13,7 @@ from edge_servers.founding.network import Network
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.gradients import Refusal
 from edge_servers.ledger.block_check import body_of, excluded_after
-from edge_servers.ledger.chain_sealing import seal_of, tenure_at
+from edge_servers.ledger.chain_sealing import SealedChain, seal_of, tenure_at
 from edge_servers.planning.proposal import Draft, propose_offloading
 from edge_servers.planning.state import round_state
 from edge_servers.replay.offences import SIGNED_TWICE, Offence, told_by_flag
@@ -30,7 +29,7 @@ _WHEN: dict[int, int] = {Slot.PLAN: 0, Slot.CLOSE: 1, **dict.fromkeys(SIGNED_TWI
 
 def recovered_report(
     server: EdgeServer,
-    node: Node,
+    node: SealedChain,
     founding: FoundingParameters,
     round_: int,
     scores: Scores | None,
@@ -70,7 +69,9 @@ def recovered_report(
     return make_report(facts, founding.network, server.settings, scores, seconds)
 
 
-def _ranked(node: Node, parent: Header, founding: FoundingParameters, excluded: tuple[Address, ...]) -> list[Address]:
+def _ranked(
+    node: SealedChain, parent: Header, founding: FoundingParameters, excluded: tuple[Address, ...]
+) -> list[Address]:
     """Who could lead the round after a block, in their order (P12)."""
     network = founding.network
     lawful = [server for server in network.servers if server not in excluded]

@@ -73,20 +73,15 @@ def gossip(servers: Servers) -> None:
     for server in servers:
         server.post_aggregate()
     for _ in range(servers[0].current.plan.phi):
-        for server in servers:
-            server.mix()
-        for server in servers:
-            server.post_iterate()
+        everyone(servers, EdgeServer.mix)
+        everyone(servers, EdgeServer.post_iterate)
 
 
 def verify(servers: Servers) -> None:
     """Everyone replays the others from the ledger and accuses who lied or was silent (P13-P15)."""
-    for server in servers:
-        server.replay_others()
-    for server in in_order(servers):
-        server.accuse()
-    for server in servers:  # of one process everybody's turn comes first, and nobody waits for what is here by then
-        server.hear_accusers()
+    everyone(servers, EdgeServer.replay_others)
+    everyone(in_order(servers), EdgeServer.accuse)
+    everyone(servers, EdgeServer.hear_accusers)  # when all of this process have had their turn
 
 
 def model(servers: Servers) -> None:
@@ -98,27 +93,30 @@ def seal(servers: Servers) -> None:
     """Devices mine the leader's block (lines 36-40); everyone checks and signs it, the leader first (Q1)."""
     for server in servers:
         server.seal_round()
-    for server in sorted(servers, key=lambda server: not server.leads):
-        at_its_own_risk(server, EdgeServer.read_seal)
+    everyone(sorted(servers, key=lambda server: not server.leads), EdgeServer.read_seal)
 
 
 def lead(servers: Servers, post: Step, read: Step) -> None:
     """A step of the leader, which everybody reads; for whom it is missing or wrong, the attempt has failed (D3.2)."""
-    for server in servers:
+    everyone(servers, lambda server: as_well_as_it_can(server, post))
+    everyone(servers, read)
+
+
+def everyone(servers: Servers, step: Step) -> None:
+    """A step of all who are at work; it may end the attempt for one of them, and not for the others."""
+    for server in at_work(servers):
         try:
-            post(server)
-        except (BoardError, ChainError) as error:  # whoever cannot post has failed like one who did not
-            _LOG.warning("%s", error)
-    for server in servers:
-        at_its_own_risk(server, read)
+            step(server)
+        except ATTEMPT_ENDS as reason:
+            server.give_up(reason)
 
 
-def at_its_own_risk(server: EdgeServer, step: Step) -> None:
-    """A step that may end the attempt for this server, and not for the others."""
+def as_well_as_it_can(server: EdgeServer, post: Step) -> None:
+    """Whoever cannot post has failed like one who did not: the others wait for it as long."""
     try:
-        step(server)
-    except ATTEMPT_ENDS as reason:
-        server.give_up(reason)
+        post(server)
+    except (BoardError, ChainError) as error:
+        _LOG.warning("%s", error)
 
 
 # --- attempts (D3)

@@ -19,6 +19,7 @@ from bfl.commands.chain import token
 from bfl.commands.network import check_node_url, stop_by_signal
 from bfl.config import TOKEN_VARIABLE
 from bfl.errors import BflError
+from policy.clock import epoch_s
 from policy.files import read_bounded_text
 
 if TYPE_CHECKING:
@@ -211,9 +212,9 @@ def _opened(database: Path, genesis_file: Path | None) -> Any:
     if not database.exists():
         if given is None:
             raise BflError(f"{database} does not exist; a new chain needs --genesis FILE (bfl network genesis)")
-        opened = Node.create(database, given, check_round=checker)
+        opened = Node.create(database, given, now=epoch_s, check_round=checker)
     else:
-        opened = Node.open(database, check_round=checker)
+        opened = Node.open(database, now=epoch_s, check_round=checker)
     if given is not None and given != opened.genesis:
         opened.close()
         raise BflError(

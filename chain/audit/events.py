@@ -35,6 +35,8 @@ _ANSWERS = {
 _SENDERS = ("founder", "leader", "sender", "server")
 """How events name who posted"""
 _READ = ("Registered", "Excluded", "ModelPublished")
+_POSTED = ("Planned", "GradientPosted", "RollPosted", "Closed", "IteratePosted", "ModelPublished")
+"""What says who posted something in a slot: the second topic behind the name"""
 CHANGES_MEMBERS = ("register", "vote", "flag", "flag_equivocation", "flag_signatures")
 """Calls after which other participants may take part"""
 
@@ -96,6 +98,17 @@ def read_events(receipt: Receipt, registry: Address) -> Iterator[Call]:
             if event is None:
                 raise InspectionError("a log that is no event of the registry")
             yield event
+
+
+def senders_in(receipt: Receipt) -> set[Address]:
+    """Who posted in a slot, by events that `read_events` has seen."""
+    return {Address(log.topics[2][12:]) for log in receipt.logs if _names()[log.topics[0]] in _POSTED}
+
+
+def attempt_begun(receipt: Receipt) -> int | None:
+    """The attempt that began with a post, by its event; None for every other post."""
+    begun = [log.data for log in receipt.logs if _names()[log.topics[0]] == "AttemptBegun"]
+    return int.from_bytes(begun[0], "big") if begun else None
 
 
 def _log(name: str, said: Mapping[str, Any], registry: Address) -> Log:

@@ -43,9 +43,13 @@ class Leading:
                 f"attempt {call['attempt']} begins with passes of {len(set(signers) & set(self._servers))} of "
                 f"{len(self._servers)} servers, expected at least {quorum(len(self._servers))}"
             )
-        if self.attempt or call["attempt"] == 0:
-            raise InspectionError(f"attempt {call['attempt']} begins in a block of attempt {self.attempt}")
-        self.attempt = int(call["attempt"])
+        self.begun(int(call["attempt"]))
+
+    def begun(self, attempt: int) -> None:
+        """The same, where the passes are not here."""
+        if self.attempt or attempt == 0:
+            raise InspectionError(f"attempt {attempt} begins in a block of attempt {self.attempt}")
+        self.attempt = attempt
 
     def note(self, sender: Address) -> None:
         """Somebody posted."""

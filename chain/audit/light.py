@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from chain.audit.events import read_events
+from chain.audit.events import attempt_begun, read_events, senders_in
 from chain.audit.inspection import InspectedBlock, Inspector
 from chain.errors import ChainError, InspectionError
 from chain.protocol.consensus import check_header
@@ -30,16 +30,18 @@ class LightInspector(Inspector):
         return super().check(block)
 
     def follow(self, header: Header, receipts: Sequence[Receipt]) -> None:
-        """A block of which only header and receipts are here: seal, link, time, turns, what the registry said."""
+        """A block of which only header and receipts are here: seal, link, time, who leads, what the registry said."""
         number, members = self.found.blocks, dict(self.found.members)
         try:
             if header.block_number != number:
                 raise InspectionError(f"found block {header.block_number} in its place")
             check_header(header, self._headers[-1], self._genesis)
             check_receipts(header, receipts)
+            self._leading.begin(self._headers, self._membership(), self.found.excluded_through)
             for receipt in receipts:
                 self._read_events(receipt, header)
                 self._read_model(receipt, header)
+                self._read_leading(receipt)
             self._check_builder(header)
         except ChainError as error:
             raise InspectionError(f"block {number}: {error}") from error
@@ -57,6 +59,14 @@ class LightInspector(Inspector):
     def has_joined(self) -> bool:
         """Whether the last block made somebody an edge server: from then on its signature counts."""
         return self._endorsed.servers(self.found.blocks - 1) != frozenset(self._membership().servers)
+
+    def _read_leading(self, receipt: Receipt) -> None:
+        """Which attempt the block is of, and who posted in it; of an `endorse` receipts do not tell who carried it."""
+        attempt = attempt_begun(receipt)
+        if attempt is not None:
+            self._leading.begun(attempt)
+        for sender in senders_in(receipt):
+            self._leading.note(sender)
 
     def _read_model(self, receipt: Receipt, header: Header) -> None:
         for event in read_events(receipt, self._genesis.registry):

@@ -95,6 +95,9 @@ class ChainAccess(PayloadSource, Protocol):
         refusal raises its reason.
         """
 
+    def sign(self, account: LocalAccount, data: bytes, gas: int) -> bytes:
+        """A call of the registry, signed and not sent."""
+
     def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
         """Post what somebody else has signed; `opened` where it has been read already."""
 

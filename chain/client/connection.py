@@ -32,7 +32,7 @@ from chain.errors import (
 )
 from chain.protocol.contract import PayloadSizes, begins_attempt, decode_result, encode_call, registry_settings
 from chain.wire.address import Address
-from chain.wire.sidecar import Sidecar
+from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, Transaction, sign_transaction
 
 _PARAMETERS_BYTES = 64 << 20
@@ -136,6 +136,10 @@ class Connection(OwnNode):
     def _range(self, digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
         return self._asked(lambda: ranges_of(self.web3)(digest, start, length))
 
+    def take_payload(self, payload: bytes) -> None:
+        """Keep a payload that came with something else."""
+        self._cache.find(payload_digest(payload), lambda: payload)
+
     def has_payload(self, digest: bytes) -> bool:
         """Whether a payload is there."""
         if not self.is_embedded:
@@ -216,10 +220,14 @@ class Connection(OwnNode):
 
         Without a deadline it does not wait for an external network to mine it, and refusals are not heard of.
         """
-        sent = self.send_raw(sign_transaction(account, self._envelope(account, gas, data), data), sidecars=sidecars)
+        sent = self.send_raw(self.sign(account, data, gas), sidecars=sidecars)
         if not self.is_embedded and deadline_s is not None:
             self._await_receipt(sent, account, data, deadline_s)
         return sent
+
+    def sign(self, account: LocalAccount, data: bytes, gas: int) -> bytes:
+        """A call of the registry, signed and not sent."""
+        return sign_transaction(account, self._envelope(account, gas, data), data)
 
     def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
         """Post what somebody else has signed, with the payloads beside it. What is there already is no error: it may

@@ -19,14 +19,16 @@ from chain.client.network_reader import NetworkReader
 from chain.client.payloads import PayloadShelf
 from chain.client.posts import Flag
 from chain.client.waiting import POLL_S, wait_until
-from chain.errors import DeadlineError, LedgerError
-from chain.protocol.contract import call_gas, encode_call, events, functions
-from chain.protocol.endorsements import Domain, Endorsement, endorse, posted_call
-from chain.protocol.passes import Named, Pass, Signed, begun_call, sign_pass
+from chain.errors import DeadlineError, LedgerError, NonceError
+from chain.protocol.contract import call_gas, decode_call, encode_call, events, functions
+from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement, endorse, posted_call
+from chain.protocol.passes import Named, Pass, Signed, begun_call, decode_pass, sign_pass
 from chain.protocol.posts import KINDS, Post
 from chain.protocol.proof import FinalTransaction, ModelProof
 from chain.protocol.slots import Slot, kind_of, step_of
 from chain.protocol.turns import FOUNDING_BLOCK
+from chain.signer.memory import SignedMemory
+from chain.signer.statements import Endorsed, Statement
 from chain.wire.headers import Header
 from chain.wire.seal import contract_puzzle
 from chain.wire.sidecar import Sidecar
@@ -56,9 +58,13 @@ class Ledger(NetworkReader):
         deadline_s: float | None = 60.0,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
+        memory: SignedMemory | None = None,
     ) -> None:
-        """`deadline_s`: how long a post may take to be mined on an external network; None does not wait."""
+        """`deadline_s`: how long a post may take to be mined on an external network; None does not wait. `memory`: what
+        the account's key has signed (D5); a key of a real network has one.
+        """
         super().__init__(access)
+        self._memory = memory
         self._account, self._deadline_s = account, deadline_s
         self._now, self._sleep = now, sleep
 
@@ -74,9 +80,9 @@ class Ledger(NetworkReader):
         """The ledger behind a web3; that of a node in this process is `chain.node.access.LocalLedger`."""
         return cls(Connection(web3, registry, beside), **options)
 
-    def signed_by(self, account: LocalAccount) -> "Ledger":
+    def signed_by(self, account: LocalAccount, memory: SignedMemory | None = None) -> "Ledger":
         """The same ledger, written by somebody else; the connection is shared."""
-        return Ledger(self._access, account, self._deadline_s, self._now, self._sleep)
+        return Ledger(self._access, account, self._deadline_s, self._now, self._sleep, memory)
 
     @property
     def access(self) -> ChainAccess:
@@ -133,11 +139,26 @@ class Ledger(NetworkReader):
 
     def endorse(self, round_: int, attempt: int, block_hash: bytes, time_ms: int) -> Endorsement:
         """Sign a sealed block that this server has replayed (Q1), or (external networks) a round's `result` (B7)."""
-        return endorse(self._signing_account(), self._domain, round_, attempt, block_hash, time_ms)
+        account, domain = self._signing_account(), self._domain
+
+        def sign() -> bytes:
+            return endorse(account, domain, round_, attempt, block_hash, time_ms).encode()
+
+        statement = Statement.endorsement(domain.chain_id, round_, attempt, block_hash)
+        return decode_endorsement(self._remembered(statement, sign), domain)
 
     def sign_pass(self, round_: int, attempt: int, named: Named | None, time_ms: int) -> Pass:
         """Give up the attempts below this one; `named` is this server's highest endorsement in the round (D3.2)."""
-        return sign_pass(self._signing_account(), self._domain, round_, attempt, named, time_ms)
+        account, domain = self._signing_account(), self._domain
+
+        def sign() -> bytes:
+            return sign_pass(account, domain, round_, attempt, named, time_ms).encode()
+
+        statement = Statement.to_pass(domain.chain_id, round_, attempt, None if named is None else Endorsed(*named))
+        return decode_pass(self._remembered(statement, sign), domain)
+
+    def _remembered(self, statement: Statement, sign: Callable[[], bytes]) -> bytes:
+        return sign() if self._memory is None else self._memory.sign(statement, sign)
 
     def begin_attempt(self, passes: Sequence[Pass]) -> bytes:
         """Post the certificate of an attempt that this server leads: a majority's passes that name no block."""
@@ -178,7 +199,27 @@ class Ledger(NetworkReader):
             raise LedgerError("this ledger is for reading; give it an account to post")
         data = encode_call(name, *arguments)
         gas = call_gas(len(data), self._access.is_embedded)
-        return self._access.send(self._account, data, gas, self._deadline_s, sidecars)
+        if self._memory is None or name not in KINDS:
+            return self._access.send(self._account, data, gas, self._deadline_s, sidecars)
+        return self._send_remembered(self._memory, self._account, name, data, gas, sidecars)
+
+    def _send_remembered(
+        self,
+        memory: SignedMemory,
+        account: LocalAccount,
+        name: str,
+        data: bytes,
+        gas: int,
+        sidecars: Sequence[Sidecar],
+    ) -> bytes:
+        """Send what this key has signed for a slot, now or before a crash; with another nonce where that is taken."""
+        call, access = decode_call(data), self._access
+        slot = f"iterate:{call['step']}" if name == "iterate" else name
+        statement = Statement.post(access.chain_id, int(call["round"]), int(call["attempt"]), slot, data)
+        try:
+            return access.send_raw(memory.sign(statement, lambda: access.sign(account, data, gas)), None, sidecars)
+        except NonceError:
+            return access.send_raw(memory.resign(statement, lambda: access.sign(account, data, gas)), None, sidecars)
 
     # --- waiting
 

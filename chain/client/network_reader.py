@@ -1,5 +1,7 @@
 """What a network says of itself: its round, its leaders, who takes part, who is excluded. Read from any chain."""
 
+from abc import abstractmethod
+
 from chain.client.posts import PostReader
 from chain.errors import LedgerError
 from chain.protocol.contract import events
@@ -104,3 +106,39 @@ class NetworkReader(PostReader):
     def _check_embedded(self) -> None:
         if not self._access.is_embedded:
             raise LedgerError("an external network has its own blocks and proofs; this is for our own node")
+
+
+class PoolReader(NetworkReader):
+    """Reads posts of the running round from the pool of a node of ours, where they are all at hand."""
+
+    @abstractmethod
+    def _pending(self) -> list[Post]:
+        """The posts of the running round."""
+
+    def round(self) -> int:
+        """The round that is running: block k + 1 is round k (P1)."""
+        return self._access.head()
+
+    def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
+        """What is visible in a slot of a round, by sender in ascending order of address."""
+        if round_ != self.round():
+            return super().posts(round_, slot)
+        found = [post for post in self._pending() if post.slot == slot]
+        return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
+
+    def round_posts(self, round_: int) -> list[Post]:
+        """Everything that was posted in a round, slot by slot."""
+        if round_ != self.round():
+            return super().round_posts(round_)
+        return sorted(self._pending(), key=lambda post: (post.slot, post.sender))
+
+    def plan_digest(self) -> bytes:
+        """Digest of the running round's plan; of the last one, before there is one."""
+        return self._leaders_digest(Slot.PLAN) or super().plan_digest()
+
+    def close_digest(self) -> bytes:
+        """Digest of the running round's closed list; of the last one, before there is one."""
+        return self._leaders_digest(Slot.CLOSE) or super().close_digest()
+
+    def _leaders_digest(self, slot: Slot) -> bytes:
+        return next((post.digest for post in self._pending() if post.slot == slot), b"")

@@ -10,6 +10,7 @@ from eth_bloom import BloomFilter
 from chain.client.access import FoundLog, SentCall
 from chain.client.keys import address_of
 from chain.client.ledger import Ledger
+from chain.client.network_reader import PoolReader
 from chain.errors import LedgerError, RpcError
 from chain.node.node import Node
 from chain.protocol.contract import PayloadSizes, begins_attempt, registry_settings
@@ -18,8 +19,8 @@ from chain.protocol.genesis import FOUNDING_GAS
 from chain.protocol.passes import Pass, Signed
 from chain.protocol.posts import Post
 from chain.protocol.proof import TransactionProof, proof_of
-from chain.protocol.slots import Slot
 from chain.protocol.turns import FOUNDING_BLOCK
+from chain.signer.memory import SignedMemory
 from chain.wire.headers import Header
 from chain.wire.receipts import Log
 from chain.wire.sidecar import Sidecar
@@ -122,9 +123,15 @@ class NodeAccess:
         sidecars: Sequence[Sidecar] = (),
     ) -> bytes:
         """Sign a call of the registry and put it into the pool, where it is visible."""
+        return self.node.submit(self._signed(account, data, gas), sidecars)
+
+    def _signed(self, account: LocalAccount, data: bytes, gas: int) -> Transaction:
         nonce = self.nonce(address_of(account), is_sealed=begins_attempt(data))
-        envelope = Envelope(self.chain_id, nonce, gas, self.registry)
-        return self.node.submit(signed_transaction(account, envelope, data), sidecars)
+        return signed_transaction(account, Envelope(self.chain_id, nonce, gas, self.registry), data)
+
+    def sign(self, account: LocalAccount, data: bytes, gas: int) -> bytes:
+        """A call of the registry, signed and not sent."""
+        return self._signed(account, data, gas).raw
 
     def send_raw(self, raw: bytes, opened: Transaction | None = None, sidecars: Sequence[Sidecar] = ()) -> bytes:
         """Post what somebody else has signed; `opened` where it has been read already."""
@@ -199,44 +206,22 @@ class NodeAccess:
         return self.node.submit_work(mining_hash, nonce, device).hash
 
 
-class LocalLedger(Ledger):
+class LocalLedger(PoolReader, Ledger):
     """A `Ledger` whose node is at hand. Posts go to it directly; those of the running round are read from its pool."""
 
-    def __init__(self, node: Node, account: LocalAccount | None = None, access: NodeAccess | None = None) -> None:
+    def __init__(
+        self,
+        node: Node,
+        account: LocalAccount | None = None,
+        access: NodeAccess | None = None,
+        memory: SignedMemory | None = None,
+    ) -> None:
         self.node, self._near = node, access or NodeAccess(node)
-        super().__init__(self._near, account)
+        super().__init__(self._near, account, memory=memory)
 
-    def signed_by(self, account: LocalAccount) -> "LocalLedger":
+    def signed_by(self, account: LocalAccount, memory: SignedMemory | None = None) -> "LocalLedger":
         """The same ledger, written by somebody else."""
-        return LocalLedger(self.node, account, self._near)
-
-    def round(self) -> int:
-        """The round that is running: block k + 1 is round k (P1)."""
-        return self.node.head.block_number
-
-    def posts(self, round_: int, slot: int) -> dict[bytes, Post]:
-        """What is visible in a slot of a round, by sender in ascending order of address."""
-        if round_ != self.round():
-            return super().posts(round_, slot)
-        found = [post for post in self._pending() if post.slot == slot]
-        return {post.sender: post for post in sorted(found, key=lambda post: post.sender)}
-
-    def round_posts(self, round_: int) -> list[Post]:
-        """Everything that was posted in a round, slot by slot."""
-        if round_ != self.round():
-            return super().round_posts(round_)
-        return sorted(self._pending(), key=lambda post: (post.slot, post.sender))
-
-    def plan_digest(self) -> bytes:
-        """Digest of the running round's plan; of the last one, before there is one."""
-        return self._leaders_digest(Slot.PLAN) or super().plan_digest()
-
-    def close_digest(self) -> bytes:
-        """Digest of the running round's closed list; of the last one, before there is one."""
-        return self._leaders_digest(Slot.CLOSE) or super().close_digest()
-
-    def _leaders_digest(self, slot: Slot) -> bytes:
-        return next((post.digest for post in self._pending() if post.slot == slot), b"")
+        return LocalLedger(self.node, account, self._near, memory)
 
     def _pending(self) -> list[Post]:
         """The posts of the running round."""

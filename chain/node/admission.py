@@ -75,11 +75,12 @@ def _check_sender(post: SignedCall, execution: Execution, genesis: Genesis) -> N
 
 
 def check_payloads(header: Header, posts: Sequence[SignedCall], genesis: Genesis, sizes: PayloadSizes) -> None:
-    """Raise unless what the posts of a block say of payloads is such as the registry could take: of its round, one per
-    sender and slot, of founded sizes. Reverted posts bring payloads too: this bounds them, and no two nodes differ in
-    what they take (B4).
+    """Raise unless what the posts of a block say of payloads is such as the registry could take: of its round and
+    attempt, one per sender and slot, of founded sizes. Reverted posts bring payloads too: this bounds them, and no two
+    nodes differ in what they take (B4).
     """
-    seen, attempt = set[object](), max((post.begins or 0 for post in posts), default=0)
+    seen, begun = set[object](), _begun(posts)
+    expected = (header.block_number - FOUNDING_BLOCK, 0 if begun is None else begun.begins)
     for post in posts:
         if not post.commitments:
             continue
@@ -89,7 +90,7 @@ def check_payloads(header: Header, posts: Sequence[SignedCall], genesis: Genesis
                     f"{post.sender} is not the founder, and founds nothing in block {header.block_number}"
                 )
             continue
-        if (post.post.round, post.post.attempt) != (header.block_number - FOUNDING_BLOCK, attempt):
+        if (post.post.round, post.post.attempt) != expected:
             raise TransactionOrderError(
                 f"found a post of round {post.post.round}, attempt {post.post.attempt} in block {header.block_number}"
             )
@@ -100,11 +101,19 @@ def check_payloads(header: Header, posts: Sequence[SignedCall], genesis: Genesis
         seen.add(place)
 
 
+def _begun(posts: Sequence[SignedCall]) -> SignedCall | None:
+    """The certificate of the attempt that a block has the posts of (D3.2); None for attempt 0."""
+    return next((post for post in posts if post.begins is not None), None)
+
+
 def check_before_waiting(store: Store, header: Header, parent: Header, posts: Sequence[SignedCall]) -> None:
     """What a block must obey before a node waits for its payloads (B4): a lawful builder, a registered winner, posts of
     participants. With `check_payloads` that bounds what anybody can make a node wait for.
     """
     execution = Execution(store, parent, header.coinbase, header.timestamp, header.difficulty)
+    begun = _begun(posts)
+    if begun is not None:
+        execution.apply(begun.transaction, begun.sender, header.gas_limit)
     check_leader(header, execution, store.genesis)
     if parent.block_number == 0:
         return

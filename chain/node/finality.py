@@ -109,10 +109,9 @@ class Finality:
         """A majority for a block that is not here, in a round that has a final one, is a conflict."""
         if endorsement.round > self._round_of(self.last):
             return
-        signed = self._store.endorsements.of(endorsement.block_hash)
-        place = (endorsement.round, endorsement.attempt)  # signatures of different attempts are never added
-        signers = {each.signer for each in signed if (each.round, each.attempt) == place} & set(servers)
-        if len(signers) >= quorum(len(servers)):
+        place, signed = (endorsement.round, endorsement.attempt), self._store.endorsements.of(endorsement.block_hash)
+        signers = {each.signer for each in signed if (each.round, each.attempt) == place}
+        if len(signers & set(servers)) >= quorum(len(servers)):
             raise self._conflict(endorsement.round, endorsement.block_hash)
 
     def settle(self, header: Header) -> bool:
@@ -168,16 +167,30 @@ class Finality:
             signers.setdefault(each.attempt, set()).add(each.signer)
         return max((a for a, who in signers.items() if len(who & set(servers)) >= quorum(len(servers))), default=0)
 
-    def is_dead(self, header: Header, attempt: int) -> bool:
-        """Whether a block of this attempt cannot become final: a majority passed on and named no block."""
-        signers: dict[int, set[Address]] = {}
-        for each in self._store.passes.of(self._round_of(header)):
-            if each.named is None and each.attempt > attempt:
-                signers.setdefault(each.attempt, set()).add(each.signer)
-        if not signers:
+    def is_dead(self, header: Header, attempt: int | None = None) -> bool:
+        """Whether a block (of this attempt, if it is not here yet) cannot become final: a majority passed on and named
+        no block.
+        """
+        passes = [each for each in self._store.passes.of(self._round_of(header)) if each.named is None]
+        if not passes:
             return False
+        built, signers = self.attempt_of(header) if attempt is None else attempt, dict[int, set[Address]]()
+        for each in passes:
+            if each.attempt > built:
+                signers.setdefault(each.attempt, set()).add(each.signer)
         servers = set(self._servers_of(header))
         return any(len(who & servers) >= quorum(len(servers)) for who in signers.values())
+
+    def has_dead(self, header: Header) -> bool:
+        """Whether a block that is here, or one below it that is not final, cannot become final."""
+        final = self.last
+        if not self._store.passes.since(self._round_of(final) + 1):
+            return False
+        while header.block_number > final.block_number:
+            if self.is_dead(header):
+                return True
+            header = self._store.header_by_hash(header.parent_hash)
+        return False
 
     def attempt_of(self, header: Header) -> int:
         """The attempt that a block which is here has the posts of (D3.1)."""
@@ -189,7 +202,7 @@ class Finality:
         """The block with most work among a final block and its descendants, but for those that cannot become final."""
         best, branch, work = header, {header.hash}, self._store.total_difficulty
         for found in self._store.headers_after(header.block_number):
-            if found.parent_hash in branch and not self.is_dead(found, self.attempt_of(found)):
+            if found.parent_hash in branch and not self.is_dead(found):
                 branch.add(found.hash)
                 if is_better(work(found.hash), found.hash, work(best.hash), best.hash):
                     best = found

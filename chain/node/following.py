@@ -98,10 +98,9 @@ class ChainFollower(PayloadReader):
 
     def _leave_dead(self) -> list[Header]:
         """Go back from a head that a majority has passed by; returns what is undone by it."""
-        head, final = self._store.head(), self._finality.last
-        if head.block_number <= final.block_number or not self._finality.is_dead(head, self._finality.attempt_of(head)):
+        if not self._finality.has_dead(self._store.head()):
             return []
-        return self._store.make_canonical(self._finality.best_after(final))
+        return self._store.make_canonical(self._finality.best_after(self._finality.last))
 
     @contextmanager
     def _following(self, endorsements: Sequence[Endorsement], anew: bool = False) -> Iterator[list[Header]]:
@@ -139,7 +138,7 @@ class ChainFollower(PayloadReader):
         parent, head = body.execution.parent, self._pool.head
         difficulty = self._store.total_difficulty(parent.hash) + header.difficulty
         is_best = is_better(difficulty, header.hash, self._store.total_difficulty(head.hash), head.hash)
-        is_best = is_best and not self._finality.is_dead(header, body.attempt)
+        is_best = is_best and not self._finality.is_dead(header, body.attempt) and not self._finality.has_dead(parent)
         transactions = tuple(post.transaction for post in body.posts)
         kept, beside = self._payloads_of(header, body)
         endorsements = posted_in(body, Domain.of(self.genesis))

@@ -20,7 +20,7 @@ TERMS_BYTES = 5 * 32
 """Of the arguments of the registry's creation"""
 _GAS_PER_BYTE = 16  # of non-zero calldata
 _LATER_GAS_PER_BYTE = 40  # since EIP-7623, which London does not have
-_GAS_PER_CALL = 800_000  # checks, storage, log; evidence among 64 servers is the dearest
+_GAS_PER_CALL = 1_000_000  # checks, storage, log; the certificate of 64 servers is the dearest
 _LONGEST_CALL = 4 + 32 * 202  # endorsements of 64 servers: a time and 65 bytes each
 # As registry.vy has it; eth_abi takes 30 us for each address, and a stranger's call is decoded before he is refused.
 MAX_BATCH = 64

@@ -10,6 +10,7 @@ from chain.client.ledger import Ledger
 from chain.protocol.attempts import RoundVotes
 from chain.protocol.endorsements import quorum
 from chain.protocol.turns import FOUNDING_BLOCK
+from chain.signer.memory import SignedMemory
 from chain.wire.address import Address
 from edge_servers.founding.standing import Standing
 from edge_servers.ledger.board import Clock
@@ -18,9 +19,17 @@ from edge_servers.ledger.board import Clock
 class ChainAttempts:
     """Attempts on a ledger, for the servers whose keys are here."""
 
-    def __init__(self, ledger: Ledger, accounts: Mapping[Address, LocalAccount], clock: Clock) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        accounts: Mapping[Address, LocalAccount],
+        clock: Clock,
+        memories: Mapping[Address, SignedMemory] | None = None,
+    ) -> None:
+        """`memories`: what each key has signed; a simulation's keys have none, a real network's do (D5)."""
         self._access, self._ledger, self._clock = ledger.access, ledger, clock
-        self._ledgers = {address: ledger.signed_by(account) for address, account in accounts.items()}
+        kept = memories or {}
+        self._ledgers = {who: ledger.signed_by(account, kept.get(who)) for who, account in accounts.items()}
         self._ranked: tuple[bytes, list[Address]] = (b"", [])
         self._servers: tuple[bytes, list[Address]] = (b"", [])
 

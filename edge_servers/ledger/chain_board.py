@@ -5,8 +5,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from eth_account.signers.local import LocalAccount
-
 from chain.client.ledger import Ledger
 from chain.client.payloads import MemoryShelf
 from chain.client.waiting import wait_until
@@ -43,13 +41,13 @@ class ChainBoard:
         self,
         ledger: Ledger,
         reader: GradientReader,
-        accounts: Mapping[Address, LocalAccount],
+        ledgers: Mapping[Address, Ledger],
         attempts: Attempts,
         clock: Clock,
         poll_s: float = 0.5,
     ) -> None:
         self.ledger, self.reader, self.founding = ledger, reader, reader.founding
-        self._ledgers = {address: ledger.signed_by(account) for address, account in accounts.items()}
+        self._ledgers = dict(ledgers)
         self._attempts, self._clock, self._poll_s = attempts, clock, poll_s
         self._read: dict[bytes, Any] = {}
         self._round = 0

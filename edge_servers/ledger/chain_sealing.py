@@ -3,9 +3,11 @@
 import logging
 from collections.abc import Mapping
 from math import ceil
+from typing import Protocol
 
 from chain.errors import ChainError
 from chain.node.node import Node
+from chain.protocol.round_check import ChainReader
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
 from chain.wire.headers import Header
@@ -23,16 +25,64 @@ from edge_servers.replay.record import model_in
 _LOG = logging.getLogger(__name__)
 
 
-class ChainSealer:
+class SealedChain(ChainReader, Protocol):
+    """A chain whose blocks end rounds: of a node at hand, or of one in another process."""
+
+    @property
+    def final(self) -> Header:
+        """The last block that a strict majority of the servers signed."""
+
+    @property
+    def head(self) -> Header:
+        """The last sealed block."""
+
+    def attempt_of(self, block_hash: bytes) -> int | None:
+        """The attempt at its round that a block has the posts of."""
+
+    def block_bytes(self, block_hash: bytes) -> int:
+        """What a block takes."""
+
+
+class BlockReader:
+    """How rounds ended, as the final blocks of a chain say (D3.5)."""
+
+    def __init__(self, chain: SealedChain, checker: RoundChecker) -> None:
+        self._chain, self._checker, self._founding = chain, checker, checker.founding
+        self._last: Seal | None = None
+        self._standing: Standing | None = None
+
+    def find(self, round_: int) -> Seal | None:
+        """The block of a round, if it is final."""
+        header = self._final(round_)
+        if header is not None and (self._last is None or self._last.block_hash != header.hash):
+            self._last = seal_of(self._chain, header, self._founding)
+        return None if header is None else self._last
+
+    def standing(self, round_: int) -> Standing | None:
+        """Where a final block leaves everybody: model, leader, divergence and exclusions are what it says (D3.5)."""
+        header = self._final(round_)
+        if header is not None and (self._standing is None or self._standing.block_hash != header.hash):
+            self._standing = standing_at(self._chain, header, self._checker)
+        return None if header is None else self._standing
+
+    def standing_after(self, header: Header) -> Standing:
+        """Where a block leaves everybody."""
+        return standing_at(self._chain, header, self._checker)
+
+    def _final(self, round_: int) -> Header | None:
+        number = round_ + FOUNDING_BLOCK
+        return self._chain.header(number) if self._chain.final.block_number >= number else None
+
+
+class ChainSealer(BlockReader):
     """Ends a round with a block: the leader proposes, a device drawn by its hash rate mines it for real (C6).
 
     Simulated time passes as the plan says it should: a block's time is that of its parent plus the round's T_wall.
     """
 
     def __init__(self, node: Node, checker: RoundChecker, clock: Clock) -> None:
-        self._node, self._checker, self._founding, self._clock = node, checker, checker.founding, clock
-        self._last: Seal | None = None
-        self._standing: Standing | None = None
+        super().__init__(node, checker)
+        self._node, self._clock = node, clock
 
     def seal(
         self, parent: bytes, leader: Address, plan: Plan, models: Mapping[Address, Vector], until_s: float
@@ -53,26 +103,8 @@ class ChainSealer:
         }
         self._node.seal_by_draw(shares, head.hash)
 
-    def find(self, round_: int) -> Seal | None:
-        """The block of a round, if it is final."""
-        header = self._final(round_)
-        if header is not None and (self._last is None or self._last.block_hash != header.hash):
-            self._last = seal_of(self._node, header, self._founding)
-        return None if header is None else self._last
 
-    def standing(self, round_: int) -> Standing | None:
-        """Where a final block leaves everybody: model, leader, divergence and exclusions are what it says (D3.5)."""
-        header = self._final(round_)
-        if header is not None and (self._standing is None or self._standing.block_hash != header.hash):
-            self._standing = standing_at(self._node, header, self._checker)
-        return None if header is None else self._standing
-
-    def _final(self, round_: int) -> Header | None:
-        number = round_ + FOUNDING_BLOCK
-        return self._node.header(number) if self._node.final.block_number >= number else None
-
-
-def seal_of(node: Node, header: Header, founding: FoundingParameters) -> Seal:
+def seal_of(node: SealedChain, header: Header, founding: FoundingParameters) -> Seal:
     """A block as the end of its round."""
     network = founding.network
     winner = network.find_device(header.winner)
@@ -92,7 +124,7 @@ def seal_of(node: Node, header: Header, founding: FoundingParameters) -> Seal:
     )
 
 
-def standing_at(node: Node, head: Header, checker: RoundChecker) -> Standing:
+def standing_at(node: SealedChain, head: Header, checker: RoundChecker) -> Standing:
     """Where a network stands after a block: what a server goes on from, also one that starts again."""
     founding = checker.founding
     block = node.block(head.hash)
@@ -106,7 +138,7 @@ def standing_at(node: Node, head: Header, checker: RoundChecker) -> Standing:
     return Standing(seal.round, model, head.hash, seal.winner, tenure_at(node, head), measured, seal.excluded_next)
 
 
-def tenure_at(node: Node, head: Header) -> Tenure:
+def tenure_at(node: SealedChain, head: Header) -> Tenure:
     """Who led last when `head` was the last block, and for how many rounds in a row."""
     terms, header = 0, head
     while header.block_number > FOUNDING_BLOCK and header.coinbase == head.coinbase:

@@ -14,15 +14,20 @@ BARE = Domain(CHAIN_ID, Address(BareRegistry.address))
 
 
 def signed(
-    servers: Sequence[LocalAccount], round_: int, block_hash: bytes, domain: Domain | None = None, time_s: int = START
+    servers: Sequence[LocalAccount],
+    round_: int,
+    block_hash: bytes,
+    domain: Domain | None = None,
+    time_s: int = START,
+    attempt: int = 0,
 ) -> list[Endorsement]:
     """What these servers sign."""
     domain = domain or Domain.of(genesis())
-    return [endorse(server, domain, round_, block_hash, 1000 * time_s) for server in servers]
+    return [endorse(server, domain, round_, attempt, block_hash, 1000 * time_s) for server in servers]
 
 
 def endorse_call(
-    servers: Sequence[LocalAccount], round_: int, block_hash: bytes, domain: Domain | None = None
+    servers: Sequence[LocalAccount], round_: int, block_hash: bytes, domain: Domain | None = None, attempt: int = 0
 ) -> tuple[Any, ...]:
     """The arguments of `endorse`."""
-    return posted_call(signed(servers, round_, block_hash, domain))
+    return posted_call(signed(servers, round_, block_hash, domain, attempt=attempt))

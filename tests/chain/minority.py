@@ -49,7 +49,7 @@ def published(round_: int, payload: bytes, leader: LocalAccount, **changes: obje
     digest = payload_digest(payload)
     raw = signed(leader, 0, "model", round_, 0, bytes(32), digest, len(payload))
     topics = (events()["ModelPublished"].topic, _word(round_), bytes(12) + address_of(leader))
-    return _sealed(round_ + FOUNDING_BLOCK, raw, Log(RULES.registry, topics, _word(0) + digest + _word(0)), **changes)
+    return _sealed(round_ + FOUNDING_BLOCK, raw, Log(RULES.registry, topics, _word(0) + digest), **changes)
 
 
 def voted(number: int, server: LocalAccount, voter: LocalAccount) -> Block:

@@ -28,6 +28,7 @@ from chain.protocol.contract import (
 )
 from chain.protocol.endorsements import Domain, Endorsement, endorse
 from chain.protocol.genesis import Genesis, block_gas
+from chain.protocol.passes import Named, Pass, begun_call, sign_pass
 from chain.protocol.turns import FOUNDING_BLOCK, Membership
 from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
@@ -36,9 +37,11 @@ from chain.wire.transactions import Envelope, sign_transaction
 
 CHAIN_ID = 4242
 START = 1_700_000_000
+NEVER = 2**256 - 1
+"""The rank of whoever may not lead"""
 SIZES = PayloadSizes(gradient=32, iterate=32, model=52, plan=4096, close=4096)
 PARAMETERS = b'{"scheme":"bfl"}'
-TERMS = RegistryTerms(turn_s=60)
+TERMS = RegistryTerms()
 
 
 def sized(payload: bytes, size: int) -> bytes:
@@ -108,7 +111,7 @@ class Network:
 
     @property
     def membership(self) -> Membership:
-        return Membership(self.homes, self.terms.term_cap, self.terms.turn_s)
+        return Membership(self.homes, self.terms.term_cap)
 
     def signed(self, node: Node, sender: LocalAccount, name: str, *arguments: Any, **changes: Any) -> bytes:
         """A signed call, ready to be submitted; `changes` are to its envelope."""
@@ -141,17 +144,55 @@ class Network:
         node.propose(address_of(self.founder))
         return seal(node, b"")
 
-    def leader(self, node: Node, rank: int = 0) -> LocalAccount:
-        """The server with this rank in the round that is running."""
-        return next(s for s in self.servers if node.ask("rank", address_of(s)) == rank)
+    def leader(self, node: Node, attempt: int | None = None) -> LocalAccount:
+        """The server that leads an attempt at the running round; by default the one whose posts are pending."""
+        by_rank = {node.ask("rank", address_of(each)): each for each in self.servers}
+        ranking = [by_rank[rank] for rank in sorted(by_rank) if rank != NEVER]
+        return ranking[(node.ask("attempt") if attempt is None else attempt) % len(ranking)]
+
+    def passes(
+        self, node: Node, attempt: int = 1, servers: Sequence[LocalAccount] | None = None, named: Named | None = None
+    ) -> list[Pass]:
+        """What servers (all by default) sign who give up the attempts below this one at the running round."""
+        return passes_of(node.ask("round"), attempt, self.servers if servers is None else servers, named, node.genesis)
+
+    def begin_attempt(
+        self,
+        node: Node,
+        attempt: int = 1,
+        servers: Sequence[LocalAccount] | None = None,
+        leader: LocalAccount | None = None,
+    ) -> bytes:
+        """The certificate of an attempt, posted by its leader with the nonce that was sealed last: the rest goes."""
+        sender = leader or self.leader(node, attempt)
+        said = begun_call(self.passes(node, attempt, servers))
+        return self.post(node, sender, "begin_attempt", *said, nonce=node.nonce(address_of(sender), node.head))
+
+    def pass_on(
+        self, node: Node, attempt: int = 1, servers: Sequence[LocalAccount] | None = None, round_: int | None = None
+    ) -> list[Pass]:
+        """Servers (all by default) pass to an attempt and name nothing; the node is handed what they sign."""
+        who = self.servers if servers is None else servers
+        signed = passes_of(node.ask("round") if round_ is None else round_, attempt, who, None, node.genesis)
+        for each in signed:
+            node.take_pass(each)
+        return signed
 
     def post_plan(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"plan") -> bytes:
-        arguments = (node.ask("round"), 0, *named(payload))
+        arguments = (node.ask("round"), node.ask("attempt"), *named(payload))
         return self.post(node, leader or self.leader(node), "plan", *arguments, beside=(payload,))
 
     def gradient(self, node: Node, payload: bytes) -> tuple[Any, ...]:
         """The arguments of a gradient for the running round."""
-        return (node.ask("round"), 0, node.ask("model_digest"), node.ask("plan_digest"), 100, 10, *named(payload))
+        return (
+            node.ask("round"),
+            node.ask("attempt"),
+            node.ask("model_digest"),
+            node.ask("plan_digest"),
+            100,
+            10,
+            *named(payload),
+        )
 
     def post_gradient(
         self, node: Node, sender: LocalAccount, payload: bytes = b"gradient", is_beside: bool = True
@@ -162,17 +203,17 @@ class Network:
         return self.post(node, sender, "gradient", *self.gradient(node, payload), beside=beside)
 
     def post_close(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"close") -> bytes:
-        arguments = (node.ask("round"), 0, node.ask("plan_digest"), *named(payload))
+        arguments = (node.ask("round"), node.ask("attempt"), node.ask("plan_digest"), *named(payload))
         return self.post(node, leader or self.leader(node), "close", *arguments, beside=(payload,))
 
     def post_iterate(self, node: Node, server: LocalAccount, step: int, payload: bytes = b"iterate") -> bytes:
         payload = sized(payload, self.sizes.iterate)
-        arguments = (node.ask("round"), 0, step, node.ask("close_digest"), *named(payload))
+        arguments = (node.ask("round"), node.ask("attempt"), step, node.ask("close_digest"), *named(payload))
         return self.post(node, server, "iterate", *arguments, beside=(payload,))
 
     def post_model(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"") -> bytes:
         payload = sized(payload or b"model %d" % node.ask("round"), self.sizes.model)
-        arguments = (node.ask("round"), 0, node.ask("close_digest"), *named(payload))
+        arguments = (node.ask("round"), node.ask("attempt"), node.ask("close_digest"), *named(payload))
         return self.post(node, leader or self.leader(node), "model", *arguments, beside=(payload,))
 
     def post_round(
@@ -209,19 +250,38 @@ class Network:
         return header
 
     def endorse(
-        self, node: Node, header: Header | None = None, servers: Sequence[LocalAccount] | None = None
+        self,
+        node: Node,
+        header: Header | None = None,
+        servers: Sequence[LocalAccount] | None = None,
+        attempt: int = 0,
     ) -> list[Endorsement]:
         """Servers (all by default) sign a block (the head by default), and the node is handed what they signed."""
-        signed = endorsements_of(header or node.head, self.servers if servers is None else servers, node.genesis)
+        who = self.servers if servers is None else servers
+        signed = endorsements_of(header or node.head, who, node.genesis, attempt)
         for each in signed:
             node.take_endorsement(each)
         return signed
 
 
-def endorsements_of(header: Header, servers: Sequence[LocalAccount], rules: Genesis | None = None) -> list[Endorsement]:
+def endorsements_of(
+    header: Header, servers: Sequence[LocalAccount], rules: Genesis | None = None, attempt: int = 0
+) -> list[Endorsement]:
     """What servers sign under a block, a second after it was built."""
     domain, round_ = Domain.of(rules or genesis()), header.block_number - FOUNDING_BLOCK
-    return [endorse(each, domain, round_, header.hash, 1000 * (header.timestamp + 1)) for each in servers]
+    return [endorse(each, domain, round_, attempt, header.hash, 1000 * (header.timestamp + 1)) for each in servers]
+
+
+def passes_of(
+    round_: int,
+    attempt: int,
+    servers: Sequence[LocalAccount],
+    named_: Named | None = None,
+    rules: Genesis | None = None,
+) -> list[Pass]:
+    """What servers sign who give up the attempts below this one."""
+    domain = Domain.of(rules or genesis())
+    return [sign_pass(each, domain, round_, attempt, named_, 1000 * START) for each in servers]
 
 
 def founded_node(
@@ -250,15 +310,20 @@ class BareRegistry:
         self._state: Any = LondonState(AtomicDB(), self._context(), BLANK_ROOT_HASH)
         self._run(self.founder, deployment(terms), is_creation=True)
 
+    @property
+    def code(self) -> bytes:
+        """What is deployed."""
+        return bytes(self._state.get_code(self.address))
+
     def found(self, homes: Mapping[bytes, bytes]) -> None:
         """Register everybody, found in block 1; the first round begins with block 2."""
         self.send(self.founder, "register", list(homes), list(homes.values()))
         self.send(self.founder, "found", *named(b"{}"), payload_digest(MODEL_0), SIZES)
         self.number = 2
 
-    def begin(self, winner: bytes, leader: bytes, parent_hash: bytes, parent_time_s: int) -> None:
+    def begin(self, winner: bytes, leader: bytes, parent_hash: bytes) -> None:
         """The system call of a block."""
-        self.send(SYSTEM, "begin_block", winner, leader, parent_hash, parent_time_s)
+        self.send(SYSTEM, "begin_block", winner, leader, parent_hash)
 
     def send(self, sender: bytes, name: str, *arguments: Any) -> list[Call]:
         """A call; returns its events."""

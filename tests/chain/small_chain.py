@@ -1,7 +1,7 @@
 """One small chain with everything in it, built once per test session: copy it, read it, forge it.
 
-Round 1 leaves a gradient out, 2 has endorsements and votes, 3 an exclusion, 4 a successor after a turn, 5 a gradient
-whose payload nobody has, and 6 a model that was reverted.
+Round 1 leaves a gradient out, 2 has endorsements and votes, 3 an exclusion, 4 is led by the successor in attempt 1,
+5 has a gradient whose payload nobody has, and 6 a model that was reverted.
 """
 
 import functools
@@ -25,6 +25,7 @@ from chain.node.vm import Execution
 from chain.protocol.contract import RegistryTerms, encode_call
 from chain.protocol.endorsements import Endorsement
 from chain.protocol.genesis import Genesis
+from chain.protocol.passes import Signed
 from chain.protocol.posts import read_signed_call
 from chain.protocol.slots import iterate_slot
 from chain.protocol.turns import Membership
@@ -45,7 +46,7 @@ TENSORS = [("layer.weight", (2, 3)), ("layer.bias", (3,))]
 PARAMETERS = b'{"scheme":"bfl","tensors":[["layer.weight",[2,3]],["layer.bias",[3]]]}'
 ROUNDS = 6
 NEW_DEVICE, NEW_SERVER = account("new device"), account("new server")
-NETWORK = Network(terms=RegistryTerms(turn_s=60, exclusion_rounds=2))
+NETWORK = Network(terms=RegistryTerms(exclusion_rounds=2))
 
 
 def values_of(round_: int) -> Any:
@@ -104,7 +105,7 @@ class Story:
         if round_ > 2:
             home = address_of(NETWORK.servers[0])
             homes |= {address_of(NEW_DEVICE): home, address_of(NEW_SERVER): address_of(NEW_SERVER)}
-        return Membership(homes, NETWORK.terms.term_cap, NETWORK.terms.turn_s)
+        return Membership(homes, NETWORK.terms.term_cap)
 
 
 @functools.cache
@@ -117,7 +118,7 @@ def story() -> Story:
         left_out = _round_1(node)
         _round_2(node)
         liar = _round_3(node)
-        _round_4(node, clock)
+        _round_4(node)
         _round_5(node)
         reverted = _round_6(node, clock)
         node.close()
@@ -128,10 +129,14 @@ def charter() -> Founding:
     return Founding(NETWORK.homes, PARAMETERS, model_of(0), NETWORK.sizes, NETWORK.terms)
 
 
-def _leader(node: Node, rank: int = 0) -> LocalAccount:
+def _everybody() -> Network:
+    """The network with the server that joined."""
+    return replace(NETWORK, servers=[*NETWORK.servers, NEW_SERVER])
+
+
+def _leader(node: Node) -> LocalAccount:
     """As `Network.leader`, the server that joined included."""
-    servers = (*NETWORK.servers, NEW_SERVER)
-    return next(server for server in servers if node.ask("rank", address_of(server)) == rank)
+    return _everybody().leader(node)
 
 
 def _plan_and_train(node: Node, leader: LocalAccount, devices: Sequence[LocalAccount]) -> list[bytes]:
@@ -194,9 +199,11 @@ def _round_3(node: Node) -> bytes:
     return address_of(liar)
 
 
-def _round_4(node: Node, clock: Clock) -> None:
-    clock.pass_s(NETWORK.terms.turn_s)
-    successor = _leader(node, rank=1)
+def _round_4(node: Node) -> None:
+    """Attempt 0 has failed: a majority of the four servers passed on, the excluded one among them."""
+    everybody = _everybody()
+    everybody.begin_attempt(node, servers=everybody.servers[:3])
+    successor = _leader(node)
     sent = _plan_and_train(node, successor, NETWORK.devices[:1])
     _close(node, successor, ClosedList(4, tuple(sent)))
     _publish_and_seal(node, successor, NETWORK.devices[3])
@@ -329,7 +336,7 @@ class StoredChain:
     def endorsements(self, block_hash: bytes) -> list[Endorsement]:
         return [each for each in self.signed if each.block_hash == block_hash]
 
-    def double_endorsements(self) -> list[tuple[Endorsement, Endorsement]]:
+    def contradictions(self) -> list[tuple[Signed, Signed]]:
         return []
 
     def close(self) -> None:

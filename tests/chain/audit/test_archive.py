@@ -82,7 +82,7 @@ def test_a_block_beyond_the_head_is_said_so(archive: Archive) -> None:
 
 
 def test_a_chain_is_inspected_from_any_archive(archive: Archive) -> None:
-    assert inspect_chain(archive).transactions == 58
+    assert inspect_chain(archive).transactions == 59
 
 
 def test_payloads_are_read_by_their_digests_from_any_archive(archive: Archive) -> None:

@@ -18,7 +18,7 @@ from tests.chain.network import genesis
 from tests.chain.small_chain import StoredChain, forged, story
 
 REGISTRY = genesis().registry
-KINDS = ("plan", "endorse", "vote", "gradient", "close", "iterate", "flag", "model")
+KINDS = ("begin_attempt", "plan", "endorse", "vote", "gradient", "close", "iterate", "flag", "model")
 Change = Callable[[tuple[Log, ...]], tuple[Log, ...]]
 
 

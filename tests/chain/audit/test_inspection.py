@@ -38,10 +38,10 @@ def inspection_of(blocks: Sequence[Block]) -> Inspection:
 
 def test_an_honest_chain_passes_and_is_counted() -> None:
     found = inspection_of(story().blocks)
-    assert (found.blocks, found.transactions, found.reverted, found.pruned) == (8, 58, 1, [])
+    assert (found.blocks, found.transactions, found.reverted, found.pruned) == (8, 59, 1, [])
     assert found.by_kind == {
         "creation": 1, "register": 1, "found": 1, "plan": 6, "endorse": 1, "vote": 4, "gradient": 16, "close": 5,
-        "iterate": 14, "flag": 3, "model": 5,
+        "iterate": 14, "flag": 3, "model": 5, "begin_attempt": 1,
     }  # fmt: skip
     assert sum(found.by_kind.values()) + found.reverted == found.transactions
     assert found.hashes == [header.hash for header in story().headers]

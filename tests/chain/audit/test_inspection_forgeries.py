@@ -1,7 +1,9 @@
 """Chains of somebody who seals what he likes: headers link, work is done, roots fit, receipts say status 1."""
 
 import contextlib
+import itertools
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,16 +15,18 @@ from chain.audit.inspection import inspect_chain
 from chain.client.keys import address_of
 from chain.errors import InspectionError
 from chain.protocol.contract import RegistryTerms, deployment, encode_call
+from chain.protocol.passes import Named, begun_call
+from chain.protocol.turns import ranking_after
 from chain.wire.blocks import Block
 from chain.wire.receipts import Log, Receipt
 from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
-from tests.chain.network import SIZES, account, genesis, named, sized
+from tests.chain.network import SIZES, account, genesis, named, passes_of, sized
 from tests.chain.small_chain import NETWORK, StoredChain, accepted, forged, model_of, signed, story
 
 FOUNDER, DEVICE = NETWORK.founder, NETWORK.devices[0]
 STRANGER = account("stranger")
-NO_RANK = "not its turn"
+NO_RANK = "who does not lead attempt 0"
 PLAN, CLOSE, GRADIENT, MODEL = b"plan", b"close", sized(b"g", SIZES.gradient), sized(b"model", SIZES.model)
 PAYLOADS = {payload_digest(each): each for each in (PLAN, CLOSE, GRADIENT, MODEL)}
 
@@ -46,22 +50,25 @@ def plan(
     return "plan", round_, attempt, digest, size
 
 
-def close(planned: bytes = payload_digest(PLAN), size: int = len(CLOSE)) -> tuple[Any, ...]:
-    return "close", 1, 0, planned, payload_digest(CLOSE), size
+def close(planned: bytes = payload_digest(PLAN), size: int = len(CLOSE), attempt: int = 0) -> tuple[Any, ...]:
+    return "close", 1, attempt, planned, payload_digest(CLOSE), size
 
 
 def iterate(closed: bytes = payload_digest(CLOSE), size: int = SIZES.iterate) -> tuple[Any, ...]:
     return "iterate", 1, 0, 0, closed, payload_digest(b"x"), size
 
 
-def model(closed: bytes = payload_digest(CLOSE), size: int = SIZES.model) -> tuple[Any, ...]:
-    return "model", 1, 0, closed, payload_digest(MODEL), size
+def model(closed: bytes = payload_digest(CLOSE), size: int = SIZES.model, attempt: int = 0) -> tuple[Any, ...]:
+    return "model", 1, attempt, closed, payload_digest(MODEL), size
 
 
 def gradient(
-    base: bytes = payload_digest(model_of(0)), planned: bytes = payload_digest(PLAN), size: int = SIZES.gradient
+    base: bytes = payload_digest(model_of(0)),
+    planned: bytes = payload_digest(PLAN),
+    size: int = SIZES.gradient,
+    attempt: int = 0,
 ) -> tuple[Any, ...]:
-    return "gradient", 1, 0, base, planned, 1, 1, payload_digest(GRADIENT), size
+    return "gradient", 1, attempt, base, planned, 1, 1, payload_digest(GRADIENT), size
 
 
 def receipts_for(count: int) -> list[Receipt]:
@@ -117,8 +124,8 @@ def test_what_breaks_no_rule_passes() -> None:
         ({"extra_data": b""}, "sealed by 0x, expected a registered device"),
         ({"extra_data": address_of(STRANGER)}, "sealed by 0x[0-9a-f]{40}, expected a registered device"),
         ({"extra_data": address_of(NETWORK.servers[0])}, "sealed by 0x[0-9a-f]{40}, expected a registered device"),
-        ({"coinbase": address_of(DEVICE)}, rf"led by 0x[0-9a-f]{{40}} \(rank None\) 0 s after the parent: {NO_RANK}"),
-        ({"coinbase": address_of(STRANGER)}, rf"led by 0x[0-9a-f]{{40}} \(rank None\) .*{NO_RANK}"),
+        ({"coinbase": address_of(DEVICE)}, rf"led by 0x[0-9a-f]{{40}}, {NO_RANK}"),
+        ({"coinbase": address_of(STRANGER)}, rf"led by 0x[0-9a-f]{{40}}, {NO_RANK}"),
     ],
 )
 def test_a_header_against_the_rules_is_named(changes: dict[str, Any], message: str) -> None:
@@ -133,11 +140,86 @@ def test_a_header_without_work_is_named() -> None:
         inspect_chain(StoredChain((first, replace(story().blocks[1], header=lazy)), rules))
 
 
-def test_a_builder_before_its_turn_is_named() -> None:
-    early = rf"block 2: led by 0x[0-9a-f]{{40}} \(rank [12]\) 59 s after the parent: {NO_RANK}"
-    time = story().headers[1].timestamp
-    refused(block_2(coinbase=address_of(follower()), timestamp=time + 59), early)
-    inspected(block_2(coinbase=address_of(follower()), timestamp=time + 120))
+def test_a_builder_that_does_not_lead_is_named_however_long_it_waited() -> None:
+    early, time = rf"block 2: led by 0x[0-9a-f]{{40}}, {NO_RANK}", story().headers[1].timestamp
+    for waited_s in (0, 59, 10**6):
+        for server in NETWORK.servers:
+            if server is not leader():
+                refused(block_2(coinbase=address_of(server), timestamp=time + waited_s), early)
+    inspected(block_2(coinbase=address_of(leader()), timestamp=time + 10**6))
+
+
+# --- attempts (D3.1, D3.2)
+
+
+def ranking() -> list[LocalAccount]:
+    """Who leads attempts 0, 1, 2 at round 1."""
+    members = NETWORK.membership
+    return [_account(each) for each in ranking_after(story().headers[:2], members)]
+
+
+def begin(attempt: int = 1, servers: Sequence[LocalAccount] = tuple(NETWORK.servers), round_: int = 1) -> Any:
+    return "begin_attempt", *begun_call(passes_of(round_, attempt, servers))
+
+
+@pytest.mark.parametrize("attempt", [1, 2, 3, 4, 5, 6, 2**32 - 1])
+def test_a_block_of_a_later_attempt_fits_if_its_leader_built_it(attempt: int) -> None:
+    successor = ranking()[attempt % 3]
+    posts = [(successor, *begin(attempt)), (successor, *plan(attempt=attempt)), (DEVICE, *gradient(attempt=attempt))]
+    rolled = ("roll", 1, attempt, payload_digest(PLAN), payload_digest(CLOSE), len(CLOSE))
+    posts += [(server, *rolled) for server in sorted(NETWORK.servers, key=address_of)]
+    posts += [(successor, *close(attempt=attempt)), (successor, *model(attempt=attempt))]
+    found = inspected(block_2(*posts, coinbase=address_of(successor)))
+    assert found.led == {address_of(successor): 1}
+    assert found.by_kind["begin_attempt"] == 1
+    for other in NETWORK.servers:
+        if other is not successor:
+            refused(block_2(*posts, coinbase=address_of(other)), f"block 2: led by .* does not lead attempt {attempt}")
+
+
+def test_a_block_of_a_later_attempt_that_is_not_one_is_named() -> None:
+    first, second, third = ranking()
+    two, stranger, device = NETWORK.servers[:2], account("stranger"), NETWORK.devices[0]
+    few = "attempt 1 begins with passes of {} of 3 servers, expected at least 2"
+    cases: dict[str, tuple[list[tuple[Any, ...]], str]] = {
+        "one pass": ([(second, *begin(servers=two[:1]))], few.format(1)),
+        "one twice": ([(second, *begin(servers=[two[0], two[0]]))], few.format(1)),
+        "a stranger": ([(second, *begin(servers=[*two, stranger]))], few.format(2)),
+        "a device": ([(second, *begin(servers=[two[0], device]))], few.format(1)),
+        "passes to another attempt": ([(second, "begin_attempt", 1, 1, *begin(2)[3:])], few.format(0)),
+        "passes of another round": ([(second, "begin_attempt", 1, *begin(round_=2)[2:])], few.format(0)),
+        "passes that name a block": (
+            [(second, "begin_attempt", *begun_call(passes_of(1, 1, two, Named(0, bytes([1]) * 32))))],
+            few.format(0),
+        ),
+        "a signature of nobody": (
+            [(second, "begin_attempt", 1, 1, [0, 0], bytes(130))],
+            "a pass of round 1: ",
+        ),
+        "no passes": ([(second, "begin_attempt", 1, 1, [], b"")], few.format(0)),
+        "the wrong leader": ([(third, *begin())], "led by 0x[0-9a-f]{40}, who does not lead attempt 1"),
+        "the first leader": ([(first, *begin())], "led by 0x[0-9a-f]{40}, who does not lead attempt 1"),
+        "a device begins": ([(DEVICE, *begin())], "begin_attempt by the device"),
+        "another round": ([(second, *begin(round_=2))], "begin_attempt of round 2 in block 2"),
+        "attempt 0": (
+            [(first, "begin_attempt", *begun_call(passes_of(1, 0, two)))],
+            "attempt 0 begins in a block of attempt 0",
+        ),
+    }
+    for posts, message in cases.values():
+        refused(block_2(*posts, coinbase=address_of(posts[0][0])), at(0) + message)
+    twice = [(each, *begin(attempt)) for attempt, each in ((1, second), (2, third))]
+    twice.sort(key=lambda post: address_of(post[0]))
+    with pytest.raises(InspectionError, match=f"^{at(1)}attempt [12] begins in a block of attempt [12]"):
+        inspected(block_2(*twice, coinbase=address_of(third)))
+    refused(
+        block_2((second, *begin()), (second, *plan()), coinbase=address_of(second)),
+        at(1) + "plan of attempt 0 in a block of attempt 1",
+    )
+    refused(
+        block_2((second, *begin()), (second, *plan(attempt=1)), (DEVICE, *gradient()), coinbase=address_of(second)),
+        at(2) + "gradient of attempt 0 in a block of attempt 1",
+    )
 
 
 def test_more_receipts_than_transactions_are_named() -> None:
@@ -211,8 +293,8 @@ def _cases() -> dict[str, tuple[list[tuple[Any, ...]], str]]:
         "a close for another plan": ([*planned, (one, *close(bytes(32)))], at(1) + "close for another plan"),
         "another close": ([*closed, (one, *iterate(bytes(32)))], at(2) + "iterate for another close"),
         "a model for another close": ([*closed, (one, *model(bytes(32)))], at(2) + "model for another close"),
-        "another attempt": ([(one, *plan(attempt=1))], at(0) + "4 bytes of plan at attempt 1"),
-        "a large plan": ([(one, *plan(size=4097))], at(0) + "4097 bytes of plan at attempt 0, founded with 4096"),
+        "another attempt": ([(one, *plan(attempt=1))], at(0) + "plan of attempt 1 in a block of attempt 0"),
+        "a large plan": ([(one, *plan(size=4097))], at(0) + "4097 bytes of plan, founded with 4096"),
         "a large close": ([*planned, (one, *close(size=4097))], at(1) + "4097 bytes of close"),
         "a large gradient": ([*planned, (DEVICE, *gradient(size=33))], at(1) + "33 bytes of gradient"),
         "a small gradient": ([*planned, (DEVICE, *gradient(size=31))], at(1) + "31 bytes of gradient"),
@@ -265,20 +347,25 @@ def test_another_contract_in_the_registrys_place_is_named() -> None:
     refused(_founding(b"\0" + code), place)
 
 
-def _who_may_build(terms: RegistryTerms, waited_s: int) -> int:
-    """How many of the three servers may build block 2 so long after the founding."""
-    founded = _founding(deployment(terms))
-    time, count = founded[1].header.timestamp + waited_s, 0
-    for server in NETWORK.servers:
-        changes = {"parent_hash": founded[1].header.hash, "coinbase": address_of(server), "timestamp": time}
-        with contextlib.suppress(InspectionError):
-            count += inspected((*founded, forged(story().blocks[2], (), (), **changes))).blocks == 3
-    return count
+def _longest_reign(terms: RegistryTerms) -> int:
+    """How many rounds in a row one server may lead, if its device seals them all."""
+    chain = list(_founding(deployment(terms)))
+    for round_ in range(1, 7):
+        parent = chain[-1].header
+        changes = {"parent_hash": parent.hash, "block_number": round_ + 1, "extra_data": address_of(DEVICE)}
+        for server in NETWORK.servers:
+            made = forged(story().blocks[2], (), (), coinbase=address_of(server), **changes)
+            with contextlib.suppress(InspectionError):
+                inspected((*chain, made))
+                chain.append(made)
+                break
+    leaders = [block.header.coinbase for block in chain[2:]]
+    assert len(leaders) == 6
+    return max(len(list(rounds)) for _, rounds in itertools.groupby(leaders))
 
 
 def test_the_registrys_terms_are_those_of_its_creation() -> None:
-    assert [_who_may_build(RegistryTerms(turn_s=60), waited_s) for waited_s in (0, 59, 60, 119, 120)] == [1, 1, 2, 2, 3]
-    assert [_who_may_build(RegistryTerms(turn_s=1), waited_s) for waited_s in (0, 1, 2)] == [1, 2, 3]
+    assert [_longest_reign(RegistryTerms(term_cap=cap)) for cap in (1, 2, 3)] == [1, 2, 3]
 
 
 @pytest.mark.parametrize(

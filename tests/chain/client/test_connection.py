@@ -69,7 +69,7 @@ def _plan(payload: bytes = b"plan", round_: int = 1) -> bytes:
 
 def test_it_knows_the_registrys_settings(connection: Connection) -> None:
     assert (connection.chain_id, connection.is_embedded, connection.visible) == (4242, True, "pending")
-    assert (connection.settings.term_cap, connection.settings.turn_s) == (3, 60)
+    assert (connection.settings.term_cap, connection.settings.flag_window) == (3, 3)
     assert connection.sizes == SIZES
     assert connection.code()
     assert connection.head() == 1
@@ -266,7 +266,7 @@ def test_only_hexadecimal_text_is_bytes(found: Any) -> None:
 
 def _external(beside: MemoryShelf | None = None, **answers: Any) -> Connection:
     """A connection to a network that is not ours, whose registry is sealed by calls."""
-    settings = eth_abi.encode(functions()["settings"].outputs, (b"\1" * 20, True, 3, 60, 3, 10, 64))
+    settings = eth_abi.encode(functions()["settings"].outputs, (b"\1" * 20, True, 3, 3, 10, 64))
     said = {
         "eth_chainId": "0x1",
         "eth_getCode": "0x01",

@@ -95,12 +95,12 @@ def test_the_founding_is_sealed_by_work() -> None:
 
 
 def test_the_registry_is_deployed_with_the_charters_terms_where_the_genesis_says() -> None:
-    node, terms = empty_node(), RegistryTerms(term_cap=2, turn_s=7, flag_window=4, exclusion_rounds=5)
+    node, terms = empty_node(), RegistryTerms(term_cap=2, flag_window=4, exclusion_rounds=5)
     connection = found_network(EmptyNetwork(web3_in_process(node)), NETWORK.founder, charter(terms=terms))
     assert connection.registry == node.genesis.registry
-    assert (connection.settings.term_cap, connection.settings.turn_s) == (2, 7)
+    assert (connection.settings.term_cap, connection.settings.flag_window) == (2, 4)
     settings = connection.ask("settings")
-    assert settings[1:] == (False, 2, 7, 4, 5, 1)
+    assert settings[1:] == (False, 2, 4, 5, 1)
     assert settings[0] == node.genesis.founder_address
 
 

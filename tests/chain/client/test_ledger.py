@@ -83,7 +83,7 @@ class Harness:
     def endorse(self, servers: Sequence[LocalAccount], result: bytes | None = None) -> None:
         """Servers sign the running round's result, and the first of them posts it."""
         round_, digest = self.reader.round(), self.reader.result() if result is None else result
-        self.by(servers[0]).submit_endorsements([self.by(server).endorse(round_, digest, 0) for server in servers])
+        self.by(servers[0]).submit_endorsements([self.by(server).endorse(round_, 0, digest, 0) for server in servers])
 
     def seal(self, leader: LocalAccount, device: LocalAccount) -> None:
         self.agree(leader)
@@ -111,11 +111,11 @@ def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
             accounts = [*network.servers, *network.devices, network.founder]
             url = stack.enter_context(anvil(program, [each.address for each in accounts]))
             chain = EmptyNetwork(web3_over_http(url), MemoryShelf())
-            terms = RegistryTerms(contract_seal=True, turn_s=3600, seal_difficulty=64)
+            terms = RegistryTerms(contract_seal=True, seal_difficulty=64)
         else:
             node = Node.in_memory(genesis(), now=Clock())
             stack.callback(node.close)
-            chain, terms = EmptyNode(node), RegistryTerms(turn_s=3600)
+            chain, terms = EmptyNode(node), RegistryTerms()
             if request.param == "http":
                 url = stack.enter_context(RpcServer(node, ServerParams(port=0)))
                 chain = EmptyNetwork(web3_over_http(url))
@@ -202,7 +202,7 @@ def _refusals(harness: Harness) -> dict[str, Callable[[], object]]:
     by = harness.by
     return {
         "not an edge server": lambda: by(device).post(Slot.CLOSE, 1, b"x"),
-        "a successor before its turn": lambda: by(successor).post(Slot.CLOSE, 1, b"x"),
+        "not the leader of this attempt": lambda: by(successor).post(Slot.CLOSE, 1, b"x"),
         "not registered": lambda: by(harness.network.founder).submit_gradient(1, base, plan, 1, 1, GRADIENT),
         "gradient for another base model": lambda: by(other).submit_gradient(1, wrong, plan, 1, 1, GRADIENT),
         "gradient for another plan": lambda: by(other).submit_gradient(1, base, wrong, 1, 1, GRADIENT),

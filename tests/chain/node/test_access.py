@@ -100,7 +100,7 @@ def test_what_is_sealed_is_proven_and_nothing_else(near: NodeAccess, far: Connec
         near.header(9)
 
 
-@pytest.mark.parametrize("slot", [Slot.ENDORSE, Slot.EQUIVOCATION, 5, iterate_slot(MAX_STEP) + 1])
+@pytest.mark.parametrize("slot", [Slot.ENDORSE, Slot.EQUIVOCATION, Slot.DOUBLE_PASS, 6, iterate_slot(MAX_STEP) + 1])
 def test_only_posts_of_a_round_are_posted(near: NodeAccess, slot: int) -> None:
     ledger = Ledger(near, NETWORK.servers[0])
     with pytest.raises(LedgerError, match=f"slot {int(slot)} is of no post"):

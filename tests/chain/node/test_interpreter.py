@@ -29,6 +29,7 @@ from chain.errors import RevertedError
 from chain.node.evm import ChainState
 from chain.node.vm import SYSTEM
 from chain.protocol.contract import RegistryTerms, encode_call, functions, revert_reason
+from chain.protocol.passes import begun_call, sign_pass
 from chain.protocol.slots import Slot
 from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
@@ -164,10 +165,23 @@ EVIDENCE = (*unposted(SERVERS[2], b"yes"), *unposted(SERVERS[2], b"no"))
 SAME_TWICE = (*unposted(SERVERS[2], b"yes"), *unposted(SERVERS[2], b"yes", nonce=1))
 SENDERS = {"begin_block": SYSTEM, "register": BareRegistry.founder, "found": BareRegistry.founder, "seal": DEVICE}
 """Who else than a server may make a call"""
-_FIRST, _SECOND = (signed([SERVERS[2]], 1, block, BARE)[0] for block in (b"a" * 32, b"b" * 32))
-DOUBLE = (1, 0, [b"a" * 32, b"b" * 32], [_FIRST.time_ms, _SECOND.time_ms], _FIRST.signature, _SECOND.signature)
+_SIGNED = [signed([SERVERS[2]], 1, block, BARE)[0] for block in (b"a" * 32, b"b" * 32)]
+DOUBLE = tuple(part for each in _SIGNED for part in (each.said, each.signature))
+_PASS = sign_pass(SERVERS[2], BARE, 1, 1, None, 0)
+BROKEN = (*DOUBLE[:2], _PASS.said, _PASS.signature)
+ATTEMPT = 3
+"""That the first in the ranking leads again"""
+_SENT = b"\x01" * 32
+
+
+def begun(attempt: int, servers: int = 2) -> tuple[Any, ...]:
+    """A certificate of the first servers."""
+    passes = [sign_pass(each, BARE, 1, attempt, None, START) for each in SERVERS[:servers]]
+    return ("begin_attempt", *begun_call(passes))
+
+
 CALLS: list[tuple[Any, ...]] = [
-    ("begin_block", DEVICE, ONE, b"\x01" * 32, START),
+    ("begin_block", DEVICE, ONE, b"\x01" * 32),
     ("register", [THREE, DEVICE], [THREE, THREE]),
     ("register", [NOBODY], [NOBODY]),
     ("found", *named(b"{}"), payload_digest(MODEL_0), SIZES),
@@ -175,22 +189,25 @@ CALLS: list[tuple[Any, ...]] = [
     ("vote", STRANGER, ONE),
     ("vote", STRANGER, STRANGER),
     ("endorse", 1, 0, bytes(32), [], b""),
-    ("flag_double_endorsement", 1, THREE, *DOUBLE),
-    ("flag_double_endorsement", 1, TWO, *DOUBLE),
+    *(("flag_signatures", 1, who, *pair) for who in (THREE, TWO) for pair in (DOUBLE, BROKEN)),
+    ("flag_signatures", 1, THREE, *DOUBLE[:2], *DOUBLE[:2]),
+    *(begun(attempt, servers) for attempt in (1, 2, ATTEMPT, 4, 5, 6) for servers in (1, 2)),
     ("plan", 1, 0, PLAN, 1),
     ("plan", 1, 1, PLAN, 1),
     ("plan", 1, 0, PLAN, SIZES.plan + 1),
     ("gradient", 1, 0, payload_digest(MODEL_0), PLAN, 1, 1, GRADIENT, SIZES.gradient),
     ("gradient", 1, 0, payload_digest(MODEL_0), PLAN, 0, 1, GRADIENT, SIZES.gradient),
     ("gradient", 1, 0, MODEL, PLAN, 1, 1, GRADIENT, SIZES.gradient),
+    ("roll", 1, 0, PLAN, CLOSE, SIZES.close),
+    ("roll", 1, 0, CLOSE, CLOSE, SIZES.close),
     ("close", 1, 0, PLAN, CLOSE, SIZES.close),
     ("close", 1, 0, CLOSE, CLOSE, SIZES.close),
     ("iterate", 1, 0, 0, CLOSE, ITERATE, SIZES.iterate),
     ("iterate", 1, 0, 101, CLOSE, ITERATE, SIZES.iterate),
     ("model", 1, 0, CLOSE, MODEL, SIZES.model),
     ("model", 2, 0, CLOSE, MODEL, SIZES.model),
-    ("flag", 1, THREE, Slot.ITERATE, bytes(32), MODEL),
-    ("flag", 1, STRANGER, Slot.ITERATE, bytes(32), MODEL),
+    ("flag", 1, THREE, Slot.ITERATE, _SENT, MODEL),
+    ("flag", 1, STRANGER, Slot.ITERATE, _SENT, MODEL),
     ("flag_equivocation", 1, THREE, *EVIDENCE),
     ("flag_equivocation", 1, THREE, *SAME_TWICE),
     ("flag_equivocation", 1, TWO, *EVIDENCE),
@@ -205,7 +222,8 @@ VIEWS = [
     ("home", DEVICE),
     ("is_device", DEVICE),
     ("is_excluded", THREE),
-    ("is_lawful", TWO, START + 60),
+    ("is_lawful", TWO),
+    ("is_dormant", TWO),
     *(("rank", who) for who in (ONE, TWO, THREE, DEVICE)),
     *(
         (name,)
@@ -215,15 +233,31 @@ VIEWS = [
 ]  # fmt: skip
 STORY: list[tuple[bytes, Any]] = [
     (ONE, ("plan", 1, 0, PLAN, 1)),
+    (TWO, ("roll", 1, 0, PLAN, CLOSE, SIZES.close)),
     (DEVICE, ("gradient", 1, 0, payload_digest(MODEL_0), PLAN, 1, 1, GRADIENT, SIZES.gradient)),
     (ONE, ("close", 1, 0, PLAN, CLOSE, SIZES.close)),
     (TWO, ("iterate", 1, 0, 0, CLOSE, ITERATE, SIZES.iterate)),
-    (ONE, ("flag", 1, THREE, Slot.ITERATE, bytes(32), MODEL)),
+    (ONE, ("flag", 1, THREE, Slot.ITERATE, _SENT, MODEL)),
     (TWO, ("flag_equivocation", 1, THREE, *EVIDENCE)),
     (ONE, ("vote", STRANGER, ONE)),
     (TWO, ("vote", STRANGER, ONE)),
     (ONE, ("model", 1, 0, CLOSE, MODEL, SIZES.model)),
 ]
+
+
+CALLS_ATTEMPT = 2
+"""That the first server leads where rounds are sealed by calls"""
+
+
+def in_attempt(posts: list[tuple[bytes, Any]], attempt: int) -> list[tuple[bytes, Any]]:
+    """The same posts of this attempt."""
+    return [(sender, calls_in([call], attempt)[0]) for sender, call in posts]
+
+
+def calls_in(calls: list[tuple[Any, ...]], attempt: int) -> list[tuple[Any, ...]]:
+    """The same calls of this attempt, where they are of attempt 0."""
+    posts = ("plan", "gradient", "roll", "close", "iterate", "model")
+    return [(*call[:2], attempt, *call[3:]) if call[0] in posts and call[2] == 0 else call for call in calls]
 
 
 def states(is_sealed_by_calls: bool) -> Iterator[BothLoops]:
@@ -233,21 +267,24 @@ def states(is_sealed_by_calls: bool) -> Iterator[BothLoops]:
     yield world
     world.found({THREE: THREE, DEVICE: ONE})
     if not is_sealed_by_calls:
-        world.begin(DEVICE, NOBODY, bytes(32), START)
-    world.time_s += 10**4  # everybody's turn has come
+        world.begin(DEVICE, NOBODY, bytes(32))
     yield world
-    for sender, (name, *arguments) in STORY:
+    if is_sealed_by_calls:  # here the first server is the last in the ranking, and leads attempt 2
+        assert world.ask("rank", ONE) == CALLS_ATTEMPT
+        world.send(ONE, *begun(CALLS_ATTEMPT))
+        yield world
+    for sender, (name, *arguments) in in_attempt(STORY, CALLS_ATTEMPT if is_sealed_by_calls else 0):
         world.send(sender, name, *arguments)
         yield world
     if is_sealed_by_calls:
-        world.send(ONE, "endorse", *endorse_call(SERVERS[:2], 1, world.ask("result"), BARE))
+        world.send(ONE, "endorse", *endorse_call(SERVERS[:2], 1, world.ask("result"), BARE, CALLS_ATTEMPT))
         world.number += 1
         yield world
         world.send(DEVICE, "seal", 1, bytes(8))
         yield world
     else:
         world.number += 1
-        world.begin(DEVICE, ONE, world.block_hash(2), world.time_s)
+        world.begin(DEVICE, ONE, world.block_hash(2))
         yield world
 
 
@@ -258,7 +295,9 @@ def test_every_call_of_the_registry_does_the_same_in_every_state_of_a_round(is_s
     refused: set[str] = set()
     for place, world in enumerate(states(is_sealed_by_calls)):
         endorsed = world.ask("result") if is_sealed_by_calls else world.block_hash(2)
-        calls = [*CALLS, ("endorse", *endorse_call(SERVERS[:2], 1, endorsed, BARE)), *(VIEWS if place % 5 == 0 else ())]
+        attempt = CALLS_ATTEMPT if is_sealed_by_calls else 0
+        said = ("endorse", *endorse_call(SERVERS[:2], 1, endorsed, BARE, attempt))
+        calls = [*calls_in(CALLS, attempt), said, *(VIEWS if place % 5 == 0 else ())]
         for name, *arguments in calls:
             for sender in (SENDERS.get(name, ONE), *(() if functions()[name].outputs else (DEVICE,))):
                 (accepted if world.is_accepted(sender, name, *arguments) else refused).add(name)

@@ -94,13 +94,14 @@ def test_everything_of_a_round_is_the_same_slot_by_slot(running: Both, round_: i
 def test_the_state_of_the_running_round_is_the_same(running: Both) -> None:
     assert running.told("round") == 3
     assert running.told("parent_hash") == running.node.head.hash
-    assert running.told("parent_time") == running.node.head.timestamp
+    assert running.told("attempt") == 0
     assert running.told("plan_digest") == next(iter(running.told("posts", 3, Slot.PLAN).values())).digest
     assert running.told("close_digest") == next(iter(running.told("posts", 3, Slot.CLOSE).values())).digest
     assert running.told("model_digest") == next(iter(running.told("posts", 3, Slot.MODEL).values())).digest
     running.told("parameters")
     running.told("participants")
-    running.told("leader")
+    ranking = running.told("ranking")
+    assert [running.told("leader", attempt) for attempt in range(4)] == [*ranking, ranking[0]]
 
 
 def test_nonces_count_what_is_pending(running: Both) -> None:
@@ -118,7 +119,7 @@ def test_a_founded_network_without_rounds_answers_the_same() -> None:
     fresh = both()
     assert fresh.told("round") == 1
     assert fresh.told("round_posts", 1) == []
-    assert fresh.told("parent_time") == fresh.node.head.timestamp
+    assert fresh.told("attempt") == 0
     assert fresh.told("model", 0) is not None
     fresh.node.close()
 

@@ -37,7 +37,6 @@ from chain.wire.transactions import decode_transaction
 from tests.chain.network import (
     SIZES,
     START,
-    TERMS,
     Clock,
     Network,
     account,
@@ -407,22 +406,27 @@ def test_posts_after_a_proposal_leave_the_candidate_as_it_was() -> None:
     network.run_round(node)
 
 
-def test_several_leaders_have_candidates_at_once_and_the_first_nonce_seals() -> None:
+def test_the_candidate_of_an_attempt_that_is_over_is_mined_no_more() -> None:
     network, clock = Network(), Clock()
     node = founded_node(network, clock)
     first, second = network.leader(node, 0), network.leader(node, 1)
-    clock.pass_s(TERMS.turn_s)
-    network.post_plan(node, second)
     device = address_of(network.devices[0])
-    headers = {who: node.propose(address_of(who)) for who in (first, second)}
-    assert node.work(device).coinbase == address_of(second)
-    for who, header in headers.items():
-        work = node.work(device, address_of(who))
-        assert work == header.for_winner(device)
+    network.post_plan(node, first)
     node.propose(address_of(first))
-    assert node.work(device).coinbase == address_of(first), "the last one proposed"
+    old = node.work(device)
+    assert old.coinbase == address_of(first)
+    network.begin_attempt(node)
+    with pytest.raises(WorkError, match="there is no candidate block to mine"):
+        node.work(device)
+    with pytest.raises(WorkError, match="ask for new work"):
+        node.submit_work(old.mining_hash, find_nonce(old.mining_hash, old.difficulty) or b"", device)
+    with pytest.raises(LeaderError):
+        node.propose(address_of(first))
+    network.post_plan(node, second)
+    header = node.propose(address_of(second))
+    assert node.work(device) == header.for_winner(device)
     with pytest.raises(WorkError, match=r"0x.* has proposed no block on this head"):
-        node.work(device, address_of(network.leader(node, 2)))
+        node.work(device, address_of(first))
     sealed = seal(node, device, address_of(second))
     assert sealed.coinbase == address_of(second)
     with pytest.raises(WorkError, match="there is no candidate block to mine"):
@@ -506,19 +510,20 @@ def test_only_the_founder_proposes_the_founding() -> None:
 # --- a wrong model (P13)
 
 
-def test_without_the_model_it_refuses_a_successor_publishes_its_own() -> None:
+def test_after_the_model_it_refuses_a_successor_publishes_its_own_in_another_attempt() -> None:
     network, clock = Network(), Clock()
     node = founded_node(network, clock)
     leader = network.post_round(node)
     wrong = node.pending()[-1].post.transaction.hash
     node.propose(address_of(leader))
     successor = network.leader(node, 1)
-    clock.pass_s(TERMS.turn_s)
-    with pytest.raises(RevertedError, match="this round has a model"):
+    with pytest.raises(RevertedError, match="not the leader of this attempt"):
         network.post_model(node, successor, b"right")
-    assert node.drop(wrong)
+    network.begin_attempt(node)
     with pytest.raises(WorkError, match="there is no candidate block"):
         node.work(address_of(network.devices[0]))
+    network.post_plan(node, successor)
+    network.post_close(node, successor)
     network.post_model(node, successor, b"right")
     sealed = propose_and_seal(node, successor, network.devices[0])
     assert sealed.coinbase == address_of(successor)

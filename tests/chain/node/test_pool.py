@@ -22,7 +22,7 @@ from chain.protocol.genesis import RETARGET
 from chain.protocol.posts import PHASES, read_signed_call
 from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import decode_transaction
-from tests.chain.network import SIZES, START, TERMS, Clock, Network, account, founded_node, genesis, named, seal, sized
+from tests.chain.network import SIZES, START, Clock, Network, account, founded_node, genesis, named, seal, sized
 
 
 def hashes(node: Node) -> list[bytes]:
@@ -258,7 +258,7 @@ def test_sealing_drops_the_round_and_keeps_votes_and_posts_of_the_next() -> None
     node.propose(address_of(leader))
     voter, late_one = (server for server in network.servers if server != leader)
     vote = network.post(node, voter, "vote", address_of(newcomer), address_of(leader))
-    late = network.post(node, late_one, "flag", 1, address_of(voter), 0, bytes(32), bytes(32))
+    late = network.post(node, late_one, "flag", 1, address_of(voter), 0, b"\1" * 32, bytes(32))
     assert {vote, late} < set(hashes(node))
     seal(node, address_of(network.devices[0]))
     assert hashes(node) == [vote]
@@ -362,18 +362,21 @@ def test_calls_refusals_and_second_candidates_do_not_change_the_body() -> None:
     assert noisy.propose(leader) == quiet.propose(leader)
 
 
-def test_posts_that_looked_at_the_time_are_executed_again_for_the_block() -> None:
+@pytest.mark.parametrize("attempt", [0, 1])
+def test_no_post_looks_at_the_time_or_the_builder_so_nothing_is_executed_twice(attempt: int) -> None:
     network, clock = Network(), Clock()
     node = founded_node(network, clock)
-    successor = network.leader(node, rank=1)
-    clock.pass_s(TERMS.turn_s)
-    network.post_plan(node, successor)
-    assert node.pool.execution.depends_on_builder
-    body = node.pool.body(address_of(successor), START + TERMS.turn_s)
-    assert body.execution is not node.pool.execution
-    assert [receipt.status for receipt in body.receipts] == [1]
-    early = node.pool.body(address_of(successor), START + TERMS.turn_s - 1)
-    assert [receipt.status for receipt in early.receipts] == [0]
+    if attempt:
+        network.begin_attempt(node, attempt)
+    leader = network.post_round(node)
+    clock.pass_s(1000)
+    assert not node.pool.execution.depends_on_builder
+    posts = sorted((entry.post for entry in node.pool), key=lambda post: post.place)
+    bodies = [node.pool._executed_body(posts, address_of(leader), START + seconds) for seconds in (0, 1, 10**6)]
+    roots = {body.execution.state_root() for body in bodies}
+    assert len(roots) == 1, "times do not alter the state root (D3.4)"
+    assert len({body.receipts for body in bodies}) == 1
+    assert all(receipt.status == 1 for body in bodies for receipt in body.receipts)
 
 
 def test_a_post_that_only_held_in_the_order_of_arrival_is_in_the_block_reverted() -> None:
@@ -383,7 +386,7 @@ def test_a_post_that_only_held_in_the_order_of_arrival_is_in_the_block_reverted(
     leader = network.post_round(node)
     others = [server for server in network.servers if server != leader]
     for server in others:
-        flag = (1, address_of(leader), 3, bytes(32), payload_digest(b"expected"))
+        flag = (1, address_of(leader), 3, b"\1" * 32, payload_digest(b"expected"))
         network.post(node, server, "flag", *flag)
     assert node.ask("is_excluded", address_of(leader))
     body = node.pool.body(address_of(leader), START)

@@ -683,7 +683,7 @@ def test_the_last_iterates_are_held_for_whoever_asks_and_evicted_ones_are_no_evi
     assert node.payload(payload_digest(payloads[2][0])) == payloads[2][0]
     assert not node.has_payload(payload_digest(payloads[2][1]))
     accused = NETWORK.servers[0]
-    said = (1, address_of(accused), iterate_slot(2), bytes(32), bytes(32))
+    said = (1, address_of(accused), iterate_slot(2), b"\1" * 32, bytes(32))
     NETWORK.post(node, next(s for s in NETWORK.servers if s != accused), "flag", *said)
     header = sealed_by(node)
     kinds = [each.kind for each in node._store.kept_by(header.hash)]

@@ -270,12 +270,12 @@ def test_a_block_begins_with_winner_leader_and_round() -> None:
     execution = Execution(node._store, header, bytes(20), START + 20, 1)
     answers = {
         name: call_registry(execution, node.genesis, name)
-        for name in ("round", "parent_hash", "parent_time", "winner_home", "reign_leader", "reign_terms")
+        for name in ("round", "parent_hash", "attempt", "winner_home", "reign_leader", "reign_terms")
     }
     assert answers == {
         "round": 2,
         "parent_hash": header.hash,
-        "parent_time": START + 10,
+        "attempt": 0,
         "winner_home": address_of(network.servers[1]),
         "reign_leader": address_of(leader),
         "reign_terms": 1,
@@ -288,7 +288,7 @@ def test_a_block_begins_with_winner_leader_and_round() -> None:
 def test_nobody_else_begins_a_block() -> None:
     network = Network()
     node = founded_node(network)
-    data = encode_call("begin_block", bytes(20), bytes(20), bytes(32), 0)
+    data = encode_call("begin_block", bytes(20), bytes(20), bytes(32))
     with pytest.raises(RevertedError, match="only the chain itself"):
         node.call(data, sender=address_of(network.founder))
     assert "begin_block" in functions()

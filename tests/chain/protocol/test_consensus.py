@@ -51,7 +51,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "iterate": (1, 0, 3, DIGEST, DIGEST, 1),
     "flag": (1, address_of(ONE), 0, DIGEST, DIGEST),
     "model": (1, 0, DIGEST, DIGEST, 1),
-    "flag_double_endorsement": (1, address_of(ONE), 1, 0, [DIGEST, DIGEST], [0, 0], bytes(65), bytes(65)),
+    "begin_attempt": (1, 1, [], b""),
+    "roll": (1, 0, DIGEST, DIGEST, 1),
+    "flag_equivocation": (1, address_of(ONE), b"", bytes(65), b"", bytes(65)),
+    "flag_signatures": (1, address_of(ONE), b"", bytes(65), b"", bytes(65)),
 }
 
 
@@ -76,7 +79,7 @@ def test_the_phases_are_the_protocols_in_its_order() -> None:
     assert named == {
         "register": "founding", "found": "founding", "plan": "plan", "endorse": "plan", "vote": "plan",
         "gradient": "train", "close": "close", "iterate": "gossip", "flag": "verify", "model": "model",
-        "flag_double_endorsement": "verify",
+        "begin_attempt": "plan", "roll": "train", "flag_equivocation": "verify", "flag_signatures": "verify",
     }  # fmt: skip
 
 
@@ -86,11 +89,14 @@ def test_posts_stand_by_phase_then_step_then_sender_then_nonce() -> None:
         post("register", nonce=1),
         post("register", nonce=2),
         post("found"),
+        post("begin_attempt", sender=TWO),
         post("plan", nonce=1),
         post("endorse", nonce=2),
         post("vote", nonce=3),
         post("gradient", sender=ONE, nonce=9),
         post("gradient", sender=TWO),
+        post("roll", sender=ONE, nonce=4),
+        post("roll", sender=TWO),
         post("close"),
         post("iterate", 1, 0, 0, DIGEST, DIGEST, 1, sender=TWO),
         post("iterate", 1, 0, 1, DIGEST, DIGEST, 1, sender=ONE),
@@ -106,7 +112,7 @@ def test_posts_stand_by_phase_then_step_then_sender_then_nonce() -> None:
 
 def test_the_error_names_the_first_post_out_of_order() -> None:
     right, wrong = post("plan"), post("gradient")
-    with pytest.raises(TransactionOrderError, match=rf"transaction 2 \(plan, step 0, 0x{address_of(ONE).hex()}\)"):
+    with pytest.raises(TransactionOrderError, match=rf"transaction 2 \(plan, step 1, 0x{address_of(ONE).hex()}\)"):
         check_order([right, wrong, right])
 
 

@@ -32,7 +32,7 @@ from chain.protocol.contract import (
     revert_reason,
 )
 from chain.protocol.slots import MAX_STEP, Slot
-from chain.protocol.turns import MOST_SERVERS
+from chain.protocol.turns import DORMANT_AFTER, MOST_SERVERS
 from chain.wire.address import Address
 
 SOURCE = Path(contract.__file__).with_name("registry.vy").read_text(encoding="utf-8")
@@ -93,8 +93,13 @@ def test_this_side_and_the_contract_number_things_alike() -> None:
         (value,) = re.findall(rf"^{name}: constant\(uint256\) = (\d+)$", SOURCE, re.MULTILINE)
         return int(value)
 
-    for slot in set(Slot) - {Slot.EQUIVOCATION, Slot.DOUBLE_ENDORSEMENT}:
+    for slot in (each for each in Slot if each < 2**128):
         assert slot == constant(slot.name), slot.name
+    evidence = re.findall(r"^([A-Z_]+): constant\(uint256\) = max_value\(uint256\)(?: - (\d+))?$", SOURCE, re.MULTILINE)
+    assert {name: 2**256 - 1 - int(less or 0) for name, less in evidence} == {
+        slot.name: slot for slot in Slot if slot > 2**128
+    }
+    assert constant("DORMANT_AFTER") == DORMANT_AFTER
     assert constant("MAX_SERVERS") == MOST_SERVERS
     assert (constant("MAX_STEP"), constant("MAX_BATCH")) == (MAX_STEP, contract.MAX_BATCH)
     for place, name in enumerate(PayloadSizes._fields):
@@ -105,16 +110,16 @@ def test_this_side_and_the_contract_number_things_alike() -> None:
 
 
 def test_a_deployment_is_code_and_terms() -> None:
-    terms = RegistryTerms(True, 1, 2, 3, 4, 5)
-    words = [1, 1, 2, 3, 4, 5]
+    terms = RegistryTerms(True, 1, 2, 3, 4)
+    words = [1, 1, 2, 3, 4]
     creation = deployment(terms)
-    assert creation[-192:] == b"".join(word.to_bytes(32, "big") for word in words)
-    assert creation[:-192] == creation_code()
+    assert creation[-160:] == b"".join(word.to_bytes(32, "big") for word in words)
+    assert creation[:-160] == creation_code()
     assert "0x" + creation_code().hex() == build()["bytecode"]
     assert len(creation) - len(creation_code()) == contract.TERMS_BYTES
 
 
-@pytest.mark.parametrize("terms", [RegistryTerms(term_cap=-1), RegistryTerms(turn_s=2**256)])
+@pytest.mark.parametrize("terms", [RegistryTerms(term_cap=-1), RegistryTerms(flag_window=2**256)])
 def test_terms_that_fit_no_word_are_refused(terms: RegistryTerms) -> None:
     with pytest.raises(ContractError, match="terms of the registry that do not fit"):
         deployment(terms)
@@ -361,7 +366,7 @@ def test_no_revert_is_too_strange_to_be_read(body: bytes) -> None:
 
 
 def test_the_settings_of_a_registry_are_read_by_name() -> None:
-    found = contract.registry_settings((Address("0x" + "0a" * 20), True, 2, 7, 4, 5, 9))
-    assert found == (b"\x0a" * 20, True, 2, 7, 4, 5, 9)
-    assert (str(found.founder), found.contract_seal, found.term_cap, found.turn_s) == ("0x" + "0a" * 20, True, 2, 7)
+    found = contract.registry_settings((Address("0x" + "0a" * 20), True, 2, 4, 5, 9))
+    assert found == (b"\x0a" * 20, True, 2, 4, 5, 9)
+    assert (str(found.founder), found.contract_seal, found.term_cap) == ("0x" + "0a" * 20, True, 2)
     assert (found.flag_window, found.exclusion_rounds, found.seal_difficulty) == (4, 5, 9)

@@ -52,9 +52,11 @@ def typed_data(said: Endorsement) -> dict[str, Any]:
 
 
 @settings(deadline=None, max_examples=50)
-@given(UINTS, HASHES, UINTS, DOMAINS)
-def test_digest_and_signature_are_those_of_eth_account(round_: int, block: bytes, time_ms: int, domain: Domain) -> None:
-    made = endorse(SERVER, domain, round_, block, time_ms)
+@given(UINTS, st.integers(0, 2**32 - 1), HASHES, UINTS, DOMAINS)
+def test_digest_and_signature_are_those_of_eth_account(
+    round_: int, attempt: int, block: bytes, time_ms: int, domain: Domain
+) -> None:
+    made = endorse(SERVER, domain, round_, attempt, block, time_ms)
     message = encode_typed_data(full_message=typed_data(made))
     oracle = Account.sign_message(message, SERVER.key)
     assert made.digest == bytes(oracle.message_hash)
@@ -84,7 +86,7 @@ def test_every_field_is_read_back(round_: int, attempt: int, block: bytes, ms: i
     ids=str,
 )
 def test_every_field_and_the_domain_are_signed(changes: dict[str, Any]) -> None:
-    said = endorse(SERVER, DOMAIN, 3, bytes(32), 5)
+    said = endorse(SERVER, DOMAIN, 3, 0, bytes(32), 5)
     other = replace(said, **changes)
     assert other.digest != said.digest
     assert other.signer != address_of(SERVER)
@@ -97,7 +99,7 @@ def test_another_size_is_no_endorsement(size: int) -> None:
 
 
 def test_what_has_no_form_is_refused() -> None:
-    said = endorse(SERVER, DOMAIN, 3, bytes(32), 5)
+    said = endorse(SERVER, DOMAIN, 3, 0, bytes(32), 5)
     for other in (replace(said, round=2**64), replace(said, attempt=2**32), replace(said, time_ms=-1)):
         with pytest.raises(EndorsementError, match="that has no form"):
             other.encode()
@@ -105,19 +107,20 @@ def test_what_has_no_form_is_refused() -> None:
 
 @pytest.mark.parametrize("servers", [1, 5])
 def test_a_posted_call_carries_the_same_endorsements_by_address(servers: int) -> None:
-    made = [endorse(account(f"server {m}"), DOMAIN, 3, b"\7" * 32, m) for m in range(servers)]
+    made = [endorse(account(f"server {m}"), DOMAIN, 3, 0, b"\7" * 32, m) for m in range(servers)]
     found = posted_endorsements(decode_call(encode_call("endorse", *posted_call(made))), DOMAIN)
     assert found == sorted(made, key=lambda each: each.signer)
 
 
-def test_two_blocks_of_one_round_convict_and_nothing_else_does() -> None:
-    one = endorse(SERVER, DOMAIN, 3, b"\1" * 32, 5)
-    assert one.contradicts(endorse(SERVER, DOMAIN, 3, b"\2" * 32, 5))
+def test_two_blocks_of_one_attempt_convict_and_nothing_else_does() -> None:
+    one = endorse(SERVER, DOMAIN, 3, 0, b"\1" * 32, 5)
+    assert one.contradicts(endorse(SERVER, DOMAIN, 3, 0, b"\2" * 32, 5))
     for other in (
         one,
-        endorse(SERVER, DOMAIN, 3, b"\1" * 32, 6),
-        endorse(SERVER, DOMAIN, 4, b"\2" * 32, 5),
-        endorse(account("server 1"), DOMAIN, 3, b"\2" * 32, 5),
+        endorse(SERVER, DOMAIN, 3, 0, b"\1" * 32, 6),
+        endorse(SERVER, DOMAIN, 4, 0, b"\2" * 32, 5),
+        endorse(SERVER, DOMAIN, 3, 1, b"\2" * 32, 5),
+        endorse(account("server 1"), DOMAIN, 3, 0, b"\2" * 32, 5),
     ):
         assert not one.contradicts(other)
 

@@ -11,9 +11,10 @@ from chain.errors import (
     UnregisteredSenderError,
 )
 from tests.chain.network import (
+    NEVER,
     account,
 )
-from tests.chain.protocol.registry_bench import NEVER, NOBODY, STRANGER, A, Bench, C, bench_of, reverts
+from tests.chain.protocol.registry_bench import NOBODY, STRANGER, A, Bench, C, bench_of, reverts
 
 
 def test_a_strict_majority_of_servers_adds_a_device(bench: Bench) -> None:

@@ -20,7 +20,7 @@ from chain.protocol import contract
 from chain.protocol.contract import encode_call
 from chain.protocol.slots import Slot
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
-from tests.chain.network import CHAIN_ID, START, named
+from tests.chain.network import CHAIN_ID, named
 from tests.chain.protocol.registry_bench import (
     NOBODY,
     SECP256K1_N,
@@ -38,6 +38,7 @@ from tests.chain.protocol.registry_bench import (
 POSTS: dict[str, Callable[[bytes], tuple[Any, ...]]] = {
     "plan": lambda payload: (1, 0, *named(payload)),
     "gradient": lambda payload: (1, 0, bytes(32), bytes(32), 100, 10, *named(payload)),
+    "roll": lambda payload: (1, 0, bytes(32), *named(payload)),
     "close": lambda payload: (1, 0, bytes(32), *named(payload)),
     "iterate": lambda payload: (1, 0, 7, bytes(32), *named(payload)),
     "model": lambda payload: (1, 0, bytes(32), *named(payload)),
@@ -80,7 +81,7 @@ def test_posts_that_differ_in_any_word_but_their_place_are_different_posts() -> 
     """Sizes, samples and the plan or close they name too: whoever reads one of them may believe it."""
     bare = Bare()
     liar, one, _ = bare.servers
-    assert len(WORDS) == 2 + 6 + 3 + 3 + 3
+    assert len(WORDS) == 2 + 6 + 3 + 3 + 3 + 3
     for round_, (name, word) in enumerate(WORDS, start=1):
         old = said(name)[contract.functions()[name].arguments.index(word)]
         changed = old + 1 if isinstance(old, int) else b"\xfe" * 32
@@ -89,7 +90,7 @@ def test_posts_that_differ_in_any_word_but_their_place_are_different_posts() -> 
         (flagged,) = bare.send(one, "flag_equivocation", round_, address_of(liar), *evidence)
         assert flagged.name == "Flagged", (name, word)
         bare.registry.number += 1
-        bare.registry.begin(NOBODY, NOBODY, bytes(32), START)
+        bare.registry.begin(NOBODY, NOBODY, bytes(32))
 
 
 @pytest.mark.parametrize("name", ["iterate", "gradient"])
@@ -146,8 +147,8 @@ def test_posts_for_different_slots_are_no_equivocation(bench: Bench) -> None:
     for other in elsewhere:
         with reverts("not for the same slot"):
             prove(bench, one, honest, iterate, other)
-    plan, close, model = (signed(bench, honest, name, *POSTS[name](b"y")) for name in ("plan", "close", "model"))
-    for first, second in itertools.permutations((plan, close, model), 2):
+    others = [signed(bench, honest, name, *POSTS[name](b"y")) for name in ("plan", "roll", "close", "model")]
+    for first, second in itertools.permutations(others, 2):
         with reverts("not for the same slot"):
             prove(bench, one, honest, first, second)
 

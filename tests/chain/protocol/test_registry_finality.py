@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
 from eth_hash.auto import keccak
 
 from chain.client.keys import address_of
@@ -55,13 +54,13 @@ def test_a_signature_counts_for_one_block_round_attempt_time_chain_and_registry(
     bench.end_round()
     parent, (one, *_) = bench.node.head, bench.network.servers
     domain = Domain.of(genesis())
-    right = endorse(one, domain, 1, parent.hash, 1000 * START)
+    right = endorse(one, domain, 1, 0, parent.hash, 1000 * START)
     others = [
-        replace(right, signature=endorse(one, domain, 2, parent.hash, 1000 * START).signature),
-        replace(right, signature=endorse(one, domain, 1, keccak(b"fork"), 1000 * START).signature),
+        replace(right, signature=endorse(one, domain, 2, 0, parent.hash, 1000 * START).signature),
+        replace(right, signature=endorse(one, domain, 1, 0, keccak(b"fork"), 1000 * START).signature),
         replace(right, time_ms=right.time_ms + 1),
-        replace(right, signature=endorse(one, Domain(CHAIN_ID + 1, domain.registry), 1, parent.hash, 0).signature),
-        replace(right, signature=endorse(STRANGER, domain, 1, parent.hash, 1000 * START).signature),
+        replace(right, signature=endorse(one, Domain(CHAIN_ID + 1, domain.registry), 1, 0, parent.hash, 0).signature),
+        replace(right, signature=endorse(STRANGER, domain, 1, 0, parent.hash, 1000 * START).signature),
     ]
     for each in others:
         with reverts("signed by no edge server"):
@@ -69,7 +68,7 @@ def test_a_signature_counts_for_one_block_round_attempt_time_chain_and_registry(
     for device in bench.network.devices[:1]:
         with reverts("signed by no edge server"):
             bench.post(one, "endorse", *endorse_call([device], 1, parent.hash))
-    with reverts("no such attempt"):
+    with reverts("signed by no edge server"):
         bench.post(one, "endorse", 1, 1, *posted_call([right])[2:])
     bench.post(one, "endorse", *posted_call([right]))
 
@@ -91,38 +90,10 @@ def test_signers_ascend_so_that_nobody_counts_twice(bench: Bench) -> None:
         bench.post(servers[0], "endorse", *posted_call([first]))
 
 
-# --- evidence
-
-
-def evidence(bench: Bench, blocks: tuple[bytes, bytes], rounds: tuple[int, int] = (1, 1)) -> list[object]:
-    """The arguments of `flag_double_endorsement` against the first server, behind round and offender."""
-    liar = bench.network.servers[0]
-    (first,), (second,) = (signed([liar], round_, block) for round_, block in zip(rounds, blocks, strict=True))
-    return [first.round, 0, list(blocks), [first.time_ms, second.time_ms], first.signature, second.signature]
-
-
-def test_two_signed_blocks_of_one_round_convict(bench: Bench) -> None:
-    liar, one, two = bench.network.servers
-    said = evidence(bench, (b"a" * 32, b"b" * 32))
-    (event,) = bench.post(one, "flag_double_endorsement", 1, address_of(liar), *said)
-    assert (event.name, event["offender"], event["slot"]) == ("Flagged", address_of(liar), 2**256 - 2)
-    assert (event["transaction_hash"], event["expected"]) == (b"a" * 32, b"b" * 32)
-    bench.post(two, "flag_double_endorsement", 1, address_of(liar), *said)
-    assert bench.is_excluded(liar)
-
-
-@pytest.mark.parametrize(
-    ("blocks", "rounds", "offender", "reason"),
-    [
-        ((b"a" * 32, b"a" * 32), (1, 1), 0, "the same block twice"),
-        ((b"a" * 32, b"b" * 32), (1, 2), 0, "the second is not signed by the offender"),
-        ((b"a" * 32, b"b" * 32), (1, 1), 2, "the first is not signed by the offender"),
-    ],
-)
-def test_what_is_no_double_signature_convicts_nobody(
-    bench: Bench, blocks: tuple[bytes, bytes], rounds: tuple[int, int], offender: int, reason: str
-) -> None:
-    accused, accuser = bench.network.servers[offender], bench.network.servers[1]
-    with reverts(reason):
-        bench.post(accuser, "flag_double_endorsement", 1, address_of(accused), *evidence(bench, blocks, rounds))
-    assert not bench.is_excluded(accused)
+def test_an_adopted_block_carries_endorsements_of_a_later_attempt_and_those_of_two_are_not_mixed(bench: Bench) -> None:
+    bench.end_round()
+    parent, (one, two, three) = bench.node.head, bench.network.servers
+    early, late = signed([one], 1, parent.hash), signed([two, three], 1, parent.hash, attempt=4)
+    with reverts("signed by no edge server"):
+        bench.post(one, "endorse", 1, 4, *posted_call([*early, *late])[2:])
+    assert len(bench.post(one, "endorse", *posted_call(late))) == 2

@@ -13,8 +13,8 @@ from chain.errors import (
 from chain.protocol import contract
 from chain.protocol.slots import Slot
 from chain.wire.sidecar import payload_digest
-from tests.chain.network import SIZES, sized
-from tests.chain.protocol.registry_bench import NEVER, STRANGER, Bench, bench_of, iterate_saying, prove, reverts
+from tests.chain.network import NEVER, SIZES, sized
+from tests.chain.protocol.registry_bench import SENT, STRANGER, Bench, bench_of, iterate_saying, prove, reverts
 
 
 def test_a_strict_majority_of_flags_excludes() -> None:
@@ -99,10 +99,12 @@ def test_an_excluded_server_may_do_nothing_until_it_comes_back() -> None:
     bench.exclude(liar)
     first, second = (iterate_saying(bench, one, payload) for payload in (b"one", b"two"))
     for round_ in (1, 2, 3):
-        assert (bench.round, bench.is_excluded(liar), bench.rank(liar)) == (round_, True, NEVER)
+        assert (bench.round, bench.is_excluded(liar)) == (round_, True)
+        assert (bench.rank(liar) == NEVER) == (round_ > 1), "a ranking does not change within a round"
         acts: list[Callable[[], Any]] = [
             lambda: bench.plan(liar),
             lambda: bench.gradient(liar),
+            lambda: bench.roll(liar),
             lambda: bench.close(liar),
             lambda: bench.iterate(liar),
             lambda: bench.model(liar),
@@ -110,11 +112,14 @@ def test_an_excluded_server_may_do_nothing_until_it_comes_back() -> None:
             lambda: prove(bench, liar, one, first, second),
             lambda: bench.vote(liar, STRANGER, one),
         ]
+        if round_ > 1:  # in the round of the flags a certificate stands before them in the block
+            acts.append(lambda: bench.begin_attempt(leader=liar))
         for act in acts:
             with reverts("excluded"):
                 act()
-        with pytest.raises(LeaderError):
-            bench.node.propose(address_of(liar))
+        if bench.leader != liar:
+            with pytest.raises(LeaderError):
+                bench.node.propose(address_of(liar))
         bench.end_round()
     assert (bench.round, bench.is_excluded(liar)) == (4, False)
     assert sorted(map(bench.rank, (liar, one, two))) == [0, 1, 2]
@@ -183,16 +188,34 @@ def test_an_exclusion_of_no_rounds_lasts_to_the_end_of_the_round() -> None:
     assert not bench.is_excluded(liar)
 
 
-def test_a_leader_that_is_excluded_hands_over_at_once() -> None:
+def test_a_leader_that_is_excluded_is_followed_in_the_next_attempt_and_no_rank_changes_within_the_round() -> None:
     bench = bench_of(5)
     leader, successor = bench.leader, bench.network.leader(bench.node, 1)
+    others = [server for server in bench.network.servers if server not in (leader, successor)]
+    ranks = list(map(bench.rank, bench.network.servers))
     bench.plan(leader)
-    bench.exclude(leader, by=[server for server in bench.network.servers if server not in (leader, successor)])
+    bench.exclude(leader, by=others)
     with reverts("excluded"):
         bench.close(leader)
+    with reverts("not the leader of this attempt"):
+        bench.close(successor)
+    assert list(map(bench.rank, bench.network.servers)) == ranks
+    bench.begin_attempt(1, leader=successor)
+    assert bench.is_excluded(leader), "flags belong to no attempt"
+    bench.plan(successor)
     (closed,) = bench.close(successor)
-    assert closed["rank"] == 0
+    assert closed["attempt"] == 1
+    assert list(map(bench.rank, bench.network.servers)) == ranks
     bench.end_round(leader=successor)
+    assert bench.rank(leader) == NEVER
+    assert sorted(bench.rank(each) for each in bench.network.servers if each != leader) == [0, 1, 2, 3]
+
+
+def test_nobody_is_accused_of_being_absent(bench: Bench) -> None:
+    """A crash is no lie (D3.6): a flag names the transaction that it is about."""
+    one, two, _ = bench.network.servers
+    with reverts("a flag needs the post it is about"):
+        bench.flag(one, two, sent=bytes(32))
 
 
 def test_nobody_flags_itself_a_stranger_or_one_who_is_out(bench: Bench) -> None:
@@ -233,7 +256,7 @@ def test_a_late_post_does_not_undo_a_flag_nor_what_its_server_posted_behind(benc
     leader, late = bench.leader, bench.others[0]
     bench.plan()
     bench.close()
-    bench.post(leader, "flag", 1, address_of(late), Slot.ITERATE, bytes(32), keccak(b"iterate"))
+    bench.post(leader, "flag", 1, address_of(late), Slot.ITERATE, SENT, keccak(b"iterate"))
     bench.model()
     bench.iterate(late)
     bench.end_round(leader=leader)

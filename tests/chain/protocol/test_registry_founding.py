@@ -61,7 +61,7 @@ def test_the_first_round_starts_from_model_0_with_nothing_posted(bench: Bench) -
     assert ask("published_by") == address_of(bench.network.founder)
     assert ask("parent_hash") == bench.node.head.hash
     assert all(ask("credit", who) == 0 for who in bench.network.homes)
-    assert ask("settings") == (address_of(bench.network.founder), False, 3, 60, 3, 10, 1)
+    assert ask("settings") == (address_of(bench.network.founder), False, 3, 3, 10, 1)
 
 
 def test_only_the_founder_registers_and_founds(new: tuple[Network, Node]) -> None:
@@ -155,10 +155,12 @@ def test_the_founding_block_is_no_round() -> None:
         (B, "gradient", 0, 0, model, bytes(32), 1, 1, digest, SIZES.gradient),
         (A, "close", 0, 0, bytes(32), digest, 1),
         (A, "iterate", 0, 0, 0, bytes(32), digest, SIZES.iterate),
+        (A, "roll", 0, 0, bytes(32), digest, 1),
+        (A, "begin_attempt", 0, 1, [], b""),
         (A, "flag", 0, B, Slot.ITERATE, bytes(32), bytes(32)),
         (A, "flag_equivocation", 0, B, b"x", bytes(65), b"y", bytes(65)),
         (A, "endorse", 0, 0, bytes(32), [], b""),
-        (A, "flag_double_endorsement", 0, B, 0, 0, [bytes(32)] * 2, [0, 0], bytes(65), bytes(65)),
+        (A, "flag_signatures", 0, B, bytes(160), bytes(65), bytes(160), bytes(65)),
         (A, "model", 0, 0, bytes(32), digest, SIZES.model),
         (A, "vote", C, A),
     ]
@@ -170,16 +172,16 @@ def test_the_founding_block_is_no_round() -> None:
             registry.send(registry.founder, "found", *FOUNDING)
 
 
-@pytest.mark.parametrize("zero", [{"term_cap": 0}, {"turn_s": 0}, {"seal_difficulty": 0}])
+@pytest.mark.parametrize("zero", [{"term_cap": 0}, {"seal_difficulty": 0}])
 def test_terms_of_zero_are_refused(zero: dict[str, Any]) -> None:
-    with reverts("term cap, turn and difficulty must be positive"):
+    with reverts("term cap and difficulty must be positive"):
         BareRegistry(RegistryTerms(**zero))
 
 
-@pytest.mark.parametrize("term", ["turn_s", "flag_window", "exclusion_rounds"])
+@pytest.mark.parametrize("term", ["flag_window", "exclusion_rounds"])
 def test_terms_whose_sums_would_overflow_are_refused(term: str) -> None:
     most: dict[str, Any] = {term: 2**62 - 1}
     BareRegistry(RegistryTerms(**most))
     too_much: dict[str, Any] = {term: 2**62}
-    with reverts("turn, flag window and exclusion have 62 bits"):
+    with reverts("flag window and exclusion have 62 bits"):
         BareRegistry(RegistryTerms(**too_much))

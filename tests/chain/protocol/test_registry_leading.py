@@ -12,66 +12,50 @@ from chain.errors import (
     NotRegistryCallError,
 )
 from chain.protocol.contract import Call
-from tests.chain.network import (
-    START,
-)
-from tests.chain.protocol.registry_bench import NEVER, NOBODY, STRANGER, Bare, Bench, reverts
+from tests.chain.network import NEVER
+from tests.chain.protocol.registry_bench import NOBODY, STRANGER, Bare, Bench, reverts
 
 
-@pytest.mark.parametrize("rank", [1, 2])
-def test_a_successor_waits_for_its_turn(bench: Bench, rank: int) -> None:
-    successor = bench.network.leader(bench.node, rank)
+@pytest.mark.parametrize("attempt", [1, 2, 3, 4, 5, 2**32 - 1])
+def test_an_attempt_is_led_by_the_next_in_the_ranking_and_by_nobody_else(bench: Bench, attempt: int) -> None:
+    ranking = sorted(bench.network.servers, key=bench.rank)
+    leader = ranking[attempt % 3]
+    for other in ranking:
+        if other != ranking[0]:
+            with reverts("not the leader of this attempt"):
+                bench.plan(other)
+    bench.clock.pass_s(10**6)  # time alone never starts an attempt
+    with reverts("not the leader of this attempt"):
+        bench.plan(ranking[1])
+    bench.begin_attempt(attempt)
+    assert [bench.node.ask("is_lawful", address_of(each)) for each in ranking] == [each == leader for each in ranking]
     posts: list[Callable[[LocalAccount], list[Call]]] = [bench.plan, bench.close, bench.model]
-    turn_s = rank * bench.network.terms.turn_s
-    with reverts("a successor before its turn"):
-        bench.plan(successor)
-    bench.clock.pass_s(turn_s - 1)
-    with reverts("a successor before its turn"):
-        bench.plan(successor)
-    assert not bench.node.ask("is_lawful", address_of(successor), START + turn_s - 1)
-    with pytest.raises(LeaderError):
-        bench.node.propose(address_of(successor))
-    bench.clock.pass_s(1)
     for post in posts:
-        (event,) = post(successor)
-        assert (event["leader"], event["rank"]) == (address_of(successor), rank)
-    bench.end_round(leader=successor)
-    assert bench.node.head.coinbase == address_of(successor)
+        for other in ranking:
+            if other != leader:
+                with reverts("not the leader of this attempt"):
+                    post(other)
+        (event,) = post(leader)
+        assert (event["leader"], event["attempt"]) == (address_of(leader), attempt)
+    for other in ranking:
+        if other != leader:
+            with pytest.raises(LeaderError):
+                bench.node.propose(address_of(other))
+    bench.end_round(leader=leader)
+    assert bench.node.head.coinbase == address_of(leader)
+    assert bench.attempt == 0, "the next round begins with its first attempt"
 
 
 def test_the_leader_itself_is_never_too_late(bench: Bench) -> None:
     bench.clock.pass_s(10**6)
     bench.plan(bench.leader)
-    assert bench.node.ask("is_lawful", address_of(bench.leader), 0)
-
-
-def test_whoever_comes_first_posts_and_the_other_is_refused(bench: Bench) -> None:
-    leader, successor = bench.leader, bench.network.leader(bench.node, 1)
-    bench.clock.pass_s(60)
-    bench.plan(successor)
-    with reverts("this round is planned"):
-        bench.plan(leader)
-    bench.close(leader)
-    with reverts("this round is closed"):
-        bench.close(successor)
-
-
-def test_turns_count_from_the_parent_block(bench: Bench) -> None:
-    bench.clock.pass_s(1000)
-    bench.end_round()
-    assert bench.node.ask("parent_time") == bench.node.head.timestamp == START + 1000
-    successor = bench.network.leader(bench.node, 1)
-    bench.clock.pass_s(59)
-    with reverts("a successor before its turn"):
-        bench.plan(successor)
-    bench.clock.pass_s(1)
-    bench.plan(successor)
+    assert bench.node.ask("is_lawful", address_of(bench.leader))
 
 
 def test_who_is_no_server_never_leads(bench: Bench) -> None:
     for who in (address_of(bench.network.devices[0]), address_of(STRANGER), NOBODY):
         assert bench.node.ask("rank", who) == NEVER
-        assert not bench.node.ask("is_lawful", who, 2**255)
+        assert not bench.node.ask("is_lawful", who)
 
 
 def test_the_home_of_the_device_that_sealed_leads_next(bench: Bench) -> None:
@@ -86,6 +70,7 @@ def test_nobody_leads_more_rounds_in_a_row_than_the_term_cap(bench: Bench) -> No
     leaders = []
     for _ in range(12):
         leaders.append(address_of(bench.leader))
+        bench.attend()
         bench.end_round(winner=bench.network.devices[0])
     reigns = [(leader, len(list(rounds))) for leader, rounds in itertools.groupby(leaders)]
     home = address_of(bench.network.servers[0])
@@ -97,9 +82,10 @@ def test_nobody_leads_more_rounds_in_a_row_than_the_term_cap(bench: Bench) -> No
 def test_a_spent_leader_is_the_last_successor(bench: Bench) -> None:
     server = bench.network.servers[0]
     while bench.node.ask("reign_terms") < 3 or bench.node.ask("reign_leader") != address_of(server):
+        bench.attend()
         bench.end_round(winner=bench.network.devices[0])
     assert bench.rank(server) == 2
-    bench.clock.pass_s(120)
+    bench.begin_attempt(2)
     bench.end_round(winner=bench.network.devices[0], leader=server)
     assert bench.rank(server) == 2  # four in a row, because nobody else came
 
@@ -113,7 +99,7 @@ def test_credit_counts_the_rounds_a_device_has_sealed(bench: Bench) -> None:
 
 
 def test_only_the_chain_begins_a_block(bench: Bench) -> None:
-    said = (address_of(bench.network.devices[0]), address_of(bench.leader), bytes(32), START)
+    said = (address_of(bench.network.devices[0]), address_of(bench.leader), bytes(32))
     with pytest.raises(NotRegistryCallError):
         bench.post(bench.leader, "begin_block", *said)
     bare = Bare()
@@ -127,6 +113,6 @@ def test_only_the_chain_begins_a_block(bench: Bench) -> None:
 def test_a_winner_that_is_no_device_earns_nothing() -> None:
     bare = Bare()
     for winner in (address_of(bare.servers[0]), address_of(STRANGER), NOBODY):
-        bare.registry.begin(winner, NOBODY, bytes(32), START)
+        bare.registry.begin(winner, NOBODY, bytes(32))
         assert bare.registry.ask("credit", winner) == 0
         assert bare.registry.ask("winner_home") == NOBODY

@@ -10,13 +10,14 @@ from chain.client.keys import address_of
 from chain.protocol.contract import Call, PayloadSizes, encode_call
 from chain.wire.sidecar import payload_digest
 from tests.chain.endorsing import BARE, endorse_call
-from tests.chain.network import MODEL_0, SIZES, START, TERMS, BareRegistry, named
+from tests.chain.network import MODEL_0, SIZES, TERMS, BareRegistry, named
 from tests.chain.protocol.registry_bench import A, B, Bare, reverts
 
 PLAN, CLOSE, ITERATE, GRADIENT, MODEL = (payload_digest(b"%d" % i) for i in range(5))
 ROUND: dict[str, tuple[Any, ...]] = {
     "plan": (1, 0, PLAN, SIZES.plan),
     "gradient": (1, 0, payload_digest(MODEL_0), PLAN, 100, 10, GRADIENT, SIZES.gradient),
+    "roll": (1, 0, PLAN, CLOSE, SIZES.close),
     "close": (1, 0, PLAN, CLOSE, SIZES.close),
     "iterate": (1, 0, 0, CLOSE, ITERATE, SIZES.iterate),
     "model": (1, 0, CLOSE, MODEL, SIZES.model),
@@ -53,9 +54,9 @@ def test_a_gradient_an_iterate_and_a_model_have_exactly_the_founded_size(name: s
     round_.post(name)
 
 
-@pytest.mark.parametrize("name", ["plan", "close"])
+@pytest.mark.parametrize("name", ["plan", "roll", "close"])
 @pytest.mark.parametrize("size", [1, 4096])
-def test_a_plan_and_a_close_have_at_most_the_founded_size(name: str, size: int) -> None:
+def test_a_plan_a_roll_and_a_close_have_at_most_the_founded_size(name: str, size: int) -> None:
     round_ = Round()
     round_.post_before(name)
     *said, most = ROUND[name]
@@ -98,6 +99,7 @@ def test_a_founding_with_a_size_of_nothing_or_beyond_its_field_is_refused(which:
     ("name", "place", "reason"),
     [
         ("gradient", 3, "gradient for another plan"),
+        ("roll", 2, "a roll for another plan"),
         ("close", 2, "a close for another plan"),
         ("iterate", 3, "an iterate for another close"),
         ("model", 2, "a model for another close"),
@@ -117,7 +119,7 @@ def test_the_close_of_the_last_round_is_no_close_of_this_one() -> None:
     for name in ROUND:
         round_.post(name)
     round_.registry.number += 1
-    round_.registry.begin(address_of(round_.devices[0]), bytes(20), bytes(32), START)
+    round_.registry.begin(address_of(round_.devices[0]), bytes(20), bytes(32))
     assert round_.registry.ask("close_digest") == CLOSE, "kept until the next one"
     with reverts("this round is not planned"):
         round_.post("close", 2, *ROUND["close"][1:])
@@ -128,7 +130,7 @@ def test_the_close_of_the_last_round_is_no_close_of_this_one() -> None:
 
 
 @pytest.mark.parametrize("name", ROUND)
-def test_there_is_one_attempt_at_a_round(name: str) -> None:
+def test_a_post_names_the_attempt_that_runs(name: str) -> None:
     round_ = Round()
     round_.post_before(name)
     for attempt in (1, 2**64, 2**256 - 1):
@@ -224,7 +226,7 @@ def gas_of_round(size: int) -> dict[str, int]:
 
     send(registry.founder, "found", *named(b"{}"), payload_digest(MODEL_0), sizes)
     registry.number = 2
-    registry.begin(B, A, bytes(32), START)
+    registry.begin(B, A, bytes(32))
     for name, said in ROUND.items():
         send(B if name == "gradient" else A, name, *said[:-1], size)
     return spent

@@ -12,8 +12,8 @@ from chain.errors import (
 )
 from chain.protocol.slots import MAX_STEP, Slot, iterate_slot
 from chain.wire.sidecar import payload_digest
-from tests.chain.network import MODEL_0, SIZES, START, named, sized
-from tests.chain.protocol.registry_bench import NOBODY, STRANGER, Bare, Bench, reverts
+from tests.chain.network import MODEL_0, SIZES, named, sized
+from tests.chain.protocol.registry_bench import NOBODY, SENT, STRANGER, Bare, Bench, reverts
 
 GRADIENT, ITERATE, MODEL = (
     payload_digest(sized(payload, size))
@@ -23,7 +23,7 @@ GRADIENT, ITERATE, MODEL = (
 
 def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
     leader, (device, *_) = bench.leader, bench.network.devices
-    by_leader = {"round": 1, "leader": address_of(leader), "attempt": 0, "rank": 0}
+    by_leader = {"round": 1, "leader": address_of(leader), "attempt": 0}
     (planned,) = bench.plan()
     assert (planned.name, planned.arguments) == ("Planned", {**by_leader, "digest": payload_digest(b"plan")})
     (posted,) = bench.gradient(device)
@@ -31,6 +31,9 @@ def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
         "GradientPosted",
         {"round": 1, "sender": address_of(device), "attempt": 0, "digest": GRADIENT},
     )
+    (rolled,) = bench.roll(leader)
+    said = {"round": 1, "sender": address_of(leader), "attempt": 0, "digest": payload_digest(b"roll")}
+    assert (rolled.name, rolled.arguments) == ("RollPosted", said)
     (closed,) = bench.close()
     assert (closed.name, closed.arguments) == ("Closed", {**by_leader, "digest": payload_digest(b"closed")})
     for server, step in itertools.product(bench.network.servers, (0, 1)):
@@ -44,7 +47,7 @@ def test_a_whole_round_says_what_was_posted(bench: Bench) -> None:
     assert (ask("plan_digest"), ask("close_digest"), ask("model_digest")) == digests
     assert ask("published_by") == address_of(leader)
     posted_by_leader = [slot for slot in range(200) if ask("has_posted", address_of(leader), slot)]
-    assert posted_by_leader == [Slot.PLAN, Slot.CLOSE, Slot.MODEL, Slot.ITERATE, iterate_slot(1)]
+    assert posted_by_leader == [Slot.PLAN, Slot.CLOSE, Slot.MODEL, Slot.ROLL, Slot.ITERATE, iterate_slot(1)]
     assert [slot for slot in range(200) if ask("has_posted", address_of(device), slot)] == [Slot.GRADIENT]
 
 
@@ -90,15 +93,16 @@ def test_a_stranger_and_the_founder_post_nothing(bench: Bench) -> None:
 def test_every_post_names_the_round_that_runs(wrong: int) -> None:
     bare = Bare()
     bare.registry.number += 1
-    bare.registry.begin(address_of(bare.devices[0]), NOBODY, bytes(32), START)
+    bare.registry.begin(address_of(bare.devices[0]), NOBODY, bytes(32))
     leader, other = bare.servers[0], address_of(bare.servers[1])
     plan, close, model_0 = payload_digest(b"x"), payload_digest(b"y"), payload_digest(MODEL_0)
     posts: list[tuple[Any, ...]] = [
         ("plan", 0, plan, 1),
         ("gradient", 0, model_0, plan, 1, 1, GRADIENT, SIZES.gradient),
+        ("roll", 0, plan, close, 1),
         ("close", 0, plan, close, 1),
         ("iterate", 0, 0, close, ITERATE, SIZES.iterate),
-        ("flag", other, Slot.ITERATE, bytes(32), bytes(32)),
+        ("flag", other, Slot.ITERATE, SENT, bytes(32)),
         ("model", 0, close, MODEL, SIZES.model),
     ]
     evidence = (other, b"x", bytes(65), b"y", bytes(65))
@@ -193,7 +197,7 @@ def test_the_contract_itself_refuses_evidence_that_is_too_long() -> None:
     for evidence in ((bytes(513), bytes(65), b"", bytes(65)), (b"", bytes(66), b"", bytes(65))):
         with pytest.raises(RevertedError, match="no reason"):
             bare.send(leader, "flag_equivocation", 1, other, *evidence)
-    with reverts("signed by nobody"):
+    with reverts("not an EIP-1559 transaction"):
         bare.send(leader, "flag_equivocation", 1, other, bytes(512), bytes(65), b"", bytes(65))
 
 

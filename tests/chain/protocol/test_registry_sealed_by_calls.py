@@ -18,12 +18,12 @@ from chain.wire.sidecar import payload_digest
 from tests.chain.endorsing import BARE, endorse_call
 from tests.chain.network import (
     CHAIN_ID,
+    MODEL_0,
     SIZES,
-    START,
     TERMS,
     named,
 )
-from tests.chain.protocol.registry_bench import NOBODY, STRANGER, Bare, Bench, reverts
+from tests.chain.protocol.registry_bench import NOBODY, SENT, STRANGER, Bare, Bench, reverts
 
 
 @dataclass
@@ -78,21 +78,20 @@ def test_a_network_sealed_by_calls_begins_with_its_founding() -> None:
     assert registry_settings(bare.registry.ask("settings")).contract_seal is True
     assert bare.registry.ask("parent_hash") == bare.registry.block_hash(0)
     with reverts("this network has no blocks of its own"):
-        bare.registry.begin(address_of(bare.devices[0]), NOBODY, bytes(32), START)
+        bare.registry.begin(address_of(bare.devices[0]), NOBODY, bytes(32))
 
 
 def test_a_seal_ends_the_round_and_names_the_next_leader() -> None:
     bare = SealedByCalls()
     device = bare.devices[1]
     bare.publish()
-    bare.registry.time_s += 30
     puzzle, nonce = bare.puzzle(device), bare.nonce(device)
     (sealed,) = bare.seal(device)
     found = seal_hash(puzzle, nonce)
     said = {"round": 1, "winner": address_of(device), "seal_hash": found}
     assert (sealed.name, sealed.arguments) == ("Sealed", said)
     ask = bare.registry.ask
-    assert (bare.round, ask("parent_hash"), ask("parent_time")) == (2, found, START + 30)
+    assert (bare.round, ask("parent_hash"), ask("attempt")) == (2, found, 0)
     assert ask("credit", address_of(device)) == 1
     assert bare.leader == bare.servers[1]
     with reverts("wrong round"):
@@ -131,7 +130,7 @@ def test_all_servers_count_the_excluded_ones_too() -> None:
     liar, one, two = bare.servers
     bare.publish(endorsed_by=0)
     for server in (one, two):
-        bare.send(server, "flag", 1, address_of(liar), Slot.PLAN, bytes(32), bytes(32))
+        bare.send(server, "flag", 1, address_of(liar), Slot.PLAN, SENT, bytes(32))
     bare.endorse([one])
     with reverts("no majority has endorsed this round's result"):
         bare.seal(bare.devices[0])
@@ -183,23 +182,36 @@ def test_the_anchor_of_a_seal_stays_as_long_as_it_can() -> None:
     bare.send(bare.devices[0], "seal", 1, nonce)
 
 
-def test_the_term_cap_and_the_turns_hold_without_blocks_of_our_own() -> None:
+def test_the_term_cap_and_the_ranking_hold_without_blocks_of_our_own() -> None:
     bare = SealedByCalls(replace(TERMS, contract_seal=True, term_cap=2))
     home = bare.servers[0]
     leaders = []
     for _ in range(6):
         leaders.append(bare.leader)
         bare.publish()
-        bare.registry.time_s += 10
         bare.seal(bare.devices[0])
     terms = [len(list(rounds)) for leader, rounds in itertools.groupby(leaders) if leader == home]
     assert terms[0] == 2
     successor = next(s for s in bare.servers if bare.registry.ask("rank", address_of(s)) == 1)
-    bare.registry.time_s += 59
-    with reverts("a successor before its turn"):
+    with reverts("not the leader of this attempt"):
         bare.send(successor, "plan", bare.round, 0, *named(b"x"))
-    bare.registry.time_s += 1
-    bare.send(successor, "plan", bare.round, 0, *named(b"x"))
+    bare.begin_attempt(successor)
+    bare.send(successor, "plan", bare.round, 1, *named(b"x"))
+
+
+def test_a_later_attempt_starts_from_the_same_model_with_nothing_agreed() -> None:
+    bare = SealedByCalls()
+    bare.publish()
+    assert bare.registry.ask("model_digest") != payload_digest(MODEL_0)
+    successor = next(s for s in bare.servers if bare.registry.ask("rank", address_of(s)) == 1)
+    (begun,) = bare.begin_attempt(successor)
+    said = {"round": 1, "leader": address_of(successor), "attempt": 1}
+    assert (begun.name, begun.arguments) == ("AttemptBegun", said)
+    assert bare.registry.ask("model_digest") == payload_digest(MODEL_0)
+    with reverts("this round has no model"):
+        bare.seal(bare.devices[0])
+    with reverts("not the leader of this attempt"):
+        bare.send(bare.servers[0], "plan", 1, 1, *named(b"x"))
 
 
 def test_where_blocks_are_sealed_nobody_seals_rounds(bench: Bench) -> None:

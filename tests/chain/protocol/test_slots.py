@@ -12,6 +12,9 @@ KINDS = {
     "close": 2,
     "model": 3,
     "endorse": 4,
+    "roll": 5,
+    "broken_pass": 2**256 - 4,
+    "double_pass": 2**256 - 3,
     "double_endorsement": 2**256 - 2,
     "equivocation": 2**256 - 1,
 }
@@ -36,6 +39,6 @@ def test_what_the_registry_has_no_post_for_is_unknown_and_no_step(number: int) -
     assert (step_of(number) is None) is not (16 <= number <= 16 + MAX_STEP)
 
 
-@pytest.mark.parametrize("number", [5, 15, 17 + MAX_STEP, 2**64, 2**256 - 3])
+@pytest.mark.parametrize("number", [6, 15, 17 + MAX_STEP, 2**64, 2**256 - 5])
 def test_numbers_beside_the_known_ones_are_unknown(number: int) -> None:
     assert (kind_of(number), step_of(number)) == ("unknown", None)

@@ -10,19 +10,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chain.client.keys import address_of
+from chain.protocol.passes import begun_call, sign_pass
 from chain.protocol.ranking import ranked_servers
 from chain.protocol.slots import Slot
-from chain.protocol.turns import Membership, rank_of, spent_leader
+from chain.protocol.turns import Attendance, Membership, ranking_after, spent_leader
 from chain.wire.address import Address
 from chain.wire.headers import Header
+from chain.wire.sidecar import payload_digest
 from edge_servers.founding.standing import Tenure
 from edge_servers.ledger.ranking import ranked_leaders
-from tests.chain.network import START, TERMS, BareRegistry, Clock, Network, account, founded_node, genesis, seal
+from tests.chain.endorsing import BARE
+from tests.chain.network import TERMS, BareRegistry, Network, account, addresses, founded_node, genesis, seal
 
 A, B, C, D = (bytes([i]) * 20 for i in (0xA, 0xB, 0xC, 0xD))
 DEVICE, OTHER_DEVICE, STRANGER, NOBODY = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
 HASH = keccak(b"parent")
 NEVER = 2**256 - 1
+SIGNERS = [account(f"server {i}") for i in range(4)]
 
 
 def by_hash(servers: Sequence[bytes], parent_hash: bytes = HASH) -> list[bytes]:
@@ -42,7 +46,7 @@ def headers(*blocks: tuple[bytes, bytes], founder: bytes = A) -> list[Header]:
 
 
 def membership(homes: dict[bytes, bytes] | None = None, term_cap: int = 3) -> Membership:
-    return Membership(homes or {A: A, B: B, C: C, DEVICE: A, OTHER_DEVICE: B}, term_cap, turn_s=60)
+    return Membership(homes or {A: A, B: B, C: C, DEVICE: A, OTHER_DEVICE: B}, term_cap)
 
 
 # --- by hand
@@ -95,33 +99,58 @@ def test_founding_a_network_is_no_term() -> None:
     assert spent_leader(headers((A, DEVICE), (A, DEVICE), founder=A), 3) is None
     registry = BareRegistry(TERMS)
     registry.found({A: A, B: B})
-    registry.begin(NOBODY, A, HASH, START)
+    registry.begin(NOBODY, A, HASH)
     assert (registry.ask("reign_leader"), registry.ask("reign_terms")) == (NOBODY, 0)
 
 
 def test_headers_before_the_term_cap_do_not_matter() -> None:
     chain = headers((B, DEVICE), (C, DEVICE), (A, DEVICE), (A, DEVICE), (A, OTHER_DEVICE))
     members = membership()
-    for server in (A, B, C):
-        assert rank_of(server, chain, members) == rank_of(server, chain[-3:], members)
-    assert [rank_of(server, chain, members) for server in (B, C, A)] == [0, 1, 2]
+    assert ranking_after(chain, members) == ranking_after(chain[-3:], members) == [B, C, A]
 
 
 def test_only_servers_that_are_not_excluded_have_a_rank() -> None:
     chain, members = headers((B, DEVICE)), membership()
-    assert rank_of(A, chain, members) == 0
-    assert rank_of(DEVICE, chain, members) is None
-    assert rank_of(STRANGER, chain, members) is None
-    assert rank_of(A, chain, members, {A}) is None
-    assert {rank_of(B, chain, members, {A}), rank_of(C, chain, members, {A})} == {0, 1}
-    assert rank_of(C, chain, members, {A, B}) == 0
+    assert ranking_after(chain, members) == [A, *by_hash([B, C], chain[-1].hash)]
+    assert ranking_after(chain, members, {A}) == by_hash([B, C], chain[-1].hash)
+    assert ranking_after(chain, members, {A, B}) == [C]
+    assert ranking_after(chain, members, {A, B, C}) == []
+
+
+def test_dormant_servers_come_last_even_behind_a_spent_leader_and_as_the_winners_home() -> None:
+    assert ranked_servers([A, B, C], A, HASH, None, {A}) == [*by_hash([B, C]), A]
+    assert ranked_servers([A, B, C], None, HASH, B, {A}) == [C, B, A]
+    assert ranked_servers([A, B, C], C, HASH, None, {A, B}) == [C, *by_hash([A, B])]
+    assert ranked_servers([A, B, C], A, HASH, B, {A, B, C}) == by_hash([A, B, C]), "all alike: nobody is behind"
+    assert ranking_after(headers((B, DEVICE)), membership(), (), {A}) == ranked_servers(
+        [A, B, C], A, headers((B, DEVICE))[-1].hash, None, {A}
+    )
+
+
+def test_who_posts_nothing_in_five_blocks_of_two_leaders_is_dormant_until_it_posts() -> None:
+    attendance = Attendance()
+    for round_, leader in enumerate([A, A, A, A, B], start=1):
+        assert attendance.dormant([A, B, C], round_) == []
+        attendance.follow(round_, leader, {leader})
+    assert attendance.dormant([A, B, C], 6) == [C]
+    attendance.follow(6, A, {A, C})
+    assert attendance.dormant([A, B, C], 7) == []
+
+
+def test_one_leader_alone_puts_nobody_to_sleep() -> None:
+    """It may be the one that leaves others' posts out."""
+    attendance = Attendance()
+    for round_ in range(1, 20):
+        attendance.follow(round_, A, {A})
+    assert attendance.dormant([A, B, C], 20) == []
+    attendance.follow(20, B, {B})
+    assert attendance.dormant([A, B, C], 21) == [C]
 
 
 @pytest.mark.parametrize("winner", [STRANGER, C, b""])
 def test_a_winner_that_is_no_device_makes_nobody_first(winner: bytes) -> None:
     chain = headers((B, winner))
-    ranked = sorted((A, B, C), key=lambda server: rank_of(server, chain, membership()) or 0)
-    assert ranked == by_hash([A, B, C], chain[-1].hash)
+    assert ranking_after(chain, membership()) == by_hash([A, B, C], chain[-1].hash)
 
 
 # --- against the contract and the edge servers
@@ -145,58 +174,85 @@ def test_headers_contract_and_edge_servers_rank_alike(
     # Few leaders and devices: reigns must come to an end, and winners must be at home with the leader.
     leaders = st.sampled_from(servers[:2])
     winners = st.sampled_from([*homes, STRANGER])
-    blocks = data.draw(st.lists(st.tuples(leaders, winners), min_size=1, max_size=6))
-    tenure = Tenure()
+    blocks = data.draw(st.lists(st.tuples(leaders, winners), min_size=1, max_size=9))
+    tenure, attendance, present = Tenure(), Attendance(), set[bytes]()
     for length in range(len(blocks) + 1):
         chain = headers(*blocks[:length], founder=servers[0])
         parent = chain[-1]
         registry.number = parent.block_number + 1
-        registry.begin(parent.winner or NOBODY, parent.coinbase, parent.hash, parent.timestamp)
+        registry.begin(parent.winner or NOBODY, parent.coinbase, parent.hash)
         if length:
             tenure = tenure.after(Address(parent.coinbase))
-        if some_are_excluded and length == len(blocks):
-            flag_all(registry, servers, servers[data.draw(st.integers(0, count - 1))])
+            attendance.follow(length, parent.coinbase, present)
         excluded = {server for server in servers if registry.ask("is_excluded", server)}
-        ranks = {server: rank_of(server, chain, members, excluded) for server in servers}
-        assert {server: registry.ask("rank", server) for server in servers} == {
-            server: NEVER if rank is None else rank for server, rank in ranks.items()
-        }
-        if not excluded:
+        dormant = attendance.dormant(servers, length + 1)
+        assert [server for server in servers if registry.ask("is_dormant", server)] == dormant
+        ranking = ranking_after(chain, members, excluded, dormant)
+        check_ranks(registry, servers, ranking)
+        if not excluded and not dormant:
             winner = parent.winner
             home = Address(homes[winner]) if winner and members.is_device(winner) else None
-            ranked = ranked_leaders(list(map(Address, servers)), home, parent.hash, tenure, term_cap)
-            assert ranked == sorted(servers, key=lambda server: ranks[server] or 0)
+            assert ranked_leaders(list(map(Address, servers)), home, parent.hash, tenure, term_cap) == ranking
+        present = post_some(registry, data.draw(st.lists(st.sampled_from(servers), unique=True)), ranking)
+        if some_are_excluded and length == len(blocks) - 1:
+            flag_all(registry, servers, servers[data.draw(st.integers(0, count - 1))])
+        check_ranks(registry, servers, ranking)  # neither posts nor flags change it within a round
+
+
+def check_ranks(registry: BareRegistry, servers: Sequence[bytes], ranking: Sequence[bytes]) -> None:
+    """The contract has this ranking."""
+    expected = {server: ranking.index(server) if server in ranking else NEVER for server in servers}
+    assert {server: registry.ask("rank", server) for server in servers} == expected
+
+
+def post_some(registry: BareRegistry, servers: Sequence[bytes], ranking: Sequence[bytes]) -> set[bytes]:
+    """The leader plans, and these servers post a roll, as far as they may; returns who posted."""
+    round_, digest = registry.number - 1, payload_digest(b"x")
+    if not ranking:
+        return set()
+    registry.send(ranking[0], "plan", round_, 0, digest, 1)
+    present = [server for server in servers if not registry.ask("is_excluded", server)]
+    for server in present:
+        registry.send(server, "roll", round_, 0, digest, digest, 1)
+    return {ranking[0], *present}
 
 
 def flag_all(registry: BareRegistry, servers: Sequence[bytes], offender: bytes) -> None:
     """Have the others flag one, as far as they get."""
     for server in servers:
         if server != offender and not registry.ask("is_excluded", offender):
-            registry.send(server, "flag", registry.number - 1, offender, Slot.ITERATE, bytes(32), bytes(32))
+            registry.send(server, "flag", registry.number - 1, offender, Slot.ITERATE, HASH, bytes(32))
 
 
 @pytest.mark.parametrize("rank", range(4))
-def test_lawful_by_the_contract_is_the_rank_times_the_turn(rank: int) -> None:
+def test_lawful_by_the_contract_is_the_attempt_modulo_the_ranking(rank: int) -> None:
     registry = BareRegistry(TERMS)
-    homes = {server: server for server in (A, B, C, D)}
+    homes = {server: server for server in addresses(SIGNERS)}
     registry.found(homes)
     (*_, parent) = chain = headers()
-    registry.begin(NOBODY, NOBODY, parent.hash, START)
-    server = next(each for each in homes if rank_of(each, chain, membership(homes)) == rank)
-    turn = START + rank * TERMS.turn_s
-    assert registry.ask("is_lawful", server, turn)
-    assert registry.ask("is_lawful", server, turn - 1) == (rank == 0)
+    registry.begin(NOBODY, NOBODY, parent.hash)
+    ranking = ranking_after(chain, membership(homes))
+    passing = sorted(SIGNERS, key=address_of)
+    for attempt in (rank, rank + 4, rank + 4 * 10**6):
+        if attempt:
+            passes = [sign_pass(each, BARE, 1, attempt, None, 0) for each in passing]
+            registry.send(ranking[rank], "begin_attempt", *begun_call(passes))
+        assert [registry.ask("is_lawful", each) for each in ranking] == [place == rank for place in range(4)]
 
 
 def test_a_node_s_chain_gives_the_ranks_its_registry_gives() -> None:
-    clock, network = Clock(), Network(servers=[account(f"server {i}") for i in range(4)])
-    node = founded_node(network, clock)
-    winners = [network.devices[i] for i in (0, 0, 0, 0, 1, 3, 3)]
+    network, attendance = Network(servers=SIGNERS), Attendance()
+    node = founded_node(network)
+    winners = [network.devices[i] for i in (0, 0, 0, 0, 1, 3, 3, 0, 1)]
     for round_, winner in enumerate(winners, start=1):
         chain = [header for number in range(round_ + 1) if (header := node.header(number)) is not None]
-        for server in network.servers:
-            assert node.ask("rank", address_of(server)) == rank_of(address_of(server), chain, network.membership)
-        leader = network.leader(node, rank=1 if round_ == 6 else 0)
-        clock.pass_s(60)
+        dormant = attendance.dormant(addresses(network.servers), round_)
+        ranking = ranking_after(chain, network.membership, (), dormant)
+        assert [node.ask("rank", server) for server in ranking] == [0, 1, 2, 3]
+        if round_ == 6:
+            network.begin_attempt(node)
+        leader = network.leader(node)
+        network.post_plan(node, leader)
+        attendance.follow(round_, address_of(leader), [address_of(leader)])
         node.propose(address_of(leader))
         seal(node, address_of(winner))

@@ -10,6 +10,7 @@ from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.protocol.contract import deployment, encode_call
 from chain.protocol.genesis import block_gas
+from chain.protocol.passes import begun_call
 from chain.protocol.slots import Slot
 from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import Envelope, decode_transaction, sign_transaction
@@ -84,13 +85,13 @@ def test_the_dearest_posts_among_64_servers_fit_their_estimate() -> None:
     here = frugal(servers=64, calls=200)
     network, node = here.network, here.scene.node
     here.found()
-    here.clock.pass_s(64 * TERMS.turn_s)
+    last = max(network.servers, key=lambda each: node.ask("rank", address_of(each)))
+    here.post(last, "begin_attempt", *begun_call(network.passes(node, 63)))
     majority, offender = network.servers[:33], address_of(network.devices[0])
     newcomer, home = address_of(account("newcomer")), address_of(network.servers[0])
     for server in majority:
         here.post(server, "vote", newcomer, home)
-    last = max(network.servers, key=lambda each: node.ask("rank", address_of(each)))
-    here.post(last, "plan", 1, 0, *named(b"plan"))
+    here.post(last, "plan", 1, 63, *named(b"plan"))
     for server in majority:
         here.post(server, "flag", 1, offender, Slot.GRADIENT, b"\xff" * 32, b"\xff" * 32)
     assert node.ask("is_excluded", offender)

@@ -210,7 +210,7 @@ def test_a_contract_reads_the_registrys_views(web3: Any, shared: Scene) -> None:
     idle = address_of(shared.network.devices[3])
     assert functions.has_posted(idle, 1).call(block_identifier="pending") is False
     assert functions.payload_sizes().call() == list(SIZES)
-    assert functions.settings().call()[2:4] == [shared.network.terms.term_cap, shared.network.terms.turn_s]
+    assert functions.settings().call()[2:4] == [shared.network.terms.term_cap, shared.network.terms.flag_window]
 
 
 def test_a_call_that_reverts_says_why_once(web3: Any, shared: Scene) -> None:

@@ -132,10 +132,10 @@ def test_absurd_numbers_are_no_arguments_and_unknown_payloads_are_none(shared: S
 
 
 def test_nobody_has_endorsed_in_an_absurd_round(shared: Scene) -> None:
-    assert shared.node.double_endorsements() == []
+    assert shared.node.contradictions() == []
     methods = SidecarMethods(shared.node)
-    assert methods.bfl_endorsementsBy(hexed(bytes(20)), ENDLESS) == []
-    assert methods.bfl_doubleEndorsements(ENDLESS) == []
+    assert methods.bfl_votes(ENDLESS) == []
+    assert methods.bfl_contradictions(ENDLESS) == []
 
 
 def test_no_answer_is_longer_than_a_range(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

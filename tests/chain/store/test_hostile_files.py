@@ -87,7 +87,7 @@ def test_a_thousand_blocks_that_one_server_signed_are_no_million_pairs(path: Pat
         connection.executemany("INSERT INTO endorsement VALUES (9, 0, ?, ?, ?)", rows)
     connection.close()
     archive = FileArchive(path)
-    assert len(archive.double_endorsements()) == 999
+    assert len(archive.contradictions()) == 999
     archive.close()
 
 

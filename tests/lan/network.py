@@ -1,0 +1,214 @@
+"""A whole network on machines of its own: three edge servers with their nodes, devices with their miners."""
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chain.client.founding import Founding, found_network
+from chain.client.keys import address_of, new_account, save_key
+from chain.node.access import EmptyNode
+from chain.node.node import Node
+from chain.protocol.contract import events
+from chain.protocol.genesis import Genesis, block_gas
+from chain.signer.memory import SignedMemory
+from chain.wire.address import Address
+from clients.consent import Consent
+from clients.data import load_dataset
+from clients.models import network_for, to_vector
+from clients.parameters import DataParams, TrainingParams
+from clients.partition import partition
+from edge_servers.chain_hosting import homes_of
+from edge_servers.federation import make_network
+from edge_servers.founding.parameters import FoundingParameters, registry_terms, tensors_of
+from edge_servers.parameters import RoundParams, Settings
+from edge_servers.replay.replay import model_payload
+from tests.lan.asking import ask_rpc
+from tests.lan.lan import Lan
+from tests.lan.machine import Machine
+from tests.lan.process import MachineProcess
+
+BFL = [sys.executable, "-m", "bfl", "network"]
+PASSWORD = "of the test"  # noqa: S105 - of keys that are made here and gone with the test
+NODE_PORT, OWNER_PORT, DEVICES_PORT = 8545, 8546, 9101
+SHORT: dict[str, Any] = {
+    "scheme": "bfl", "planner": "all-local", "filter": "none", "phi": "2", "plan_s": 4.0, "deadline_s": 12.0,
+    "close_s": 4.0, "gossip_s": 1.5, "verify_s": 2.0, "model_s": 2.0, "seal_s": 10.0, "sign_s": 3.0,
+}  # fmt: skip
+"""Offsets of deadlines for tests: rounds that fail cost seconds, not minutes"""
+
+
+class _Keys:
+    """Random keys, made here: a lab's way."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, int], Any] = {}
+
+    def account(self, role: str, index: int) -> Any:
+        return self._made.setdefault((role, index), new_account())
+
+    def address(self, role: str, index: int) -> Address:
+        return Address(address_of(self.account(role, index)))
+
+    def open(self, *_: Any) -> Any:
+        raise NotImplementedError
+
+
+@dataclass
+class LanNetwork:
+    """A founded network whose parts run as processes on a LAN's machines."""
+
+    lan: Lan
+    edges: int
+    devices: int
+    settings: Settings
+    genesis: Genesis
+    rounds: int
+    processes: dict[str, MachineProcess] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    """Of the servers' keys, by edge."""
+
+    @classmethod
+    def found(
+        cls, lan: Lan, edges: int = 3, devices: int = 6, rounds: int = 1000, hashes_per_s: int = 2000, **changes: Any
+    ) -> "LanNetwork":
+        """Make keys, found the network, and hand every machine its kit."""
+        settings = Settings(
+            RoundParams(**{**SHORT, "edges": edges, **changes}),
+            DataParams(dataset="synthetic", devices=devices, data_per_round="all"),
+            TrainingParams(hidden="8", iterations=2, batch=25),
+        )
+        keys = _Keys()
+        dataset = load_dataset("synthetic", "", settings.data.seed)
+        shares = partition(dataset.train.labels.numpy(), settings.data, dataset.labels_per_device)
+        network = make_network([(len(share), Consent("never")) for share in shares], settings, keys)
+        architecture = network_for(dataset, settings.training, settings.data.seed)
+        founding = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes)
+        genesis = Genesis(
+            chain_id=int(time.time()) % 2**31 + 2**16,
+            founder=str(keys.address("founder", 0)),
+            timestamp=int(time.time()),
+            gas_limit=block_gas(2 * devices + 2 * edges * 16 + 8),
+            difficulty=devices * hashes_per_s,
+        )
+        made = cls(lan, edges, devices, settings, genesis, rounds)
+        first = lan[made.edge_names[0]].folder / "founded.db"
+        node = Node.create(first, genesis)
+        payload = model_payload(to_vector(architecture), founding)
+        posts = Founding(
+            homes_of(network), founding.encode(), payload, founding.payload_sizes, registry_terms(settings.rounds)
+        )
+        found_network(EmptyNode(node), keys.account("founder", 0), posts)
+        node.close()
+        for m, name in enumerate(made.edge_names):
+            made.addresses[name] = str(keys.address("server", m))
+            made.write_edge(lan[name], keys.account("server", m), first)
+        for n, name in enumerate(made.device_names):
+            made.write_device(lan[name], keys.account("device", n), n, hashes_per_s)
+        first.unlink()
+        return made
+
+    @property
+    def edge_names(self) -> list[str]:
+        return [f"edge-{m}" for m in range(self.edges)]
+
+    @property
+    def device_names(self) -> list[str]:
+        return [f"device-{n}" for n in range(self.devices)]
+
+    def write_edge(self, machine: Machine, account: Any, founded: Path) -> None:
+        folder = machine.folder
+        shutil.copy(founded, folder / "chain.db")
+        save_key(folder / "key.json", account, PASSWORD, work=2)
+        SignedMemory.open(folder / "signed.db", Address(address_of(account)), self.genesis.chain_id, True).close()
+        (folder / "edge.toml").write_text(
+            f'node = "http://127.0.0.1:{OWNER_PORT}"\nregistry = "{self.genesis.registry}"\nkey = "key.json"\n'
+            f'listen = "{machine.address}:{DEVICES_PORT}"\nrounds = {self.rounds}\nmetrics = "metrics.jsonl"\n'
+        )
+
+    def write_device(self, machine: Machine, account: Any, index: int, hashes_per_s: int) -> None:
+        home = self.lan[self.edge_names[index % self.edges]].address
+        save_key(machine.folder / "key.json", account, PASSWORD, work=2)
+        (machine.folder / "device.toml").write_text(
+            f'edge = "http://{home}:{DEVICES_PORT}"\nnode = "http://{home}:{NODE_PORT}"\n'
+            f'registry = "{self.genesis.registry}"\nkey = "key.json"\ndevice = {index}\n'
+        )
+        (machine.folder / "rate").write_text(str(hashes_per_s))
+
+    # --- processes
+
+    def start(self, machine_name: str, part: str) -> MachineProcess:
+        """node, edge-server, device-stub or miner on a machine."""
+        machine = self.lan[machine_name]
+        env: Mapping[str, str] = {"BFL_KEY_PASSWORD": PASSWORD, "OMP_NUM_THREADS": "1"}
+        process = machine.start(part, [*BFL, *self._command(machine, machine_name, part)], env)
+        self.processes[f"{machine_name} {part}"] = process
+        return process
+
+    def _command(self, machine: Machine, name: str, part: str) -> list[str]:
+        urls = [f"http://{self.lan[each].address}:{NODE_PORT}" for each in self.edge_names]
+        if part == "node":
+            own = f"http://{machine.address}:{NODE_PORT}"
+            peers = [word for url in urls if url != own for word in ("--peer", url)]
+            ports = ["--port", str(NODE_PORT), "--owner-port", str(OWNER_PORT)]
+            return ["node", "--host", machine.address, *ports, "--allow-plain", *peers]
+        if part == "miner":
+            nodes = [word for url in urls for word in ("--node", url)]
+            rate = (machine.folder / "rate").read_text()
+            return ["miner", *nodes, "--key", "key.json", "--hashes-per-s", rate]
+        return [part, "edge.toml" if part == "edge-server" else "device.toml"]
+
+    def start_all(self) -> None:
+        """Every part of every machine."""
+        for name in self.edge_names:
+            self.start(name, "node")
+        for name in self.edge_names:
+            self.start(name, "edge-server")
+        for name in self.device_names:
+            self.start(name, "device-stub")
+            self.start(name, "miner")
+
+    def ask(self, edge: str, method: str, *params: Any) -> Any:
+        """A question to an edge's node, from its own machine."""
+        machine = self.lan[edge]
+        return ask_rpc(machine, f"http://{machine.address}:{NODE_PORT}", method, *params)
+
+    def final(self, edge: str) -> int:
+        """Number of the last final block of an edge's node."""
+        return int(self.ask(edge, "eth_getBlockByNumber", "finalized", False)["number"], 16)
+
+    def safe_final(self, edge: str) -> int:
+        """The same; 0 where the node does not answer."""
+        return max(0, self._final_or_none(edge))
+
+    def count_events(self, name: str) -> int:
+        """How many events of a kind the registry has logged, in sealed blocks and pending."""
+        topic = "0x" + events()[name].topic.hex()
+        asked = {"fromBlock": "0x0", "toBlock": "pending", "topics": [topic]}
+        return max(len(self.ask(edge, "eth_getLogs", asked)) for edge in self.edge_names)
+
+    def hash_of(self, edge: str, number: int) -> str:
+        """Hash of a block at an edge's node."""
+        return str(self.ask(edge, "eth_getBlockByNumber", hex(number), False)["hash"])
+
+    def wait_for_round(self, round_: int, timeout_s: float, edges: list[str] | None = None) -> float:
+        """Until a round is final at all these edges; returns how long it took."""
+        began, left = time.monotonic(), list(edges or self.edge_names)
+        while left:
+            left = [each for each in left if self._final_or_none(each) < round_ + 1]
+            waited = time.monotonic() - began
+            if left and waited > timeout_s:
+                told = {each: self._final_or_none(each) - 1 for each in left}
+                raise AssertionError(f"round {round_} is not final after {waited:.0f} s: {told}")
+            if left:
+                time.sleep(0.2)
+        return time.monotonic() - began
+
+    def _final_or_none(self, edge: str) -> int:
+        try:
+            return self.final(edge)
+        except Exception:  # noqa: BLE001 - a node that is killed, stopped or partitioned answers somehow or not at all
+            return -1
