@@ -10,15 +10,16 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from bfl.attacks.conduct import WITHHELD, Conduct, Twice, honest
+from bfl.attacks.conduct import WITHHELD, Conduct, honest
 from chain.errors import ChainError
 from chain.node.following import Listener
 from chain.node.node import Node
 from chain.protocol.attempts import RoundVotes
-from chain.protocol.slots import Slot
 from chain.wire.address import Address
 from chain.wire.sidecar import Sidecar
-from clients.orders import SignedReply, read_reply
+from clients.device import Device
+from clients.orders import Order, SignedReply, read_reply
+from clients.training import TrainingNode
 from edge_servers import round as algorithm_1
 from edge_servers.errors import BoardError
 from edge_servers.learning.gradients import Close
@@ -203,6 +204,7 @@ def test_a_block_that_too_few_signed_is_adopted_with_fresh_signatures_and_its_mo
             assert not algorithm_1.settle(network.servers)
         catch_up(network, 1)
         block = network.hosted.nodes[leader].head.hash
+        network.servers[leader].pass_on()  # a majority of passes is enough: without this one nobody would know
         algorithm_1.pass_on(network.servers)
         assert [server.attempt for server in network.servers] == [1, 1, 1]
         assert network.servers[0].leader == network.key(following)
@@ -236,11 +238,9 @@ def test_a_server_that_gave_the_attempt_up_goes_on_with_the_final_blocks_model()
         algorithm_1.finish(network.servers)
         assert not stray.is_at_work
         assert stray.standing.model.tobytes() == calm.model(1).tobytes()
-        assert stray.standing == network.servers[network.ranked[0]].standing or all(
-            stray.standing.block_hash == server.standing.block_hash for server in network.servers
-        )
+        assert {server.standing.block_hash for server in network.servers} == {calm.header(1).hash}
         network.run()
-        assert network.node.head.hash == calm.node.head.hash
+        assert network.model(2).tobytes() == calm.model(2).tobytes()
 
 
 # --- signatures -------------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_who_signs_what_no_honest_server_does_is_convicted_with_both_signatures(
 
 
 def test_a_gradient_that_comes_after_the_rolls_is_late_and_nobodys_fault() -> None:
-    """Its device posts it by itself when its server has sent its roll; the leader has closed without it."""
+    """Its device posts it by itself when its server has sent its roll, and it does not reach the leader in time."""
     kept: list[SignedReply] = []
 
     def lost(reply: Message) -> Message | None:
@@ -283,18 +283,19 @@ def test_a_gradient_that_comes_after_the_rolls_is_late_and_nobodys_fault() -> No
         kept.append(signed)
         return None
 
-    with chain_network(planner="fixed:none", faults={3: lost}) as network:
-        network.walk("plan", "train")
-        for server in network.servers:
-            server.post_close()
-        (signed,) = kept
-        network.node.submit(signed.transaction, [Sidecar(signed.payload)])
-        for server in network.servers:
-            server.read_close()
-        network.walk("gossip", "seal")
-        assert [server.oversight.offences for server in network.servers] == [[], [], []]
+    with chain_network(planner="fixed:none", faults={3: lost}, nodes=3) as network:
+        leader, following = network.ranked[:2]
         late = network.founding.network.devices[3].address
-        assert late in network.record(1).gradient_posts(), "it is in the block"
+        network.walk("plan", "train")
+        (signed,) = kept
+        with unplugged(network, [leader], "transaction"):
+            network.hosted.nodes[following].submit(signed.transaction, [Sidecar(signed.payload)])
+        assert late in network.board(following).record(1).gradient_posts()
+        assert late not in network.board(leader).record(1).gradient_posts()
+        network.walk("close", "seal")
+        assert [server.oversight.offences for server in network.servers] == [[], [], []]
+        assert network.leader_of(1) == leader
+        assert len(heads(network)) == 1
         replayed = network.replayed(1)
         assert (len(replayed.counted), replayed.offences) == (5, ())
         assert network.record(1).flags == ()
@@ -357,8 +358,7 @@ def test_a_dormant_server_ranks_last_is_not_waited_for_and_comes_back() -> None:
         misbehave(network.servers[2], silent_in(*everything))
         slow = network.run(5)
         assert all(report.excluded == () for report in slow)
-        waited = [network.waited_s(round_) for round_ in range(1, 6)]
-        assert min(waited) >= COSTS_S["close"] - 5 / 1 - 5 - 35 or True
+        assert all(network.waited_s(round_) > 2 for round_ in range(1, 6)), "everybody waits for its posts"
         assert network.node.ask("is_dormant", network.key(2))
         for _ in range(3):
             assert network.ranked[-1] == 2, "even as the winner's home"
@@ -380,7 +380,12 @@ def test_a_dormant_server_ranks_last_is_not_waited_for_and_comes_back() -> None:
 
 def test_devices_answer_the_second_attempt_with_the_same_update_and_do_not_train_again() -> None:
     replies: list[SignedReply] = []
-    trained: Counter[int] = Counter()
+    trained: list[int] = []
+
+    class Counting(Device):
+        def training_node(self, order: Order) -> TrainingNode:
+            trained.append(self.index)
+            return super().training_node(order)
 
     def seen(reply: Message) -> Message:
         if reply.metadata.message_type == "train":
@@ -390,17 +395,14 @@ def test_devices_answer_the_second_attempt_with_the_same_update_and_do_not_train
         return reply
 
     with chain_network(
-        attack="silent-leader@1:phase=close", planner="fixed:none", faults=dict.fromkeys(range(6), seen)
+        attack="silent-leader@1:phase=close",
+        planner="fixed:none",
+        faults=dict.fromkeys(range(6), seen),
+        kinds=dict.fromkeys(range(6), Counting),
     ) as network:
-        train = network.grid.train
-
-        def counting(nodes: Any, *rest: Any) -> Any:
-            trained.update(node.key.index for node in nodes)
-            return train(nodes, *rest)
-
-        network.grid.train = counting  # type: ignore[method-assign]
         (report,) = network.run()
         assert (report.training_nodes, report.refused) == (6, ())
+    assert sorted(trained) == list(range(6)), "once each"
     assert len(replies) == 12
     payloads = Counter(reply.payload for reply in replies)
     assert set(payloads.values()) == {2}, "the same update twice, under two signatures"
@@ -431,6 +433,3 @@ def test_without_a_ledger_there_is_one_attempt() -> None:
         assert attempts.is_final(1)
         assert not attempts.is_final(2)
         assert not attempts.has_signed(server, 1, 0)
-
-
-_ = (Slot, Twice)

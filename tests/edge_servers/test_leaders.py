@@ -1,4 +1,4 @@
-"""Leaders on the chain that are silent or lie: each costs an attempt, the next in rank leads another, the run goes on."""
+"""Leaders on the chain that are silent or lie: each costs an attempt, the next in rank leads another."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -131,7 +131,9 @@ def test_of_two_servers_a_model_that_follows_from_the_leaders_own_lie_is_passed_
     ],
     ids=str,
 )
-def test_a_plan_that_the_founding_does_not_allow_costs_its_leader_the_attempt(changes: dict[str, Any], told: str) -> None:
+def test_a_plan_that_the_founding_does_not_allow_costs_its_leader_the_attempt(
+    changes: dict[str, Any], told: str
+) -> None:
     """Every way a plan may be wrong is in `replay/test_plan_bounds.py`."""
     with chain_network() as network:
         leader, following = network.ranked[:2]
@@ -174,7 +176,7 @@ def test_a_plan_that_sends_a_device_to_an_excluded_server_is_refused() -> None:
         assert (report.failed_leaders, report.leader) == ((leader,), following)
 
 
-def test_a_plan_that_nobody_can_read_is_an_absent_one() -> None:
+def test_a_plan_that_nobody_can_read_is_flagged_like_a_wrong_one() -> None:
     with chain_network() as network:
         leader, following = network.ranked[:2]
 
@@ -186,8 +188,10 @@ def test_a_plan_that_nobody_can_read_is_an_absent_one() -> None:
 
         misbehave(network.servers[leader], only("plan", gibberish))
         (report,) = network.run()
-        assert (report.failed_leaders, report.leader) == ((leader,), following)
+        assert (report.failed_leaders, report.leader, report.excluded) == ((leader,), following, (leader,))
+        assert report.offences[0].detail == f"server {leader} posted a plan that nobody can read"
         assert network.replayed(1).offences == ()
+        check_passed_on(network, 1, following, leader)
 
 
 # --- wrong closed lists -----------------------------------------------------------------------------------------------
@@ -214,14 +218,13 @@ def posting_close(network: ChainNetwork, leader: int, change: Callable[[ClosedLi
 @pytest.mark.parametrize(
     "change",
     [
-        lambda right: replace(right, accepted=(*right.accepted, bytes(31) + b"\x01")).encode(),
         lambda right: replace(right, accepted=right.accepted[::-1]).encode(),
         lambda right: replace(right, round=2).encode(),
         lambda right: b"gibberish",
         lambda right: right.encode().replace(b'"refused":[]', b'"refused":[["device 1"]]'),
         lambda right: right.encode().replace(b'"accepted":["0x', b'"accepted":["0X'),
     ],
-    ids=["unknown hash", "out of order", "another round", "gibberish", "half a refusal", "not canonical"],
+    ids=["out of order", "another round", "gibberish", "half a refusal", "not canonical"],
 )
 def test_a_wrong_closed_list_costs_its_leader_the_attempt_and_the_next_closes(
     change: Callable[[ClosedList], bytes],
@@ -234,6 +237,22 @@ def test_a_wrong_closed_list_costs_its_leader_the_attempt_and_the_next_closes(
         assert {offence.name for offence in report.offences} == {f"server {leader}"}
         assert (report.training_nodes, report.refused) == (6, ())
         check_passed_on(network, 1, following, leader)
+
+
+def test_a_closed_list_with_a_hash_that_nobody_knows_fails_and_its_leader_stays() -> None:
+    """It may be a gradient that has reached nobody else: nothing proves that there is none (D3.6)."""
+
+    def change(right: ClosedList) -> bytes:
+        return replace(right, accepted=(*right.accepted, bytes(31) + b"\x01")).encode()
+
+    with chain_network() as network:
+        leader, following = network.ranked[:2]
+        misbehave(network.servers[leader], posting_close(network, leader, change))
+        (report,) = network.run()
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "absent")]
+        assert (report.failed_leaders, report.excluded) == ((leader,), ())
+        assert network.waited_s(1) == CLOSE_S
+        check_passed_on(network, 1, following)
 
 
 def test_a_closed_list_that_accepts_what_must_not_count_is_the_leaders_failure() -> None:
@@ -302,4 +321,4 @@ def test_conduct_is_told_the_round_the_kind_and_the_step() -> None:
         network.run()
     kinds = [(slot[1], slot[2]) for slot in seen if slot[1] != "gradient"]
     iterates = [("iterate", step) for step in range(3)]
-    assert kinds == [("plan", 0), ("roll", 0), ("close", 0), *iterates, ("model", 0), ("seal", 0)]
+    assert kinds == [("plan", 0), ("roll", 0), ("close", 0), *iterates, ("model", 0), ("seal", 0), ("endorsement", 0)]

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from bfl.attacks.conduct import WITHHELD, Conduct, Twice, honest
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice
 from bfl.simulation.grid import SimulatedClock
 from clients.errors import ParameterError
 from edge_servers.errors import BoardError, FederationError
-from edge_servers.federation import Federation
 from edge_servers.founding.standing import Standing
 from edge_servers.hosting import OffChain
 from edge_servers.learning.filters import deterministic_filter, make_filter
