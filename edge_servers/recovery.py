@@ -92,7 +92,8 @@ def _offences(record: RoundRecord, derived: Replayed, network: Network, failed: 
     found = {(offence.offender, offence.slot): offence for offence in derived.offences}
     for flag in record.flags:
         key = (flag.offender, flag.slot)
-        if key not in found and (flag.slot in SIGNED_TWICE or flag.slot in _LEADS):
+        is_told = flag.slot in SIGNED_TWICE or (flag.slot in _LEADS and flag.offender in failed)
+        if key not in found and is_told:
             found[key] = told_by_flag(flag, network)
     accused = {offender for offender, _ in found}
     for leader in failed:

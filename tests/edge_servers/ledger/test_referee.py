@@ -46,7 +46,7 @@ def flagged(network: ChainNetwork, round_: int) -> dict[str, set[str]]:
 
 @dataclass(frozen=True)
 class Lie:
-    """A run of one round in which server 2 does something wrong with an iterate, and its report."""
+    """A run of one round in which one server does something wrong with an iterate, and its report."""
 
     kind: str
     step: int
@@ -54,12 +54,14 @@ class Lie:
     report: RoundReport
 
 
+LIAR = 0
+"""One that does not lead round 1"""
 LIES = [
-    ("iterate-noise@1:server=2,step=1", "iterate", 1),
-    ("iterate-noise@1:server=2,step=0,strength=1e-6", "iterate", 0),
-    ("iterate-noise@1:server=2,step=2", "iterate", 2),
-    ("lying-aggregate@1:server=2", "iterate", 0),
-    ("withheld-iterate@1:server=2,step=1", "absent", 1),
+    ("iterate-noise@1:server=0,step=1", "iterate", 1),
+    ("iterate-noise@1:server=0,step=0,strength=1e-6", "iterate", 0),
+    ("iterate-noise@1:server=0,step=2", "iterate", 2),
+    ("lying-aggregate@1:server=0", "iterate", 0),
+    ("withheld-iterate@1:server=0,step=1", "absent", 1),
 ]
 
 
@@ -76,12 +78,12 @@ def test_who_lies_about_an_iterate_is_named_with_its_step_and_excluded_and_who_p
 ) -> None:
     """In round 1 the same server leads as in the honest run: the model must be the same, bit for bit."""
     report = lie.report
-    assert report.leader == calm.leader_of(1) != 2
+    assert report.leader == calm.leader_of(1) != LIAR
     first = report.offences[0]
-    assert (first.name, first.kind, first.step) == ("server 2", lie.kind, lie.step)
-    assert {offence.name for offence in report.offences} == {"server 2"}
+    assert (first.name, first.kind, first.step) == (f"server {LIAR}", lie.kind, lie.step)
+    assert {offence.name for offence in report.offences} == {f"server {LIAR}"}
     assert [offence.step for offence in report.offences] == list(range(lie.step, 3))  # it goes on from its own lie
-    assert (report.excluded, report.failed_leaders) == (() if lie.kind == "absent" else (2,), ())
+    assert (report.excluded, report.failed_leaders) == (() if lie.kind == "absent" else (LIAR,), ())
     assert lie.network.model(1).tobytes() == calm.model(1).tobytes()
 
 
@@ -89,17 +91,17 @@ def test_the_flags_in_the_block_name_the_transaction_and_the_digest_that_was_exp
     calm: ChainNetwork, lie: Lie
 ) -> None:
     servers = lie.network.founding.network.servers
-    right = calm.replayed(1).iterates.values(lie.step)[2]
+    right = calm.replayed(1).iterates.values(lie.step)[LIAR]
     expected = payload_digest(iterate_payload(right, calm.founding))
-    posted = lie.network.record(1).iterate(servers[2], lie.step)
+    posted = lie.network.record(1).iterate(servers[LIAR], lie.step)
     if lie.kind == "absent":
         assert lie.network.record(1).flags == (), "nobody is accused of silence"
         return
     found = posted.transaction_hash if posted else b""
     assert lie.network.record(1).flags == tuple(
-        Flag(1, servers[2], server, slots.iterate_slot(lie.step), found, expected)
+        Flag(1, servers[LIAR], server, slots.iterate_slot(lie.step), found, expected)
         for server in sorted(servers)
-        if server != servers[2]
+        if server != servers[LIAR]
     )
 
 
@@ -151,10 +153,10 @@ def test_bytes_that_are_no_iterate_are_a_wrong_one_or_none(
     calm: ChainNetwork, post: Callable[[LocalLedger, int], None], kind: str
 ) -> None:
     with chain_network() as network:
-        misbehave(network.servers[2], posting(network, 2, post))
+        misbehave(network.servers[LIAR], posting(network, LIAR, post))
         (report,) = network.run()
-        assert [(o.name, o.kind, o.step) for o in report.offences] == [("server 2", kind, s) for s in range(3)]
-        assert report.excluded == (() if kind == "absent" else (2,))
+        assert [(o.name, o.kind, o.step) for o in report.offences] == [(f"server {LIAR}", kind, s) for s in range(3)]
+        assert report.excluded == (() if kind == "absent" else (LIAR,))
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
 
@@ -164,14 +166,14 @@ def test_a_server_that_cannot_post_its_iterates_is_missed_like_one_that_does_not
 
         def hasty(slot: RoundSlot, body: Any) -> Any:
             if slot[:3] == (1, "iterate", 0):
-                victim = network.founding.network.servers[0]
-                ledger = network.board(2).ledger_of(network.servers[2].address)
+                victim = network.founding.network.servers[1]
+                ledger = network.board(LIAR).ledger_of(network.servers[LIAR].address)
                 ledger.submit_flag(1, victim, slots.Slot.ITERATE, b"\1" * 32, bytes(32))
             return body
 
-        misbehave(network.servers[2], hasty)
+        misbehave(network.servers[LIAR], hasty)
         (report,) = network.run()
-        assert {(o.name, o.kind) for o in report.offences} == {("server 2", "absent")}
+        assert {(o.name, o.kind) for o in report.offences} == {(f"server {LIAR}", "absent")}
         assert report.excluded == ()
         assert network.model(1).tobytes() == calm.model(1).tobytes()
 
@@ -208,10 +210,10 @@ def test_two_signatures_for_any_slot_before_the_flags_are_found(kind: str) -> No
 
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_two_signatures_for_one_slot_are_the_evidence_which_the_registry_checks(calm: ChainNetwork, nodes: int) -> None:
-    with attacked("equivocation@:server=2,step=1", 1, nodes=nodes) as network:
+    with attacked(f"equivocation@:server={LIAR},step=1", 1, nodes=nodes) as network:
         (report,) = network.run()
-        assert [(o.name, o.kind, o.step) for o in report.offences] == [("server 2", "equivocation", None)]
-        assert (report.excluded, flagged(network, 1)) == ((2,), {"server 2": {"server 0", "server 1"}})
+        assert [(o.name, o.kind, o.step) for o in report.offences] == [(f"server {LIAR}", "equivocation", None)]
+        assert (report.excluded, flagged(network, 1)) == ((LIAR,), {f"server {LIAR}": {"server 1", "server 2"}})
         assert network.calls(1).count("flag_equivocation") == 2
         assert {each.slot for each in network.record(1).flags} == {slots.Slot.EQUIVOCATION}
         assert network.model(1).tobytes() == calm.model(1).tobytes()
