@@ -40,10 +40,11 @@ from benchmarks.chain_network import (
 )
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
-from chain.client.connection import await_receipt, request, web3_over_http
+from chain.client.connection import request, web3_over_http
 from chain.client.empty_network import EmptyNetwork
 from chain.client.ledger import Ledger
 from chain.client.payloads import MemoryShelf
+from chain.client.receipts import await_receipt
 from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, encode_call

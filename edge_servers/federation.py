@@ -35,6 +35,8 @@ from policy.clock import epoch_s
 from policy.streams import Purpose, stream
 
 _VALIDATION_SAMPLES = 500
+_TURNS = 2
+"""How often every server leads a round in vain before a simulation ends"""
 
 
 class WallClock:
@@ -76,10 +78,19 @@ class Federation:
         algorithm_1.begin(self.servers)
         while not self._attempt(seconds):
             algorithm_1.pass_on(self.servers)
+            self._check_hope()
         algorithm_1.finish(self.servers)
         with _timed(seconds, "evaluate"):
             scores = self.evaluate() if self.is_evaluated(self.round) else None
         return self._report(scores, dict(seconds))
+
+    def _check_hope(self) -> None:
+        """Raise `BoardError` where all servers are of this process and each has led twice in vain: a third time, with
+        nothing else in the world, would come to the same.
+        """
+        one = self.servers[0]
+        if len(self.servers) == len(one.network.servers) and one.attempt >= _TURNS * len(one.ranking):
+            raise BoardError(f"round {one.round}: all {len(one.ranking)} leaders have failed, each {_TURNS} times")
 
     def _attempt(self, seconds: dict[str, float]) -> bool:
         """One attempt at the round, timed by phase; whether it has ended the round."""

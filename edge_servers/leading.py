@@ -123,6 +123,11 @@ class RankedServer:
     def _adopted(self) -> bool:
         return self.attempts.choice(self.round, self.attempt) is not None
 
+    def hear_accusers(self) -> None:
+        """A leader waits for the others' flags: one that is not in its block counts for nothing."""
+        if self.leads:
+            self.oversight.wait_for_flags(self.schedule.verify)
+
     def sign_block(self, until_s: float) -> None:
         """Sign the block that the leader has chosen (Q1), once it has; `LeaderFailedError` where it chooses none."""
         try:

@@ -16,7 +16,7 @@ from edge_servers.ledger.block_check import body_of, excluded_after
 from edge_servers.ledger.chain_sealing import SealedChain, seal_of, tenure_at
 from edge_servers.planning.proposal import Draft, propose_offloading
 from edge_servers.planning.state import round_state
-from edge_servers.replay.offences import SIGNED_TWICE, Offence, told_by_flag
+from edge_servers.replay.offences import SIGNED_TWICE, Offence, failed_attempt, told_by_flag
 from edge_servers.replay.record import GradientReader, RoundRecord, model_in
 from edge_servers.replay.replay import Before, Replayed, replay_round
 from edge_servers.report import RoundFacts, RoundReport, make_report
@@ -50,6 +50,7 @@ def recovered_report(
     derived = replay_round(record, start, GradientReader(founding))
     seal = seal_of(node, block.header, founding)
     ranking = _ranked(node, before.header, founding, excluded)
+    failed = [ranking[a % len(ranking)] for a in range(seal.attempt)]
     sample_bytes = server.task.like.sample_bytes
     barred = tuple(founding.network.server_index(each) for each in excluded)
     state = round_state(round_, founding.network, server.settings.data, sample_bytes, barred)
@@ -60,8 +61,8 @@ def recovered_report(
         refused=tuple(Refusal(who, reason, "") for who, reason in derived.refused),
         first=derived.iterates.first,
         last=derived.iterates.last,
-        offences=_offences(record, derived, founding.network),
-        failed=[ranking[a % len(ranking)] for a in range(seal.attempt)],
+        offences=_offences(record, derived, founding.network, failed),
+        failed=failed,
         draft=Draft(state, propose_offloading(server.planner, state)),
         model_size=len(derived.model),
         sample_bytes=sample_bytes,
@@ -83,11 +84,19 @@ def _ranked(
     return [Address(each) for each in ranked_servers(lawful, home, parent.hash, spent, dormant)]
 
 
-def _offences(record: RoundRecord, derived: Replayed, network: Network) -> list[Offence]:
-    """What the chain gives, and what is known from flags alone: refused posts of attempts that failed, and pairs."""
+def _offences(record: RoundRecord, derived: Replayed, network: Network, failed: list[Address]) -> list[Offence]:
+    """What the chain gives, and what is known from flags alone: refused posts of attempts that failed, and pairs.
+
+    A leader that failed and is accused of nothing was absent; in which phase no block tells.
+    """
     found = {(offence.offender, offence.slot): offence for offence in derived.offences}
     for flag in record.flags:
         key = (flag.offender, flag.slot)
-        if key not in found and (flag.slot in SIGNED_TWICE or flag.slot in _LEADS):
+        is_told = flag.slot in SIGNED_TWICE or (flag.slot in _LEADS and flag.offender in failed)
+        if key not in found and is_told:
             found[key] = told_by_flag(flag, network)
+    accused = {offender for offender, _ in found}
+    for leader in failed:
+        if leader not in accused:
+            found[leader, Slot.PLAN] = failed_attempt(leader, network)
     return [found[key] for key in sorted(found, key=lambda key: _WHEN.get(key[1], 2))]

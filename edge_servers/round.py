@@ -81,6 +81,7 @@ def verify(servers: Servers) -> None:
     """Everyone replays the others from the ledger and accuses who lied or was silent (P13-P15)."""
     everyone(servers, EdgeServer.replay_others)
     everyone(in_order(servers), EdgeServer.accuse)
+    everyone(servers, EdgeServer.hear_accusers)  # when all of this process have had their turn
 
 
 def model(servers: Servers) -> None:

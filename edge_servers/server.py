@@ -12,7 +12,7 @@ from chain.wire.plan import Plan
 from clients.batches import NodeKey
 from clients.orders import DataReply, Order, vector_digest
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
-from edge_servers.devices.admission import Expected, admit_reply, believed_refusals
+from edge_servers.devices.admission import Expected, admit_reply, heard_refusals
 from edge_servers.devices.link import DeviceLink
 from edge_servers.devices.offloading import union_of
 from edge_servers.errors import BoardError, GradientRefusedError
@@ -188,13 +188,7 @@ class EdgeServer(RankedServer):
         # A server posts its roll after its last gradient: only then is everything here that will be.
         told = self.board.wait_for(self._slot("roll"), self.oversight.expected(), self.schedule.rolls)
         good, unfit = self.oversight.gradients()
-        text, index = self.settings.rounds.filter, self.network.server_index
-        heard = [
-            each
-            for who, roll in told.items()
-            for each in believed_refusals(index(who), roll.refused, self.network, text)
-        ]
-        refused = [*heard, *unfit]
+        refused = [*heard_refusals(told, self.network, self.settings.rounds.filter), *unfit]
         close = close_list(good, refused, self.standing.model, self.settings, self.task.validation_loss)
         close = replace(close, rolls=tuple(told))
         self.current.refusals = list(close.refused)  # the ledger carries reasons without details
@@ -244,8 +238,6 @@ class EdgeServer(RankedServer):
         """Flag whoever was found out, under this server's own signature (P15)."""
         if self.address not in self.oversight.excluded():
             self.oversight.accuse(self.address)
-        if self.leads:
-            self.oversight.wait_for_flags(self.schedule.verify)
 
     # --- model, seal --------------------------------------------------------------------------------------------
 

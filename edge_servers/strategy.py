@@ -46,6 +46,7 @@ class EdgeStrategy(Strategy):
     ) -> Iterable[Message]:
         """Phase plan, then one order per device."""
         self._adopt(arrays)
+        round_.begin([self.server])
         round_.plan([self.server])
         orders = self.server.orders()
         messages = self.server.link.messages(orders)
@@ -65,6 +66,9 @@ class EdgeStrategy(Strategy):
         round_.post_gradients([self.server])
         for phase in (round_.close, round_.gossip, round_.verify, round_.model, round_.seal):
             phase([self.server])
+        if not round_.settle([self.server]):
+            raise FederationError(f"round {self.server.round} has not ended, and Flower's loop has no other attempt")
+        round_.finish([self.server])
         work = self.server.current
         metrics: dict[str, Any] = {
             "training-nodes": len(work.closed),

@@ -18,12 +18,12 @@ from chain.client.bounded_http import BoundedProvider
 from chain.client.keys import address_of
 from chain.client.own_node import OwnNode
 from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
+from chain.client.receipts import await_receipt, network_fees
 from chain.client.tls import TlsClient
-from chain.client.waiting import retry_until, wait_until
+from chain.client.waiting import retry_until
 from chain.client.web3_errors import translate_errors
 from chain.errors import (
     ChainError,
-    DeadlineError,
     NodeAwayError,
     NodeUnreachableError,
     NonceError,
@@ -277,31 +277,6 @@ class Connection(OwnNode):
         except ChainError:
             return "the reason is no longer known"
         return "the call fails where it was mined; was its gas enough?"
-
-
-def network_fees(web3: Web3) -> tuple[int, int]:
-    """(fee, priority fee) that a network with money takes for the next blocks."""
-    priority = web3.eth.max_priority_fee
-    base = web3.eth.get_block("latest").get("baseFeePerGas", 0)
-    return 2 * base + priority, priority
-
-
-def await_receipt(web3: Web3, transaction_hash: bytes, deadline_s: float) -> Any:
-    """The receipt of a transaction once it is mined; `DeadlineError` if that takes too long."""
-    receipt = wait_until(lambda: _find_receipt(web3, transaction_hash), deadline_s)
-    if receipt is None:
-        raise DeadlineError(f"transaction 0x{transaction_hash.hex()} was not mined within {deadline_s:g} s")
-    return receipt
-
-
-def _find_receipt(web3: Web3, transaction_hash: bytes) -> Any:
-    try:
-        with translate_errors():
-            return web3.eth.get_transaction_receipt(Web3.to_hex(transaction_hash))
-    except RpcError as error:
-        if not isinstance(error.__cause__, TransactionNotFound):
-            raise
-        return None
 
 
 def _read_log(log: Any) -> FoundLog:

@@ -5,9 +5,10 @@ from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 from web3 import Web3
 
-from chain.client.connection import Connection, await_receipt, network_fees
+from chain.client.connection import Connection
 from chain.client.keys import address_of
 from chain.client.payloads import PayloadShelf
+from chain.client.receipts import await_receipt, network_fees
 from chain.client.web3_errors import translate_errors
 from chain.errors import RevertedError
 from chain.protocol.genesis import FOUNDING_GAS

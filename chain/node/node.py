@@ -195,8 +195,7 @@ class Node(ChainFollower):
         with self._exclusive():
             self._finality.check_running()
             block = WaitingBlock(header, posts)
-            for _ in range(2):  # which rolls are needed the closed list says, once it is here
-                self._seek_payloads(block, beside)
+            self._ask_for(block, beside)
             try:
                 self._import(block)
             finally:
@@ -204,12 +203,15 @@ class Node(ChainFollower):
                 self._waiting.forget()
             return header
 
-    def _seek_payloads(self, block: WaitingBlock, beside: Mapping[bytes, Sidecar]) -> None:
-        """Take what is missing of a block from what came with it, or from those who have some."""
-        for missing in block.missing(self):
-            sidecar = beside.get(missing.digest) or self._ask_sources(missing.digest)
-            if sidecar is not None and len(sidecar.payload) == missing.size:
-                self._waiting.take(sidecar)
+    def _ask_for(self, block: WaitingBlock, beside: Mapping[bytes, Sidecar]) -> None:
+        """Ask whoever may have them for the payloads of a block; a closed list that comes names more, its rolls."""
+        asked: set[bytes] = set()
+        while missing := [each for each in block.missing(self) if each.digest not in asked]:
+            for each in missing:
+                asked.add(each.digest)
+                sidecar = beside.get(each.digest) or self._ask_sources(each.digest)
+                if sidecar is not None and len(sidecar.payload) == each.size:
+                    self._waiting.take(sidecar)
 
     @under_lock
     def _check_place(self, header: Header) -> Header:

@@ -11,7 +11,6 @@ from chain.errors import (
     OversizedTransactionError,
     PhaseOrderError,
     PoolFullError,
-    SidecarSizeError,
     TransactionRefusedError,
     UnregisteredSenderError,
 )
@@ -19,7 +18,7 @@ from chain.node.body import Body, receipts_of
 from chain.node.vm import Execution, Outcome, call_registry
 from chain.node.waiting import PoolPayloads
 from chain.protocol.consensus import next_difficulty
-from chain.protocol.contract import BOUNDED, PayloadSizes, call_gas
+from chain.protocol.contract import PayloadSizes, call_gas
 from chain.protocol.posts import KINDS, PHASES, Place, SignedCall, read_signed_call
 from chain.store.store import Store
 from chain.wire.address import Address
@@ -192,12 +191,8 @@ class Pool:
     def _check_payload(self, post: SignedCall) -> None:
         """As the registry has it; here before anything is executed or hashed."""
         kind = "" if post.call is None else post.call.name
-        if kind not in KINDS or post.call is None or self.sizes == _NO_SIZES:
-            return
-        found, founded = int(post.call["size"]), self.sizes.of(kind)
-        if not self.sizes.fits(kind, found):
-            most = "at most " if kind in BOUNDED else ""
-            raise SidecarSizeError(f"found {found} bytes of {kind}, this network was founded with {most}{founded}")
+        if kind in KINDS and post.call is not None and self.sizes != _NO_SIZES:
+            self.sizes.check(kind, int(post.call["size"]))
 
     def _check_unknown(self, transaction_hash: bytes) -> None:
         if transaction_hash in self._entries:

@@ -11,7 +11,7 @@ import eth_abi
 from eth_abi.exceptions import DecodingError, EncodingError
 from eth_hash.auto import keccak
 
-from chain.errors import ContractError, LedgerError, NotRegistryCallError
+from chain.errors import ContractError, LedgerError, NotRegistryCallError, SidecarSizeError
 from chain.wire.address import Address
 
 BOUNDED = ("plan", "roll", "close")
@@ -170,6 +170,12 @@ class PayloadSizes(NamedTuple):
     def fits(self, kind: str, size: int) -> bool:
         """Whether a post of this kind may name a payload of this size."""
         return 0 < size <= self.of(kind) if kind in BOUNDED else size == self.of(kind)
+
+    def check(self, kind: str, size: int) -> None:
+        """Raise `SidecarSizeError` for a post of this kind that names a payload of another size."""
+        if not self.fits(kind, size):
+            most = "at most " if kind in BOUNDED else ""
+            raise SidecarSizeError(f"found {size} bytes of {kind}, this network was founded with {most}{self.of(kind)}")
 
 
 def creation_code() -> bytes:

@@ -1,12 +1,13 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from flwr.app import Message
 
+from chain.wire.address import Address
 from chain.wire.plan import Plan
 from clients.errors import ReplyError
 from clients.orders import DataReply, GradientReply, SignedReply, read_reply
@@ -14,7 +15,7 @@ from edge_servers.errors import GradientRefusedError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.filters import VERDICTS, deterministic_filter
-from edge_servers.learning.gradients import Gradient, Refusal
+from edge_servers.learning.gradients import Attendance, Gradient, Refusal
 from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.proposal import LOCAL
@@ -127,6 +128,12 @@ def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
         )
     if images.dtype.kind == "f" and not np.isfinite(images).all():
         raise GradientRefusedError("not-finite", "found NaN or infinity in the images, expected finite numbers")
+
+
+def heard_refusals(rolls: Mapping[Address, Attendance], network: Network, filter_text: str) -> list[Refusal]:
+    """Who is out by the rolls of their home servers, as far as those are believed."""
+    told = [(network.server_index(server), roll.refused) for server, roll in rolls.items()]
+    return [each for m, refused in told for each in believed_refusals(m, refused, network, filter_text)]
 
 
 def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:

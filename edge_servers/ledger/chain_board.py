@@ -127,7 +127,7 @@ class ChainBoard:
     def _body(self, kind: str, post: Post) -> Any:
         """What a post says; None where it says nothing that can be read, or its payload is not here yet.
 
-        Read once: a hash has one content.
+        Read once: a hash has one content. What cannot be read may be one day: a list came before what it names.
         """
         if post.round != self._round:
             self._round, self._read = post.round, {}
@@ -138,7 +138,7 @@ class ChainBoard:
             try:
                 self._read[post.transaction_hash] = self._readers[kind](self, post, payload)
             except (ChainError, EdgeError):
-                self._read[post.transaction_hash] = None
+                return None
         return self._read[post.transaction_hash]
 
     def _read_close(self, post: Post, payload: bytes) -> Close:
@@ -214,12 +214,13 @@ class ChainBoard:
         return self._posts(slot)
 
     def wait_for_gradients(self, slot: RoundSlot, senders: Iterable[Address], until_s: float) -> bool:
-        """Whether the payloads of these gradients are here, waited for until the deadline (B4)."""
+        """Whether these gradients and the rolls of the close are here, waited for until the deadline (B4)."""
         wanted = set(senders)
 
         def are_here() -> bool:
             posts = self._posts(slot)
-            return all(sender in posts and posts[sender].is_here for sender in wanted)
+            are_complete = all(sender in posts and posts[sender].is_here for sender in wanted)
+            return are_complete and self.record(slot.round).has_rolls()
 
         return bool(self._wait(are_here, until_s, slot))
 

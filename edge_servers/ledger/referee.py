@@ -36,6 +36,7 @@ from edge_servers.replay.offences import (
     wrong_model,
 )
 from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
+from edge_servers.replay.record import is_gibberish
 from edge_servers.replay.replay import (
     close_offence,
     closed_round,
@@ -110,7 +111,7 @@ class Referee:
         needed = {*close.accepted, *self._taken_out(close)}
         if not self.board.wait_for_gradients(found.slot("gradient"), needed, until_s):
             # Its payloads did not come in time: nobody else can replay it, and that is absence, no lie (B4).
-            self.note_absent(leader, "close")
+            self._note(absent_post(leader, Slot.CLOSE, "close", self.founding.network))
             raise LeaderFailedError(
                 leader, f"{self.founding.network.name(leader)} closed a list that others cannot read"
             )
@@ -200,8 +201,14 @@ class Referee:
     # --- offences
 
     def note_absent(self, leader: Address, kind: str) -> None:
-        """A leader posted nothing in its time: no offence (D3.6)."""
-        self._note(absent_post(leader, _LEADS[kind], kind, self.founding.network))
+        """A leader posted nothing in its time: no offence (D3.6). Bytes that say nothing are one."""
+        network, slot = self.founding.network, _LEADS[kind]
+        post = self.board.ledger.posts(self._found.round, slot).get(leader) if kind != "seal" else None
+        if post is not None and is_gibberish(post, self.founding):
+            detail = f"{network.name(leader)} posted a {kind} that nobody can read"
+            self._note(refused_post(leader, slot, post.transaction_hash, detail, network))
+        else:
+            self._note(absent_post(leader, slot, kind, network))
 
     def _sent(self, leader: Address, slot: int) -> bytes:
         """Hash of the transaction that a leader filled a slot with."""
@@ -269,7 +276,8 @@ class Referee:
         """Let the others accuse whom this server has found out: a flag that is not in the block counts for nothing."""
         suspects = {each.offender for each in self._found.offences.values() if not each.is_absence}
         suspects -= self._found.virtual
-        if suspects:
+        active = len(self.founding.network.servers) - len(self._found.virtual)
+        if suspects and 2 * (active - 1) > active:  # of two nobody can exclude the other
             self.board.wait(lambda: all(self.board.is_excluded(each) for each in suspects), until_s)
 
     def _may_flag(self, offender: Address) -> bool:

@@ -112,6 +112,12 @@ def absent_post(offender: Address, slot: Slot, what: str, network: Network) -> O
     return Offence(offender, name, ABSENT, slot, NOTHING, NOTHING, f"{name} posted no {what} in its time")
 
 
+def failed_attempt(offender: Address, network: Network) -> Offence:
+    """The same, as a block tells it: an attempt that it led came to no end."""
+    name = network.name(offender)
+    return Offence(offender, name, ABSENT, Slot.PLAN, NOTHING, NOTHING, f"{name} led an attempt that came to no end")
+
+
 def equivocation(offender: Address, first: bytes, second: bytes, network: Network) -> Offence:
     """A participant signed two different posts for one slot; their transactions' hashes."""
     return signed_twice(offender, Slot.EQUIVOCATION, first, second, network)

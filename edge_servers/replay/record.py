@@ -1,9 +1,9 @@
 """A round as the ledger has it: its posts, read into what they say. From a running round or from a sealed block."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -105,6 +105,14 @@ class RoundRecord:
         rolls = self.posts.get(Slot.ROLL, {}).values()
         posts = [self.only(Slot.PLAN), self.only(Slot.CLOSE), *rolls, *self.gradient_posts().values()]
         return tuple(None if post is None else (post.transaction_hash, post.is_here) for post in posts)
+
+    def has_rolls(self) -> bool:
+        """Whether all rolls that the closed list cites are here; one that nobody can read cites none."""
+        here = {post.transaction_hash for post in self.posts.get(Slot.ROLL, {}).values() if post.is_here}
+        try:
+            return here.issuperset(self.closed_list.rolls)
+        except CodecError:
+            return True
 
     def rolled(self, cited: Collection[bytes]) -> set[bytes]:
         """The gradients in the rolls that a close cites; `CodecError` for a citation that is none of this round's."""
@@ -222,6 +230,20 @@ def _weight(sender: Address, plan: Plan, founding: FoundingParameters) -> tuple[
 def model_of(payload: bytes, founding: FoundingParameters) -> Vector:
     """The model in a post; `CodecError` if it is none of this network."""
     return decode_floats(payload, founding.sizes, PayloadKind.MODEL).astype(np.float32)
+
+
+def is_gibberish(post: Post, founding: FoundingParameters) -> bool:
+    """Whether a leader's plan, closed list or model is here and says nothing, whatever else may still come."""
+    readers: dict[int, Callable[[bytes], object]] = {
+        Slot.PLAN: read_plan,
+        Slot.CLOSE: ClosedList.decode,
+        Slot.MODEL: partial(model_of, founding=founding),
+    }
+    payload = post.payload
+    try:
+        return payload is not None and readers[post.slot](payload) is None
+    except CodecError:
+        return True
 
 
 def founding_call(block: Block) -> Call:

@@ -24,6 +24,7 @@ from clients.device import Device
 from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
 from clients.wallet import Wallet
+from edge_servers import round as algorithm_1
 from edge_servers.chain_hosting import ChainHosting, HostedChain
 from edge_servers.federation import Federation, found_federation
 from edge_servers.founding.parameters import FoundingParameters
@@ -99,6 +100,17 @@ class ChainNetwork:
 
     def run(self, rounds: int = 1) -> list[RoundReport]:
         return [self.federation.run_round() for _ in range(rounds)]
+
+    def walk(self, first: str, last: str) -> None:
+        """A part of Algorithm 1, by hand: a round begins before its plan, and ends behind its seal."""
+        if first == "plan":
+            algorithm_1.begin(self.servers)
+        names = [phase.__name__ for phase in algorithm_1.ALGORITHM_1]
+        for phase in algorithm_1.ALGORITHM_1[names.index(first) : names.index(last) + 1]:
+            phase(algorithm_1.at_work(self.servers))
+        if last == "seal":
+            assert algorithm_1.settle(self.servers)
+            algorithm_1.finish(self.servers)
 
     def block(self, round_: int) -> Block:
         """Round k is block k + 1 (P1)."""

@@ -32,5 +32,12 @@ def with_payload(record: RoundRecord, slot: int, payload: bytes, sender: bytes |
     return RoundRecord.of(record.round, changed)
 
 
-def with_close(record: RoundRecord, accepted: tuple[bytes, ...], *refused: tuple[str, str]) -> RoundRecord:
-    return with_payload(record, Slot.CLOSE, ClosedList(record.round, accepted, refused).encode())
+def with_close(
+    record: RoundRecord,
+    accepted: tuple[bytes, ...],
+    *refused: tuple[str, str],
+    rolls: tuple[bytes, ...] | None = None,
+) -> RoundRecord:
+    """The record with another closed list, which cites the rolls that the real one does unless told otherwise."""
+    cited = record.closed_list.rolls if rolls is None else rolls
+    return with_payload(record, Slot.CLOSE, ClosedList(record.round, accepted, refused, rolls=cited).encode())

@@ -28,7 +28,6 @@ from clients.wallet import Wallet
 from edge_servers.errors import FederationError
 from edge_servers.founding.simulated import START_S
 from edge_servers.replay.replay import model_payload
-from edge_servers.round import plan
 from tests.chain.network import seal
 from tests.clients.messages import sent
 from tests.edge_servers.chain_network import SHARE, ChainNetwork, chain_network, follower
@@ -41,7 +40,7 @@ def planned() -> Iterator[ChainNetwork]:
     """A network whose fourth round is planned."""
     with chain_network() as network:
         network.run(3)
-        plan(network.servers)
+        network.walk("plan", "plan")
         yield network
 
 
@@ -107,7 +106,7 @@ def test_a_device_refuses_the_proof_of_another_round(planned: ChainNetwork, orde
 def test_a_device_refuses_the_proof_of_another_network(order: Order) -> None:
     with chain_network(seed=2) as elsewhere:
         elsewhere.run(3)
-        plan(elsewhere.servers)
+        elsewhere.walk("plan", "plan")
         theirs = elsewhere.servers[0].orders()[1]
         wallet = elsewhere.wallets[3]
         wallet.check(theirs)
@@ -314,7 +313,7 @@ def test_a_chain_in_the_folder_is_gone_on_with(tmp_path: Path, sealed: ChainNetw
         assert network.node.head.hash == sealed.node.head.hash
 
 
-@pytest.mark.parametrize("changes", [{"seed": 2}, {"phi": "1"}, {"turn_s": 61}, {"codec": "fp32"}], ids=str)
+@pytest.mark.parametrize("changes", [{"seed": 2}, {"phi": "1"}, {"seal_s": 61}, {"codec": "fp32"}], ids=str)
 def test_the_chain_of_another_network_is_refused_and_left_as_it_was(tmp_path: Path, changes: dict[str, Any]) -> None:
     with chain_network(folder=tmp_path):
         pass

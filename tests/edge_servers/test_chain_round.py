@@ -37,11 +37,19 @@ def gradients_in(record: RoundRecord, network: ChainNetwork) -> list[Gradient]:
     return [read_gradient(post, post.payload or b"", record.plan, network.founding) for post in posts]
 
 
-def test_a_block_holds_plan_gradients_close_iterates_and_model_in_this_order(calm: ChainNetwork) -> None:
+def test_a_block_holds_plan_gradients_rolls_close_iterates_and_model_in_this_order(calm: ChainNetwork) -> None:
     for round_ in (1, 2, 3):
         found = [(name, len(list(same))) for name, same in groupby(calm.calls(round_))]
         endorsed = [("endorse", 1)] if round_ > 1 else []  # of the block before it
-        assert found == [*endorsed, ("plan", 1), ("gradient", 6), ("close", 1), ("iterate", 3 * 3), ("model", 1)]
+        assert found == [
+            *endorsed,
+            ("plan", 1),
+            ("gradient", 6),
+            ("roll", 3),
+            ("close", 1),
+            ("iterate", 3 * 3),
+            ("model", 1),
+        ]
         check_order(calm.posts(round_))
         assert all(receipt.status == 1 for receipt in calm.block(round_).receipts)
 
@@ -77,7 +85,7 @@ def test_plan_close_and_model_are_the_leaders_and_every_server_posts_every_step(
             assert post.call is not None
             if post.call.name == "iterate":
                 steps.setdefault(post.sender, []).append(int(post.call["step"]))
-            elif post.call.name != "gradient":
+            elif post.call.name not in ("gradient", "roll"):
                 assert post.sender == leader
         assert steps == {calm.key(m): [0, 1, 2] for m in range(3)}
 

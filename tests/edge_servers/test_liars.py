@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from flwr.app import Message
 
-from bfl.attacks.conduct import WITHHELD, Conduct
+from bfl.attacks.conduct import Conduct
 from chain.errors import LedgerError, RevertedError, RoundRefusedError
 from chain.node.access import LocalLedger
 from chain.protocol.round_check import RoundBody
@@ -30,7 +30,6 @@ from edge_servers.replay.admitted import Admitted, admitted_gradients
 from edge_servers.replay.plan_check import check_plan
 from edge_servers.replay.record import GradientReader
 from edge_servers.replay.replay import closed_gradients
-from edge_servers.round import ALGORITHM_1
 from tests.clients.messages import sent
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, follower, misbehave, only, with_fields
 from tests.edge_servers.round_records import posts_of, with_close, with_payload
@@ -42,13 +41,6 @@ def sealed() -> Iterator[ChainNetwork]:
     with chain_network() as network:
         network.run(2)
         yield network
-
-
-def phases(network: ChainNetwork, first: str, last: str) -> None:
-    """A part of Algorithm 1."""
-    names = [phase.__name__ for phase in ALGORITHM_1]
-    for phase in ALGORITHM_1[names.index(first) : names.index(last) + 1]:
-        phase(network.servers)
 
 
 def ledger_of(network: ChainNetwork, server: int) -> LocalLedger:
@@ -79,11 +71,12 @@ def test_a_loss_where_no_filter_measures_it_is_no_reason_and_its_leader_is_flagg
         (report,) = network.run()
         assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "close")]
         assert report.excluded == (leader,)
-        assert [o.kind for o in network.replayed(1).offences] == ["close"]
+        assert (report.failed_leaders, report.training_nodes) == ((leader,), 6), "the next attempt counts them"
+        assert {each.slot for each in network.record(1).flags} == {Slot.CLOSE}
 
 
 @pytest.mark.parametrize(("kept", "fails"), [(1, True), (3, True), (4, False)])
-def test_a_leaders_verdict_takes_out_less_than_half_or_costs_it_the_turn(kept: int, fails: bool) -> None:
+def test_a_leaders_verdict_takes_out_less_than_half_or_costs_it_the_attempt(kept: int, fails: bool) -> None:
     with chain_network(filter="loss") as network:
         leader, following = network.ranked[:2]
         misbehave(network.servers[leader], refusing(network, "loss", kept))
@@ -108,15 +101,17 @@ def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -
                 seen, [], np.zeros(sum(founding.sizes), np.float32), founding.settings, lambda model: 0.0
             )
             hashes = tuple(everybody[sender].transaction_hash for sender in honest.accepted)
-            listed = with_close(record, hashes, *((each.node, each.reason) for each in honest.refused))
+            refused = [(each.node, each.reason) for each in honest.refused]
+            listed = with_close(record, hashes, *refused, rolls=())
             leaders = closed_gradients(listed, founding, Admitted(seen, {}))
             others = closed_gradients(listed, founding, Admitted(everybody, {}))
             assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted] == list(honest.accepted)
-            assert leaders.omitted == ()
-            assert [g.sender for g in others.omitted] == [late]
+            assert leaders.omitted == others.omitted == (), "it was in no roll that the leader had"
+            cited = closed_gradients(with_close(record, hashes, *refused), founding, Admitted(everybody, {}))
+            assert [g.sender for g in cited.omitted] == [late], "one that cites its roll had it"
 
 
-def test_a_list_that_names_another_outlier_than_the_filter_does_costs_its_leader_the_turn() -> None:
+def test_a_list_that_names_another_outlier_than_the_filter_does_costs_its_leader_the_attempt() -> None:
     with chain_network(filter="krum", planner="fixed:none") as network:
         leader = network.leader
 
@@ -165,7 +160,7 @@ def test_a_server_that_slanders_others_changes_nothing(reason: str) -> None:
         honest, model = calm.record(1).closed_list, calm.model(1)
     with chain_network(filter="krum", planner="fixed:none") as network:
         liar = network.ranked[1]
-        misbehave(network.servers[liar], only("refusals", lambda refusals: slander))
+        misbehave(network.servers[liar], only("roll", lambda roll: replace(roll, refused=tuple(slander))))
         (report,) = network.run()
         assert (report.offences, report.failed_leaders) == ((), ())
         assert network.record(1).closed_list.accepted == honest.accepted
@@ -176,14 +171,14 @@ def test_a_server_that_slanders_others_changes_nothing(reason: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["power_w", "bandwidth_hz", "cpu_hz", "hash_rate"])
-def test_a_number_that_no_float_can_hold_costs_its_leader_the_turn_and_ends_nothing(field: str) -> None:
+def test_a_number_that_no_float_can_hold_costs_its_leader_the_attempt_and_ends_nothing(field: str) -> None:
     """The audit and a node that imports such a block are in `test_audit`."""
     with chain_network() as network:
         leader, following = network.ranked[:2]
         misbehave(network.servers[leader], only("plan", with_fields(**{field: (10**400,) * 6})))
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
-        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "missing")]
+        assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "plan")]
 
 
 @pytest.mark.parametrize("samples", [(1, 1, 1, 40, 40, 40), (39,) * 6, (40,) * 5 + (41,)])
@@ -225,7 +220,7 @@ def test_a_node_refuses_a_block_whose_plan_names_a_false_divergence_or_an_exclud
         monkeypatch.setattr(Referee, "check_plan", lambda self, plan, leader: None)
         for server in network.servers:
             misbehave(server, only("plan", with_fields(**changes)))
-        with pytest.raises(BoardError, match="no server is left to lead it"):
+        with pytest.raises(BoardError, match=r"round 2: all \d leaders have failed, each 2 times"):
             network.run()
         assert network.node.head.block_number == 2
     assert f"cannot propose a block: block 3: {told}" in caplog.text
@@ -238,15 +233,13 @@ def test_a_node_refuses_a_block_whose_plan_names_a_false_divergence_or_an_exclud
 @pytest.mark.parametrize(
     ("changes", "told"),
     [
-        ({"turn_s": 600}, r"turn-s: found 600, expected more than deadline-s \(600\)"),
-        ({"turn_s": 60}, "turn-s: found 60, expected more than deadline-s"),
         ({"phi": "101"}, "phi: found up to 101 steps, expected at most 100"),
         ({"phi": "auto:101", "max_phi": 1}, "phi: found up to 101 steps"),
         ({"phi": "auto", "max_phi": 101}, "phi: found up to 101 steps"),
         ({"edges": 70}, "edges: found 70, a registry takes at most 64"),
     ],
 )
-def test_settings_that_a_registry_or_a_turn_cannot_hold_are_refused_on_the_chain_alone(
+def test_settings_that_a_registry_cannot_hold_are_refused_on_the_chain_alone(
     scheme: str, changes: dict[str, Any], told: str
 ) -> None:
     with pytest.raises(ParameterError, match=told):
@@ -265,7 +258,7 @@ def test_payloads_are_kept_of_all_rounds_or_of_some() -> None:
 
 
 def test_the_largest_that_a_registry_holds_is_taken() -> None:
-    assert RoundParams(scheme="bfl", phi="100", edges=64, turn_s=601).edges == 64
+    assert RoundParams(scheme="bfl", phi="100", edges=64).edges == 64
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
@@ -273,15 +266,16 @@ def test_the_largest_that_a_registry_holds_is_taken() -> None:
 
 def test_a_device_that_offloaded_and_posts_a_gradient_of_its_own_does_not_count_twice() -> None:
     with chain_network(planner="fixed:0") as network:
-        phases(network, "plan", "plan")
+        network.walk("plan", "plan")
         (order,) = (each for each in network.servers[0].orders() if each.device == 0)
-        device = network.devices[0]
+        (wallet,) = network.hosted.wallets([network.hosting.account("device", 0)])
+        device = replace(network.devices[0], wallet=wallet)  # one that remembers nothing of it
         (update,) = local_updates([device.training_node(order)], device.network, network.servers[0].recipe)
         reply = read_reply(device.report(order, update, sent(order)))
         assert isinstance(reply, SignedReply)
-        phases(network, "train", "train")
+        network.walk("train", "train")
         network.node.submit(reply.transaction, [Sidecar(reply.payload)])
-        phases(network, "close", "seal")
+        network.walk("close", "seal")
         replayed = network.replayed(1)
         assert {g.node for g in replayed.counted} == {"server 0", *(f"device {n}" for n in range(1, 6))}
         assert sum(g.samples for g in replayed.counted) == sum(network.record(1).plan.samples)
@@ -304,11 +298,11 @@ def test_a_device_that_shows_its_server_a_post_with_another_payload_makes_nobody
         return reply
 
     with chain_network(planner="fixed:none", faults={3: showing}, nodes=nodes) as network:
-        phases(network, "plan", "train")
+        network.walk("plan", "train")
         (signed,) = replies
         network.hosted.nodes[-1].submit(signed.transaction, [Sidecar(signed.payload)])
         leader = network.leader
-        phases(network, "close", "seal")
+        network.walk("close", "seal")
         assert network.leader_of(1) == leader
         assert [server.oversight.offences for server in network.servers] == [[], [], []]
         replayed = network.replayed(1)
@@ -349,11 +343,11 @@ def test_a_server_whose_gradient_comes_late_does_not_make_a_list_with_its_offloa
     accepted = tuple(seen.good[sender].transaction_hash for sender in sorted(seen.good))
     late = admitted_gradients(full, GradientReader(founding))
     assert late.refused[device.address].reason == "wrong-weight"
-    leaders = closed_gradients(with_close(early, accepted), founding, seen)
-    others = closed_gradients(with_close(full, accepted), founding, late)
+    leaders = closed_gradients(with_close(early, accepted, rolls=()), founding, seen)
+    others = closed_gradients(with_close(full, accepted, rolls=()), founding, late)
     assert [g.sender for g in others.counted] == [g.sender for g in leaders.counted]
     assert device.address in {g.sender for g in others.counted}
-    assert [g.node for g in others.omitted] == ["server 0"]  # as any gradient that the leader did not have
+    assert others.omitted == ()  # as any gradient in no roll that the leader had
 
 
 def test_a_list_that_counts_data_at_the_device_and_at_its_server_is_refused(sealed: ChainNetwork) -> None:
@@ -372,13 +366,13 @@ def test_a_second_post_that_says_the_same_is_no_conflict_and_does_not_save_a_lia
     with chain_network() as network:
         liar = next(m for m in range(3) if m != network.leader)
         misbehave(network.servers[liar], only("iterate", lambda x: x + np.int32(1000)))
-        phases(network, "plan", "gossip")
+        network.walk("plan", "gossip")
         ledger = ledger_of(network, liar)
         post = ledger.posts(1, iterate_slot(2))[network.key(liar)]
         with pytest.raises(RevertedError):
             ledger._send("iterate", 1, 0, 2, ledger.close_digest(), post.digest, post.size)
         assert list(ledger.conflicts()) == []
-        phases(network, "verify", "seal")
+        network.walk("verify", "seal")
         name = network.founding.network.name
         assert {(name(o.offender), o.kind) for o in network.replayed(1).offences} == {(f"server {liar}", "iterate")}
         assert network.servers[0].standing.excluded == (network.founding.network.servers[liar],)
@@ -393,7 +387,7 @@ def test_a_flag_that_cannot_be_posted_does_not_end_the_round(
     monkeypatch.setattr(LocalLedger, "submit_flag", full)
     with chain_network() as network:
         liar = next(m for m in range(3) if m != network.leader)
-        misbehave(network.servers[liar], only("iterate", lambda x: WITHHELD))
+        misbehave(network.servers[liar], only("iterate", lambda x: x + 1))
         (report,) = network.run()
         assert {o.name for o in report.offences} == {f"server {liar}"}
         assert (report.excluded, network.node.head.block_number) == ((), 2)
@@ -445,8 +439,8 @@ def test_a_node_knows_from_its_chain_what_a_round_starts_from() -> None:
 
 
 def test_a_node_reads_who_is_excluded_from_the_branch_that_a_block_is_on(sealed: ChainNetwork) -> None:
-    """Nobody is excluded on the branch that the node follows; on the one that it is shown, server 2 is."""
-    with chain_network(attack="iterate-noise@1:server=2,step=1") as other:
+    """Nobody is excluded on the branch that the node follows; on the one that it is shown, server 0 is."""
+    with chain_network(attack="iterate-noise@1:server=0,step=1") as other:
         other.run()
         assert other.header(0).hash == sealed.header(0).hash
         shown = other.block(1)
@@ -456,6 +450,6 @@ def test_a_node_reads_who_is_excluded_from_the_branch_that_a_block_is_on(sealed:
         node.import_block(encode_block(block.header, block.transactions))
     assert node.head == newest.header
     checker = RoundChecker(GradientReader(sealed.founding))
-    assert checker.before(shown.header, node).excluded == (sealed.founding.network.servers[2],)
+    assert checker.before(shown.header, node).excluded == (sealed.founding.network.servers[0],)
     assert checker.before(newest.header, node).excluded == ()
     node.close()

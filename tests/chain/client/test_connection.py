@@ -15,7 +15,6 @@ from web3.exceptions import TimeExhausted
 
 from chain.client.connection import (
     Connection,
-    await_receipt,
     ranges_of,
     read_bytes,
     request,
@@ -24,6 +23,7 @@ from chain.client.connection import (
 from chain.client.empty_network import EmptyNetwork
 from chain.client.keys import address_of
 from chain.client.payloads import MemoryShelf
+from chain.client.receipts import await_receipt
 from chain.client.web3_errors import translate_errors
 from chain.errors import (
     ChainError,

@@ -23,11 +23,11 @@ from chain.wire.codec import decode_iterate
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import decode_transaction
 from edge_servers.ledger.block_check import RoundChecker
-from edge_servers.replay.offences import WORD
 from edge_servers.replay.record import GradientReader
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, metrics_line, recovered
 
-TURN_S = 900
+PLAN_S = 10
+"""What nobody has to wait for while no attempt fails"""
 Chosen = Callable[[SignedCall], bool]
 
 
@@ -121,7 +121,7 @@ def test_a_gradient_whose_payload_its_home_keeps_to_itself_is_closed_as_unavaila
         assert [(refusal.node, refusal.reason) for refusal in report.refused] == [(f"device {device}", "unavailable")]
         assert (report.leader, report.training_nodes) == (leader, 5)
         assert (report.offences, report.failed_leaders, report.excluded) == ((), (), ())
-        assert network.waited_s(1) < TURN_S  # nobody waits for what is unavailable
+        assert network.waited_s(1) < PLAN_S  # nobody waits for what is unavailable
         assert network.record(1).flags == ()
         post = network.record(1).gradient_posts()[network.founding.network.devices[device].address]
         assert network.record(1).closed_list.unavailable == (post.transaction_hash,)
@@ -148,25 +148,22 @@ def test_a_list_with_a_gradient_that_only_its_leader_holds_is_the_leaders_absenc
         withhold(network, leader, gradient_of(network, leader), following, third)
         (report,) = network.run()
         assert (report.failed_leaders, report.leader) == ((leader,), following)
-        assert [(o.name, o.kind, o.slot) for o in report.offences] == [(f"server {leader}", "missing", Slot.CLOSE)]
+        assert [(o.name, o.kind, o.slot) for o in report.offences] == [(f"server {leader}", "absent", Slot.CLOSE)]
         assert report.offences[0].detail == f"server {leader} posted no close in its time"
-        assert TURN_S <= network.waited_s(1) < 2 * TURN_S  # all wait at the same time
-        flags = network.record(1).flags
-        assert {(flag.offender, flag.slot) for flag in flags} == {(network.key(leader), Slot.CLOSE)}
-        assert {flag.server for flag in flags} == {network.key(following), network.key(third)}
-        assert not any(any(flag.transaction_hash) or any(flag.expected) for flag in flags)  # of no lie
-        assert report.excluded == (leader,)
+        assert network.waited_s(1) >= 10 + 30 + 10  # until a close is due, and all at the same time
+        assert (network.record(1).flags, report.excluded) == ((), ())
         (close,) = posted(network, 1, "close")
         assert close.sender == network.key(following)
         assert [(refusal.node, refusal.reason) for refusal in report.refused] == [(f"device {leader}", "unavailable")]
         assert len(heads(network)) == 1
-        assert recovered(network, 1) == metrics_line(report)
+        told, again = metrics_line(report), recovered(network, 1)
+        assert [(o["offender"], o["kind"]) for o in again["offences"]] == [(f"server {leader}", "absent")]
+        assert again | {"offences": told["offences"]} == told
         (after,) = network.run()
         assert (after.training_nodes, after.refused, after.offences) == (6, (), ())
         assert len(heads(network)) == 1
     for audit in audits(tmp_path):
-        (finding,) = audit.findings
-        assert (finding.name, finding.verdict) == (f"server {leader}", WORD)
+        assert audit.findings == [], "nobody has lied"
         assert "nobody has accused" in why(f"server {following}", audit)
 
 
@@ -179,7 +176,7 @@ def test_a_payload_that_comes_before_the_deadline_is_waited_for(monkeypatch: pyt
         assert (len(came), len(set(came))) == (2, 1)
         assert (report.leader, report.failed_leaders, report.offences) == (leader, (), ())
         assert (report.training_nodes, report.refused) == (6, ())
-        assert network.waited_s(1) < TURN_S
+        assert network.waited_s(1) < 10 + 30 + 10
         assert len(heads(network)) == 1
 
 
@@ -210,7 +207,7 @@ def test_a_gradient_that_its_home_hands_to_the_leader_alone_comes_from_the_leade
         (report,) = network.run()
         assert (report.leader, report.failed_leaders, report.offences) == (leader, (), ())
         assert (report.training_nodes, report.refused) == (6, ())
-        assert network.waited_s(1) < TURN_S
+        assert network.waited_s(1) < 10 + 30 + 10
         assert len(heads(network)) == 1
 
 
@@ -248,10 +245,12 @@ def test_a_node_that_nobody_serves_waits_and_goes_on_when_the_payloads_come(thre
             with pytest.raises(WaitingBlockError, match=f"block {number}"):
                 node.import_block(three.node.raw_block(number) or b"")
             assert node.head.block_number == number - 1
-            assert {each.digest for each in node.wanted()} == set(kept(three.node, number - 1))
-            for each in node.wanted():
-                node.deliver(each.digest, three.node.payload(each.digest) or b"")
-            assert node.wanted() == []
+            delivered = set()
+            while wanted := node.wanted():  # with the closed list comes which rolls it cites
+                delivered |= {each.digest for each in wanted}
+                for each in wanted:
+                    node.deliver(each.digest, three.node.payload(each.digest) or b"")
+            assert delivered == set(kept(three.node, number - 1))
         assert node.head.hash == three.node.head.hash
 
 
@@ -263,7 +262,7 @@ def test_iterates_of_honest_servers_are_nowhere_once_the_round_is_sealed(three: 
         iterates = posted(three, round_, "iterate")
         assert len(iterates) == 6
         for node in three.hosted.nodes:
-            assert set(kept(node, round_).values()) == {"plan", "gradient", "close", "model"}
+            assert set(kept(node, round_).values()) == {"plan", "gradient", "roll", "close", "model"}
             assert not any(node.has_payload(each.digest) for post in iterates for each in post.commitments)
 
 
@@ -303,7 +302,7 @@ def test_where_nobody_kept_a_wrong_iterate_the_flag_stands_and_its_distance_is_u
             ("server 2", "iterate", 1),
             ("server 2", "iterate", 2),
         ]
-        assert (report.excluded, report.failed_leaders) == ((2,), ())
+        assert report.excluded == (2,)
         for node in network.hosted.nodes[:2]:
             assert EVIDENCE not in kept(node, 1).values()
         assert len(heads(network)) == 1

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from bfl.attacks.conduct import WITHHELD, Conduct, Twice, honest
+from bfl.attacks.conduct import WITHHELD, Conduct, Twice
 from bfl.simulation.grid import SimulatedClock
 from clients.errors import ParameterError
 from edge_servers.errors import BoardError, FederationError
-from edge_servers.federation import Federation
 from edge_servers.founding.standing import Standing
 from edge_servers.hosting import OffChain
 from edge_servers.learning.filters import deterministic_filter, make_filter
@@ -28,13 +27,13 @@ def gradient(device: int, value: float) -> Gradient:
     return Gradient(record.address, f"device {device}", record.home, 40, 1, "model", "plan", values)
 
 
-def trusting(filter_text: str, values: list[float], clock: SimulatedClock | None = None) -> Trusting:
+def trusting(filter_text: str, values: list[float]) -> Trusting:
     """Round 1, in which device n has posted a gradient of values[n]."""
-    board = InProcessBoard(clock or SimulatedClock())
+    board = InProcessBoard()
     for n, value in enumerate(values):
         board.post(RoundSlot(1, "gradient"), NETWORK.devices[n].address, gradient(n, value))
     oversight = Trusting(board, NETWORK, filter_text)
-    oversight.begin(Standing(0, np.zeros(4, np.float32), b""))
+    oversight.begin(Standing(0, np.zeros(4, np.float32), b""), 0)
     return oversight
 
 
@@ -87,25 +86,23 @@ def test_whom_the_leader_judged_by_loss_is_not_in_the_list_that_the_other_filter
 
 def test_nobody_is_accused_or_excluded_whatever_happens() -> None:
     oversight = trusting("none", [1.0])
-    oversight.note_missing(NETWORK.servers[0], "plan")
+    oversight.note_absent(NETWORK.servers[0], "plan")
     oversight.accuse(NETWORK.servers[1])
     oversight.check_all_iterates(1.0)
     oversight.check_model(np.full(4, np.nan, np.float32), NETWORK.servers[0])
     assert (oversight.excluded(), list(oversight.offences)) == (set(), [])
 
 
-def test_an_iterate_is_what_was_posted_and_a_missing_one_stops_the_round_at_the_deadline() -> None:
-    clock = SimulatedClock()
-    board = InProcessBoard(clock)
+def test_an_iterate_is_what_was_posted_and_a_missing_one_stops_the_round() -> None:
+    board = InProcessBoard()
     oversight = Trusting(board, NETWORK, "none")
-    oversight.begin(Standing(2, np.zeros(4, np.float32), b""))
+    oversight.begin(Standing(2, np.zeros(4, np.float32), b""), 0)
     posted = np.arange(4, dtype=np.int32)
     board.post(RoundSlot(3, "iterate", 2), NETWORK.servers[1], posted)
     assert oversight.iterate(1, 2, 5.0) is posted
     assert len(oversight.iterates(2)) == 1
-    with pytest.raises(BoardError, match="server 2 did not post iterate 2 of round 3 within 5 s"):
+    with pytest.raises(BoardError, match="server 2 did not post iterate 2 of round 3"):
         oversight.iterate(2, 2, 5.0)
-    assert clock.now() == pytest.approx(5.0, abs=0.11)
 
 
 @pytest.mark.parametrize(
@@ -127,41 +124,17 @@ def silent_in(*kinds: str) -> Conduct:
     return lambda slot, body: WITHHELD if slot[1] in kinds else body
 
 
-def leading(federation: Federation) -> int:
-    return next(server.index for server in federation.servers if server.leads)
-
-
 @pytest.mark.parametrize("what", ["plan", "close", "model", "seal"])
-def test_where_the_leader_fails_the_next_in_rank_goes_on_and_the_failure_is_told(what: str) -> None:
-    federation, calm = small_federation(), small_federation()
-    leader, ranked = leading(federation), federation.servers[0].leaders
-    misbehave(federation.servers[leader], silent_in(what))
-    report, expected = federation.run_round(), calm.run_round()
-    assert report.failed_leaders == (leader,)
-    assert expected.failed_leaders == ()
-    assert report.leader == federation.servers[0].network.server_index(ranked[1])
-    assert (report.training_nodes, report.refused) == (expected.training_nodes, ())
-    first, *others = (server.standing for server in federation.servers)
-    assert all(np.array_equal(first.model, other.model) and first.tenure == other.tenure for other in others)
-    misbehave(federation.servers[leader], honest)
-    assert federation.run_round().failed_leaders == ()  # the next round starts afresh
-
-
-def test_a_failed_leader_costs_its_turn_in_simulated_time_alone() -> None:
+def test_without_a_ledger_a_round_has_one_attempt_and_ends_with_its_leader(what: str) -> None:
+    """All servers are of one process: who is silent there has failed for good, and nobody waits."""
     clock = SimulatedClock()
-    federation = small_federation(clock=clock, turn_s=20)
-    misbehave(federation.servers[leading(federation)], silent_in("close"))
-    federation.run_round()
-    assert clock.now() == pytest.approx(20.0, abs=0.11)
-
-
-@pytest.mark.parametrize("what", ["plan", "close", "model", "seal"])
-def test_where_all_leaders_fail_the_round_stops_with_their_number(what: str) -> None:
-    federation = small_federation()
+    federation = small_federation(clock=clock)
     for server in federation.servers:
         misbehave(server, silent_in(what))
-    with pytest.raises(BoardError, match="round 1: no server is left to lead it; 3 have failed"):
+    told = "round 1 is not sealed" if what == "seal" else "round 1: no majority of the servers has come"
+    with pytest.raises(BoardError, match=told):
         federation.run_round()
+    assert (federation.round, clock.now()) == (0, 0.0)
 
 
 def test_of_two_posts_for_one_slot_the_first_counts_where_nobody_keeps_books() -> None:
@@ -177,6 +150,6 @@ def test_of_two_posts_for_one_slot_the_first_counts_where_nobody_keeps_books() -
 @pytest.mark.parametrize("scheme", ON_CHAIN)
 def test_a_scheme_on_the_chain_is_refused_where_there_is_none(scheme: str) -> None:
     with pytest.raises(FederationError, match=f"found {scheme}, which runs on a chain.* use `bfl simulate`"):
-        OffChain(Settings(RoundParams(scheme=scheme)), SimulatedClock())
+        OffChain(Settings(RoundParams(scheme=scheme)))
     with pytest.raises(FederationError, match=scheme):
         small_federation(scheme=scheme)

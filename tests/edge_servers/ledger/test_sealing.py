@@ -24,7 +24,7 @@ def plan(round_: int) -> Plan:
 
 def sealed(round_: int, seed: int = 0, parent: bytes = bytes(32), models: dict[Address, Vector] = MODELS) -> Seal:
     sealer = DrawnSealer(seed, network())
-    sealer.seal(parent, SERVER, plan(round_), models)
+    sealer.seal(parent, SERVER, plan(round_), models, 0.0)
     found = sealer.find(round_)
     assert found is not None
     return found
@@ -33,12 +33,12 @@ def sealed(round_: int, seed: int = 0, parent: bytes = bytes(32), models: dict[A
 def test_a_round_has_a_seal_once_its_leader_has_sealed_it_and_no_other_round_has() -> None:
     sealer = DrawnSealer(0, network())
     assert sealer.find(1) is None
-    sealer.seal(bytes(32), SERVER, plan(1), MODELS)
+    sealer.seal(bytes(32), SERVER, plan(1), MODELS, 0.0)
     assert sealer.find(2) is None
     found = sealer.find(1)
     assert found is not None
     assert (found.round, found.leader, found.excluded, found.block_bytes) == (1, SERVER, None, 0)
-    sealer.seal(found.block_hash, SERVER, plan(2), MODELS)
+    sealer.seal(found.block_hash, SERVER, plan(2), MODELS, 0.0)
     assert sealer.find(1) is None
 
 

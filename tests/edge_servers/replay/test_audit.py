@@ -56,7 +56,7 @@ def test_a_lie_and_a_silence_are_found_and_their_server_is_computed_by_everybody
     rounds = derived(chain(attack))
     servers = chain(attack).founding.network.servers
     assert {(o.offender, o.kind, o.step) for o in rounds[0].replayed.offences} >= {(servers[1], "iterate", 1)}
-    assert [(o.offender, o.kind, o.step) for o in rounds[1].replayed.offences] == [(servers[2], "missing", 2)]
+    assert [(o.offender, o.kind, o.step) for o in rounds[1].replayed.offences] == [(servers[2], "absent", 2)]
     assert [each.virtual for each in rounds] == [(), (servers[1],), (servers[1], servers[2])]
     assert [dict(each.excluded) for each in rounds] == [{servers[1]: 11}, {servers[2]: 12}, {}]
 

@@ -202,6 +202,33 @@ def test_whom_a_list_leaves_out_without_a_word_is_evidence_against_its_leader(
     assert close_offence(record, (), network.founding) is None, "who leaves out nobody is no offender"
 
 
+def test_a_gradient_in_no_roll_that_a_list_cites_came_late_and_is_nobodys_fault(
+    record: RoundRecord, network: ChainNetwork
+) -> None:
+    """One roll per server, each with its own cluster: only who is in a cited one was left out (D3.6)."""
+    founding, admitted = network.founding, admitted_gradients(record, GradientReader(network.founding))
+    rolls = record.posts[Slot.ROLL]
+    assert {len(record.rolled([post.transaction_hash])) for post in rolls.values()} == {2}
+    for server, roll in rolls.items():
+        listed = with_close(record, (), rolls=(roll.transaction_hash,))
+        omitted = closed_gradients(listed, founding, admitted).omitted
+        assert {founding.network.servers[gradient.server] for gradient in omitted} == {server}
+        assert len(omitted) == 2
+    assert closed_gradients(with_close(record, (), rolls=()), founding, admitted).omitted == ()
+
+
+def test_a_list_that_cites_what_is_no_roll_of_its_round_is_refused(record: RoundRecord, network: ChainNetwork) -> None:
+    listed = with_close(record, record.closed_list.accepted, rolls=(b"\7" * 32,))
+    with pytest.raises(ReplayError, match=f"round 2: the closed list cites a roll 0x{'07' * 32} that is not here"):
+        derived(listed, network)
+
+
+def test_a_roll_that_nobody_can_read_binds_nobody(record: RoundRecord, network: ChainNetwork) -> None:
+    broken = with_payload(record, Slot.ROLL, b"gibberish")
+    admitted = admitted_gradients(record, GradientReader(network.founding))
+    assert closed_gradients(with_close(broken, ()), network.founding, admitted).omitted == ()
+
+
 def test_what_a_list_calls_unavailable_is_neither_counted_nor_left_out_and_needs_no_proof(
     record: RoundRecord, network: ChainNetwork
 ) -> None:
@@ -335,7 +362,7 @@ def test_an_iterate_is_right_bit_for_bit_or_an_offence(record: RoundRecord, netw
     )  # fmt: skip
     missing = iterate_offence(None, expected, server, 0, network.founding)
     assert missing == Offence(
-        server, "server 0", "missing", Slot.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
+        server, "server 0", "absent", Slot.ITERATE, bytes(32), expected, "server 0 posted no iterate of step 0"
     )
 
 
@@ -354,7 +381,7 @@ def test_a_virtual_server_is_not_missed_but_what_it_posts_must_be_right(
     server, slot = network.founding.network.servers[1], iterate_slot(1)
     silent = without(record, slot, network.key(1))
     assert derived(silent, network, virtual=(server,)).offences == ()
-    assert [o.kind for o in derived(silent, network).offences] == ["missing"]
+    assert [o.kind for o in derived(silent, network).offences] == ["absent"]
     wrong = with_payload(record, slot, b"no", network.key(1))
     assert [o.kind for o in derived(wrong, network, virtual=(server,)).offences] == ["iterate"]
 
