@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
+from chain.rpc.peers import Peers
 
 from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.protocol.endorsements import Domain
 from chain.protocol.passes import Named, decode_signed
-from chain.rpc.peers import Peers
 from chain.wire.headers import Header
 from tests.chain.network import Network, endorsements_of, passes_of, seal
 from tests.chain.rpc.served import served_node, wait_until
