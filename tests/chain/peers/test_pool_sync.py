@@ -114,16 +114,6 @@ def test_what_stays_refused_is_not_tried_for_ever() -> None:
     assert tried == pool_sync.MOST_TRIES
 
 
-def test_what_was_left_out_on_purpose_does_not_come_back() -> None:
-    first, second = founded(), founded()
-    sent = NETWORK.post_plan(first)
-    sync, web3 = PoolSync(second), web3_in_process(first)
-    assert sync.fetch(web3) == 1
-    second.drop(sent)
-    assert sync.fetch(web3) == 0
-    assert hashes(second) == []
-
-
 def test_a_new_head_is_a_new_start() -> None:
     first, second = founded(), founded()
     leader = NETWORK.post_round(first)
