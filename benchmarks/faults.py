@@ -5,7 +5,8 @@
 Three edge servers with their nodes and six devices with their miners run as processes in network namespaces of their
 own (root; see tests/lan). Each run of a row strikes at a random moment of a running round, mends what it broke, and
 waits until the network has sealed two more rounds at every node. Deadlines have short offsets (tests/lan/network.py,
-SHORT), so a failed attempt costs seconds. With n runs without an accusation the chance of one per fault is below 3 / n (95 %).
+SHORT), so a failed attempt costs seconds. With n runs without an accusation the chance of one per fault is below 3 / n
+(95 %).
 
 Columns: attempts lost (leaders that were passed over), seconds more than the same number of rounds took before the
 faults began, participants flagged, final blocks that were lost.

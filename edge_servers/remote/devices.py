@@ -46,7 +46,6 @@ class StubGrid(Grid):
                 """Stubs ask all the time."""
 
         self._server = ThreadingHTTPServer((host, port), Handler)
-        self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True, name="devices")
 
     @property

@@ -560,7 +560,7 @@ def test_nobody_posts_before_the_registry_is_created() -> None:
         network.post(node, STRANGER, "vote", address_of(STRANGER), address_of(STRANGER))
     with pytest.raises(FoundingError, match="expected registry"):
         node.propose(address_of(network.founder))
-    node.drop(node.pending()[0].post.transaction.hash)
+    node.pool.drop(node.pending()[0].post.transaction.hash)
     network.found(node)
     network.run_round(node)
 
@@ -880,7 +880,7 @@ def test_a_block_that_check_round_refuses_is_neither_proposed_nor_imported() -> 
     with pytest.raises(RoundRefusedError, match="found model 'evil', expected another"):
         careful.import_block(careless.raw_block(2) or b"")
     assert fingerprint(careful) == before
-    assert careful.drop(careful.pending()[-1].post.transaction.hash)
+    assert careful.pool.drop(careful.pending()[-1].post.transaction.hash)
     network.post_model(careful, leader)
     careful.propose(address_of(leader))
     seal(careful, address_of(network.devices[0]))

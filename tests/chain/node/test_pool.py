@@ -16,6 +16,7 @@ from chain.errors import (
     UnregisteredSenderError,
 )
 from chain.node import pool as pool_module
+from chain.node.body import Body
 from chain.node.node import Node
 from chain.node.pool import Pool
 from chain.protocol.genesis import RETARGET
@@ -100,7 +101,7 @@ def test_a_member_by_pending_votes_is_none_once_they_are_dropped() -> None:
     votes = [network.post(node, server, "vote", address_of(newcomer), home) for server in voters]
     network.post_plan(node)
     network.post_gradient(node, newcomer)
-    assert node.drop(votes[1])
+    assert node.pool.drop(votes[1])
     assert names(node) == ["vote", "plan"]
     with pytest.raises(UnregisteredSenderError, match="is not registered"):
         network.post_gradient(node, newcomer)
@@ -303,9 +304,9 @@ def test_drop_takes_what_needs_it_too() -> None:
     node = founded_node(network)
     leader = network.post_round(node)
     (close,) = [e.post.transaction.hash for e in node.pending() if e.post.call and e.post.call.name == "close"]
-    assert node.drop(close)
+    assert node.pool.drop(close)
     assert names(node) == ["plan"] + ["gradient"] * len(network.devices)
-    assert not node.drop(close)
+    assert not node.pool.drop(close)
     network.post_close(node, leader)
 
 
@@ -372,7 +373,9 @@ def test_no_post_looks_at_the_time_or_the_builder_so_nothing_is_executed_twice(a
     clock.pass_s(1000)
     assert not node.pool.execution.depends_on_builder
     posts = sorted((entry.post for entry in node.pool), key=lambda post: post.place)
-    bodies = [node.pool._executed_body(posts, address_of(leader), START + seconds) for seconds in (0, 1, 10**6)]
+    bodies = [
+        Body.executed(node._store, node.head, posts, address_of(leader), START + seconds) for seconds in (0, 1, 10**6)
+    ]
     roots = {body.execution.state_root() for body in bodies}
     assert len(roots) == 1, "times do not alter the state root (D3.4)"
     assert len({body.receipts for body in bodies}) == 1

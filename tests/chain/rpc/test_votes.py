@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from chain.rpc.peers import Peers
 
 from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
 from chain.node.node import Node
+from chain.peers.peers import Peers
 from chain.protocol.endorsements import Domain
 from chain.protocol.passes import Named, decode_signed
 from chain.wire.headers import Header
