@@ -75,7 +75,8 @@ def measure_detection(runs: Sequence[Sequence[RoundRecord]], attack: str, first:
             reasons = {each["kind"] for each in line["offences"] if each["offender"] in culprits}
             reasons |= {each["reason"] for each in line["refused"] if each["node"] in culprits}
             reasons |= {"absent" for name in line.get("absent", []) if name in culprits}
-            reasons |= {"passed over" for m in line["failed-leaders"] if f"server {m}" in culprits}
+            if not reasons:
+                reasons = {"passed over" for m in line["failed-leaders"] if f"server {m}" in culprits}
             is_on = line["round"] >= first
             false_offences += sum(not is_on or each["offender"] not in culprits for each in line["offences"])
             honest_refusals += sum(not is_on or each["node"] not in culprits for each in line["refused"])

@@ -33,12 +33,12 @@ def test_a_node_has_a_door_for_members_one_for_its_owner_and_one_for_auditors(fo
         members, owner = web3_over_http(node.url), web3_over_http(node.owner_url)
         for web3 in (members, auditors):
             with pytest.raises(DoorError):
-                request(web3, "bfl_dropTransaction", "0x" + "00" * 32)
+                request(web3, "bfl_holdEvidence", "0x" + "00" * 32)
         with pytest.raises(DoorError):
             request(auditors, "bfl_getWork", LEADER)
         heads = [request(web3, "bfl_getBlockSummary", "latest") for web3 in (members, auditors, owner)]
         assert heads[0] == heads[1] == heads[2]
-        assert request(owner, "bfl_dropTransaction", "0x" + "00" * 32) is False
+        assert request(owner, "bfl_holdEvidence", "0x" + "00" * 32) is False
         assert node.owner_url.startswith("http://127.0.0.1:")
 
 

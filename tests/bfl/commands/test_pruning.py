@@ -49,12 +49,12 @@ def test_pruning_keeps_the_last_rounds_their_first_model_and_every_tenth(command
     assert answer.code == 0, answer.err
     assert "10 blocks are pruned now" in answer.out
     assert (run / "chain.db").stat().st_size < before
-    head, everything = ROUNDS + 1, {"plan", "gradient", "close", "model"}
+    head, everything = ROUNDS + 1, {"plan", "gradient", "roll", "close", "model"}
     first = head - 4 + 1
     assert [kinds_kept(run, number) for number in range(first, head + 1)] == [everything] * 4
-    assert kinds_kept(run, first - 1) == {"plan", "close", "model"}  # what the first kept round starts from
-    assert kinds_kept(run, 10) == {"plan", "close", "model"}
-    assert kinds_kept(run, 9) == {"plan", "close"}
+    assert kinds_kept(run, first - 1) == {"plan", "roll", "close", "model"}  # what the first kept round starts from
+    assert kinds_kept(run, 10) == {"plan", "roll", "close", "model"}
+    assert kinds_kept(run, 9) == {"plan", "roll", "close"}
     assert kinds_kept(run, 1) == {"found"}
 
 
