@@ -9,6 +9,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from chain.wire.plan import Plan
 from clients.data import Dataset, load_dataset
 from clients.orders import Order
+from edge_servers.round import begin
 from edge_servers.round import plan as plan_round
 from tests.clients.chain_device import order_to
 from tests.edge_servers.small_network import SmallChain, small_chain
@@ -39,6 +40,7 @@ def synthetic() -> Dataset:
 def chain() -> Iterator[SmallChain]:
     """A network whose first round is planned: devices 0 and 4 offload, the others train."""
     made = small_chain()
+    begin(made.federation.servers)
     plan_round(made.federation.servers)
     yield made
     made.hosted.close()

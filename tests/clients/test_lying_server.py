@@ -17,6 +17,7 @@ from clients.device import Device
 from clients.errors import OrderError
 from clients.orders import DataReply, SignedReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
+from edge_servers.round import begin
 from edge_servers.round import plan as plan_round
 from tests.clients.chain_device import answer, joined, order_to
 from tests.clients.lying_server import for_all, planned
@@ -28,6 +29,7 @@ def chain() -> Iterator[SmallChain]:
     """A network whose second round is planned; devices 0 and 4 offload."""
     made = small_chain()
     made.federation.run_round()
+    begin(made.federation.servers)
     plan_round(made.federation.servers)
     yield made
     made.hosted.close()

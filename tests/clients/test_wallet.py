@@ -23,7 +23,7 @@ from clients.signing import signed_gradient
 from clients.training import LocalUpdate, Recipe, TrainingNode
 from clients.wallet import FinalBlock, Wallet
 from edge_servers.replay.record import model_in
-from edge_servers.round import plan
+from edge_servers.round import begin, plan
 from tests.clients.messages import over_the_wire, sent
 from tests.edge_servers.small_network import SHARE, SmallChain, small_chain
 
@@ -37,6 +37,7 @@ def orders_of(chain: SmallChain, server: int = 0) -> list[Order]:
 def first() -> Iterator[SmallChain]:
     """A network whose first round is planned."""
     chain = small_chain()
+    begin(chain.federation.servers)
     plan(chain.federation.servers)
     yield chain
     chain.hosted.close()
@@ -48,6 +49,7 @@ def third() -> Iterator[SmallChain]:
     chain = small_chain()
     for _ in range(2):
         chain.federation.run_round()
+    begin(chain.federation.servers)
     plan(chain.federation.servers)
     yield chain
     chain.hosted.close()

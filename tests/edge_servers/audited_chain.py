@@ -26,13 +26,14 @@ from chain.node.node import Node
 from chain.protocol.contract import encode_call, functions
 from chain.protocol.endorsements import Domain, Endorsement, endorse
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import SignedCall, read_signed_call
+from chain.protocol.posts import SignedCall, attempt_in, read_signed_call
 from chain.store.payloads import KeptPayload
 from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.blocks import Block, encode_block
 from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
 from chain.wire.documents import ClosedList, canonical_json
+from chain.wire.headers import Header
 from chain.wire.plan import read_plan
 from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
@@ -72,14 +73,14 @@ class Chain:
         keys = [self.accounts[server] for server in self.founding.network.servers]
         rules = Domain.of(self.genesis)
         return [
-            endorse(key, rules, number - 1, self.attempt(number), block.header.hash, 1000 * block.header.timestamp)
-            for number, block in enumerate(self.blocks[2:], 2)
+            endorse(key, rules, header.block_number - 1, self.attempt(header), header.hash, 1000 * header.timestamp)
+            for header in headers
             for key in keys
         ]
 
-    def attempt(self, number: int) -> int:
+    def attempt(self, header: Header) -> int:
         """In which attempt a block was built."""
-        return next((post.begins for post in self.posts(number) if post.begins is not None), 0)
+        return attempt_in((post, 1) for post in self.posts(header.block_number))
 
     def payload(self, digest: bytes) -> bytes | None:
         return self.payloads.get(digest)
