@@ -44,7 +44,7 @@ from chain.client.connection import request, web3_over_http
 from chain.client.empty_network import EmptyNetwork
 from chain.client.ledger import Ledger
 from chain.client.payloads import MemoryShelf
-from chain.client.receipts import await_receipt
+from chain.client.web3_errors import await_receipt
 from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, encode_call

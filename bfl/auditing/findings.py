@@ -6,32 +6,26 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import rlp
-from eth_hash.auto import keccak
-from rlp.exceptions import RLPException
 
-from bfl.auditing.double_signing import judged_signatures, signed_twice
+from bfl.auditing.double_signing import judged_equivocation, judged_signatures, signed_twice
 from bfl.auditing.executing import why_not_executed
 from bfl.auditing.verdict import believed_in
 from chain.audit.archive import Archive
 from chain.audit.found import Inspection
 from chain.audit.inspection import InspectedBlock, inspected
 from chain.client.posts import Flag
-from chain.errors import ChainError, CodecError, NotRegistryCallError
-from chain.protocol.contract import Call
+from chain.errors import CodecError
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import SignedCall, read_signed_call
 from chain.protocol.slots import Slot, kind_of, step_of
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate
 from chain.wire.headers import Header
 from chain.wire.plan import Plan
-from chain.wire.transactions import TYPE, decode_transaction
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.founding.simulated import what_is_simulated
 from edge_servers.learning.aggregation import SCALE_BITS, norm
 from edge_servers.replay.audit import Auditor, DerivedRound
-from edge_servers.replay.offences import DERIVED, FALSE_FLAG, SIGNED_TWICE, WORD, Offence, equivocation
+from edge_servers.replay.offences import DERIVED, FALSE_FLAG, SIGNED_TWICE, WORD, Offence
 
 _LEADS = (Slot.PLAN, Slot.CLOSE, Slot.MODEL)
 
@@ -238,7 +232,7 @@ def _judged(flag: Flag, derived: DerivedRound) -> Offence:
     """What the chain says about a flag where the replay finds no offence."""
     slot, sent = flag.slot, flag.transaction_hash
     if slot == Slot.EQUIVOCATION:
-        return _judged_equivocation(flag, derived)
+        return judged_equivocation(flag, derived)
     if slot in SIGNED_TWICE:
         return judged_signatures(flag, derived)
     offender = Address(flag.offender)
@@ -255,51 +249,3 @@ def _judged(flag: Flag, derived: DerivedRound) -> Offence:
         detail = f"the {kind} of {who} is what the replay gives"
     digest = b"" if posted is None else posted.digest
     return Offence(offender, who, kind, slot, sent, flag.expected, detail, digest, verdict=verdict)
-
-
-def _judged_equivocation(flag: Flag, derived: DerivedRound) -> Offence:
-    """Two signed posts for one slot speak for themselves: both signatures are recovered here."""
-    offender = Address(flag.offender)
-    told = equivocation(offender, flag.transaction_hash, flag.expected, derived.founding.network)
-    told = replace(told, found=flag.transaction_hash)
-    try:
-        call = _evidence(flag, derived)
-        first, second = (_signed(call, name, derived.genesis) for name in ("first", "second"))
-    except (ChainError, RLPException, ValueError, TypeError) as error:
-        detail = f"the evidence against {told.name} cannot be read: {error}"
-        return replace(told, verdict=FALSE_FLAG, detail=detail)
-    posts = [signed.post for signed in (first, second) if signed.post is not None]
-    if first.sender != offender or not first.contradicts(second):
-        detail = f"the evidence is not two posts of {told.name} for one slot"
-        return replace(told, verdict=FALSE_FLAG, detail=detail)
-    digests, step = [post.digest for post in posts], step_of(posts[0].slot)
-    place = f"step {step}" if step is not None else kind_of(posts[0].slot)
-    detail = f"{told.detail} ({place} of round {posts[0].round})"
-    return replace(
-        told, transaction_hash=first.transaction.hash, found=digests[0], expected=digests[1], detail=detail
-    )  # fmt: skip
-
-
-def _evidence(flag: Flag, derived: DerivedRound) -> Call:
-    """The call that carries both signatures; a reverted one beside it may carry others."""
-    expected = flag.transaction_hash, flag.expected
-    for post in derived.posts:
-        call = post.call
-        if call is None or call.name != "flag_equivocation" or post.sender != flag.server:
-            continue
-        if (keccak(call["first"]), keccak(call["second"])) == expected:
-            return call
-    raise NotRegistryCallError(f"found no flag with the evidence 0x{expected[0].hex()}")
-
-
-def _signed(call: Call, name: str, genesis: Genesis) -> SignedCall:
-    """One of the two posts in a flag: its unsigned transaction and its signature, put together again."""
-    unsigned, signature = bytes(call[name]), bytes(call[f"{name}_signature"])
-    if len(signature) != 65:
-        raise NotRegistryCallError(f"found {len(signature)} bytes of signature, expected 65")
-    numbers = [part.lstrip(b"\0") for part in (signature[64:], signature[:32], signature[32:64])]
-    raw = TYPE + bytes(rlp.encode([*rlp.decode(unsigned[1:]), *numbers], infer_serializer=False))
-    transaction = decode_transaction(raw)
-    if keccak(transaction.unsigned) != keccak(unsigned):
-        raise NotRegistryCallError("the evidence is no transaction in canonical form")
-    return read_signed_call(transaction, genesis)

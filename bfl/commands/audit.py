@@ -55,7 +55,7 @@ def check(
     """
     chosen = _chosen(run, rpc)
     with _told(explain) as console, open_archive_of(chosen, rpc) as archive:
-        from bfl.auditing.run_model import checked_run_model, run_model
+        from bfl.auditing.model_file import checked_run_model, run_model
         from bfl.auditing.tables import findings_table, verdict_table
 
         wanted = None if round_ is None else _wanted_round(round_, archive.head().block_number - 1)

@@ -18,10 +18,9 @@ from chain.client.bounded_http import BoundedProvider
 from chain.client.keys import address_of
 from chain.client.own_node import OwnNode
 from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
-from chain.client.receipts import await_receipt, network_fees
 from chain.client.tls import TlsClient
 from chain.client.waiting import retry_until
-from chain.client.web3_errors import translate_errors
+from chain.client.web3_errors import await_receipt, network_fees, translate_errors
 from chain.errors import (
     ChainError,
     NodeAwayError,

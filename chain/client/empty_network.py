@@ -8,8 +8,7 @@ from web3 import Web3
 from chain.client.connection import Connection
 from chain.client.keys import address_of
 from chain.client.payloads import PayloadShelf
-from chain.client.receipts import await_receipt, network_fees
-from chain.client.web3_errors import translate_errors
+from chain.client.web3_errors import await_receipt, network_fees, translate_errors
 from chain.errors import RevertedError
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.wire.transactions import Envelope, sign_transaction

@@ -16,6 +16,8 @@ T = TypeVar("T")
 _HASH_BYTES = 32
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 _CLOSE = "close"
+_ROLL = "roll"
+_ROLL_KEYS = {"kind", "round", "held", "refused"}
 _CLOSE_KEYS = {"kind", "round", "accepted", "refused", "unavailable", "rolls"}
 
 
@@ -60,11 +62,39 @@ class ClosedList:
             raise CodecError(f"found no closed list: expected the keys {', '.join(sorted(_CLOSE_KEYS))}")
         if type(content["round"]) is not int:
             raise CodecError("closed list: expected round to be a whole number")
-        accepted, unavailable, rolls = (hashes_in(content, name) for name in ("accepted", "unavailable", "rolls"))
-        return cls(content["round"], accepted, refusals_in(content), unavailable, rolls)
+        accepted, unavailable, rolls = (_hashes_in(content, name) for name in ("accepted", "unavailable", "rolls"))
+        return cls(content["round"], accepted, _refusals_in(content), unavailable, rolls)
 
 
-def hashes_in(content: dict[str, Any], name: str) -> tuple[bytes, ...]:
+@dataclass(frozen=True)
+class Roll:
+    """What a home server has of its cluster when the time of training is over (D3.6). What the close answers for: a
+    gradient outside a roll that it cites is late, and nobody's fault.
+    """
+
+    round: int
+    held: tuple[bytes, ...]
+    """Gradient transactions, those of the server itself among them."""
+    refused: tuple[tuple[str, str], ...] = ()
+    """(who, reason code)."""
+
+    def encode(self) -> bytes:
+        """The roll as canonical JSON: what is hashed, and beside the post."""
+        held, refused = ["0x" + each.hex() for each in self.held], [list(each) for each in self.refused]
+        return canonical_json({"kind": _ROLL, "round": self.round, "held": held, "refused": refused})
+
+    @classmethod
+    def decode(cls, payload: bytes) -> "Roll":
+        """The reverse of `encode`; `CodecError` unless the payload is in canonical form."""
+        content = read_canonical_json(payload)
+        if not isinstance(content, dict) or content.keys() != _ROLL_KEYS or content["kind"] != _ROLL:
+            raise CodecError(f"found no roll: expected the keys {', '.join(sorted(_ROLL_KEYS))}")
+        if type(content["round"]) is not int:
+            raise CodecError("roll: expected round to be a whole number")
+        return cls(content["round"], _hashes_in(content, "held"), _refusals_in(content))
+
+
+def _hashes_in(content: dict[str, Any], name: str) -> tuple[bytes, ...]:
     """The transaction hashes in a field of a document."""
     found = content[name]
     if not isinstance(found, list) or not all(_is_hash(each) for each in found):
@@ -72,7 +102,7 @@ def hashes_in(content: dict[str, Any], name: str) -> tuple[bytes, ...]:
     return tuple(bytes.fromhex(each[2:]) for each in found)
 
 
-def refusals_in(content: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+def _refusals_in(content: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Who is refused in a document, and why."""
     refused = content["refused"]
     if not isinstance(refused, list) or not all(_is_refusal(each) for each in refused):

@@ -14,10 +14,9 @@ from chain.protocol.posts import Commitment, Post
 from chain.protocol.slots import Slot, slot_of_kind
 from chain.wire.address import Address
 from chain.wire.codec import decode_iterate, encode_floats
-from chain.wire.documents import ClosedList
+from chain.wire.documents import ClosedList, Roll
 from chain.wire.plan import Plan
 from chain.wire.plan import read_plan as plan_in
-from chain.wire.roll import Roll
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import decode_transaction
 from clients.orders import LedgerTerms, Order

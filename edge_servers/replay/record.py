@@ -18,9 +18,8 @@ from chain.protocol.slots import Slot, iterate_slot
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.codec import PayloadKind, decode_floats, view_floats
-from chain.wire.documents import ClosedList
+from chain.wire.documents import ClosedList, Roll
 from chain.wire.plan import NO_PLAN, Plan, read_plan
-from chain.wire.roll import Roll
 from clients.vectors import Vector
 from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters

@@ -72,6 +72,7 @@ class Chain:
         """All servers' signatures under all blocks: whoever has rewritten some has all keys."""
         keys = [self.accounts[server] for server in self.founding.network.servers]
         rules = Domain.of(self.genesis)
+        headers = [block.header for block in self.blocks[2:]]
         return [
             endorse(key, rules, header.block_number - 1, self.attempt(header), header.hash, 1000 * header.timestamp)
             for header in headers

@@ -14,7 +14,6 @@ from bfl.attacks.conduct import WITHHELD, Conduct, honest
 from chain.errors import ChainError
 from chain.node.following import Listener
 from chain.node.node import Node
-from chain.protocol.attempts import RoundVotes
 from chain.wire.address import Address
 from chain.wire.sidecar import Sidecar
 from clients.device import Device
@@ -33,13 +32,6 @@ COSTS_S = {"plan": 10, "close": 10 + 30 + 10, "model": 50 + 3 * 3 + 5 + 5, "seal
 
 def silent_in(*kinds: str) -> Conduct:
     return lambda slot, body: WITHHELD if slot.kind in kinds else body
-
-
-def signed_in(network: ChainNetwork, round_: int) -> RoundVotes:
-    """What the first server's node has of the signatures of a round."""
-    attempts = network.servers[0].attempts
-    assert isinstance(attempts, ChainAttempts)
-    return attempts.votes(round_)
 
 
 def heads(network: ChainNetwork) -> set[bytes]:

@@ -7,11 +7,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from bfl.attacks.conduct import WITHHELD, Conduct, Twice, honest
+from bfl.attacks.conduct import LATE, WITHHELD, Conduct, Twice, honest
 from bfl.attacks.dishonest import AttackedHosting, DishonestBoard, DishonestSealer, disguise, post_nowhere
 from bfl.attacks.text import read_attacks
 from bfl.errors import BflError
-from bfl.simulation.grid import SimulatedClock
 from chain.wire.plan import NO_PLAN
 from clients.models import Vector, network_for
 from clients.parameters import DataParams, TrainingParams
@@ -19,6 +18,7 @@ from edge_servers.errors import BoardError
 from edge_servers.founding.network import LearningTask
 from edge_servers.hosting import HostedBoard, OffChain
 from edge_servers.leading import LedgerAccess
+from edge_servers.ledger.attempts import OneAttempt
 from edge_servers.ledger.board import Board, InProcessBoard, RoundSlot
 from edge_servers.ledger.oversight import Trusting
 from edge_servers.ledger.sealing import DrawnSealer, Sealer
@@ -74,17 +74,16 @@ def test_a_dishonest_board_passes_everything_but_its_servers_posts_through(name:
     arguments = (SLOT, OTHER, "body") if name == "post" else tuple(object() for _ in range(count))
     answer = getattr(board, name)(*arguments)
     assert inner.asked == [(name, arguments)]
-    assert answer in (None, (name, arguments))  # None where the honest board answers nothing
-    assert (answer is None) == (name in ("drop", "endorse", "post_endorsements", "wait_turn"))
+    assert answer == (name, arguments)
 
 
 def test_whether_devices_sign_is_the_honest_boards() -> None:
     assert DishonestBoard(cast(Board, Recorder()), LIAR, silent, post_nowhere).is_signed
-    assert not DishonestBoard(InProcessBoard(SimulatedClock()), LIAR, silent, post_nowhere).is_signed
+    assert not DishonestBoard(InProcessBoard(), LIAR, silent, post_nowhere).is_signed
 
 
 def test_the_server_goes_on_from_its_own_lie() -> None:
-    inner = InProcessBoard(SimulatedClock())
+    inner = InProcessBoard()
     board = DishonestBoard(inner, LIAR, doubled, post_nowhere)
     assert board.post(SLOT, LIAR, 21) == 42
     assert board.post(SLOT, OTHER, 21) == 21
@@ -92,21 +91,21 @@ def test_the_server_goes_on_from_its_own_lie() -> None:
 
 
 def test_what_is_withheld_is_posted_nowhere_and_the_server_goes_on_from_it() -> None:
-    board = DishonestBoard(InProcessBoard(SimulatedClock()), LIAR, silent, post_nowhere)
+    board = DishonestBoard(InProcessBoard(), LIAR, silent, post_nowhere)
     assert board.post(SLOT, LIAR, 21) == 21
     assert board.read(SLOT) == {}
 
 
 def test_of_two_posts_the_first_is_on_the_board_and_the_second_goes_where_somebody_may_take_it() -> None:
     again: list[tuple[RoundSlot, Any]] = []
-    inner = InProcessBoard(SimulatedClock())
+    inner = InProcessBoard()
     board = DishonestBoard(inner, LIAR, lambda slot, body: Twice(body, -body), lambda *post: again.append(post))
     assert board.post(SLOT, LIAR, 5) == 5
     assert (board.read(SLOT), again) == ({LIAR: 5}, [(SLOT, -5)])
 
 
 def test_a_liar_is_held_to_the_boards_rules_as_anybody() -> None:
-    board = DishonestBoard(InProcessBoard(SimulatedClock()), LIAR, doubled, post_nowhere)
+    board = DishonestBoard(InProcessBoard(), LIAR, doubled, post_nowhere)
     board.post(SLOT, LIAR, 1)
     with pytest.raises(BoardError, match="has already posted iterate 2 of round 4"):
         board.post(SLOT, LIAR, 1)
@@ -115,7 +114,7 @@ def test_a_liar_is_held_to_the_boards_rules_as_anybody() -> None:
 # --- sealers
 
 
-@pytest.mark.parametrize("name", ["find", "wait_for"])
+@pytest.mark.parametrize("name", ["find", "standing"])
 def test_a_dishonest_sealer_finds_what_the_honest_one_finds(name: str) -> None:
     inner = Recorder()
     arguments = tuple(object() for _ in range(methods_of(Sealer)[name]))
@@ -125,22 +124,34 @@ def test_a_dishonest_sealer_finds_what_the_honest_one_finds(name: str) -> None:
 @pytest.mark.parametrize(("conduct", "seals"), [(silent, 0), (honest, 1), (lambda slot, body: body, 1)])
 def test_a_sealer_keeps_its_block_to_itself_where_its_conduct_says_so(conduct: Conduct, seals: int) -> None:
     inner = Recorder()
-    DishonestSealer(cast(Sealer, inner), conduct).seal(b"parent", LIAR, NO_PLAN, MODELS)
-    assert inner.asked == [("seal", (b"parent", LIAR, NO_PLAN, MODELS))] * seals
+    DishonestSealer(cast(Sealer, inner), conduct).seal(b"parent", LIAR, NO_PLAN, MODELS, 9.0)
+    assert inner.asked == [("seal", (b"parent", LIAR, NO_PLAN, MODELS, 9.0))] * seals
 
 
 def test_a_sealer_asks_its_conduct_for_the_seal_of_the_plans_round() -> None:
     asked: list[RoundSlot] = []
-    DishonestSealer(cast(Sealer, Recorder()), lambda slot, body: asked.append(slot)).seal(b"", LIAR, NO_PLAN, MODELS)
+    sealer = DishonestSealer(cast(Sealer, Recorder()), lambda slot, body: asked.append(slot))
+    sealer.seal(b"", LIAR, NO_PLAN, MODELS, 9.0)
     assert asked == [RoundSlot(NO_PLAN.round, "seal")]
+
+
+def test_a_block_that_is_kept_back_is_handed_out_once_when_it_is_too_late() -> None:
+    inner = Recorder()
+    sealer = DishonestSealer(cast(Sealer, inner), lambda slot, body: LATE)
+    sealer.seal(b"parent", LIAR, NO_PLAN, MODELS, 9.0)
+    assert inner.asked == []
+    sealer.seal_late()
+    sealer.seal_late()
+    assert inner.asked == [("seal", (b"parent", LIAR, NO_PLAN, MODELS, 9.0))]
 
 
 # --- whole servers
 
 
 def access() -> LedgerAccess:
-    board = InProcessBoard(SimulatedClock())
-    return LedgerAccess(board, Trusting(board, NETWORK, "none"), DrawnSealer(0, NETWORK))
+    board = InProcessBoard()
+    oversight, attempts = Trusting(board, NETWORK, "none"), OneAttempt(NETWORK, 3)
+    return LedgerAccess(board, oversight, DrawnSealer(0, NETWORK), attempts)
 
 
 def test_an_honest_servers_access_is_not_touched() -> None:
@@ -167,8 +178,8 @@ def opened(attack: str) -> tuple[HostedBoard, HostedBoard]:
     """The same network hosted honestly, and with attacks."""
     dataset = small_dataset()
     task = LearningTask(network_for(dataset, SETTINGS.training, 0), dataset.train, dataset.classes)
-    plain = OffChain(SETTINGS, SimulatedClock())
-    attacked = AttackedHosting(OffChain(SETTINGS, SimulatedClock()), read_attacks(attack, 3, 10), SETTINGS)
+    plain = OffChain(SETTINGS)
+    attacked = AttackedHosting(OffChain(SETTINGS), read_attacks(attack, 3, 10), SETTINGS)
     assert [attacked.address(role, 1) for role in ("server", "device")] == [
         plain.address(role, 1) for role in ("server", "device")
     ]
@@ -202,9 +213,7 @@ def test_an_attack_that_its_scheme_does_not_have_is_refused_before_anything_is_o
             raise AssertionError("opened")
 
     settings = Settings(RoundParams(scheme="traditional", edges=3), SETTINGS.data, SETTINGS.training)
-    hosting = AttackedHosting(
-        Unopened(settings, SimulatedClock()), read_attacks("silent-leader@1:phase=model", 3, 10), settings
-    )
+    hosting = AttackedHosting(Unopened(settings), read_attacks("silent-leader@1:phase=model", 3, 10), settings)
     dataset = small_dataset()
     task = LearningTask(network_for(dataset, SETTINGS.training, 0), dataset.train, dataset.classes)
     with pytest.raises(BflError, match="silent-leader: found scheme traditional"):

@@ -14,7 +14,7 @@ from chain.protocol.passes import Named, Signed, sign_pass
 from chain.protocol.slots import iterate_slot
 from chain.wire.address import Address
 from edge_servers.replay.offences import ABSENT, DERIVED, WORD
-from tests.bfl.auditing.test_findings import rows
+from tests.bfl.auditing.tables_shown import rows
 from tests.bfl.conftest import Command
 from tests.edge_servers.audited_chain import Chain, chain, derived
 
@@ -127,7 +127,8 @@ def test_evidence_of_two_signatures_that_somebody_has_touched_convicts_nobody(at
         if post.call is not None and post.call.name == "flag_signatures":
             touched = bytearray(post.call[part])
             touched[40] ^= 1
-            posts.append(replace(post, call=replace(post.call, arguments=post.call.arguments | {part: bytes(touched)})))
+            arguments = {**post.call.arguments, part: bytes(touched)}
+            posts.append(replace(post, call=replace(post.call, arguments=arguments)))
         else:
             posts.append(post)
     (finding,) = findings_of(replace(round_, posts=posts))

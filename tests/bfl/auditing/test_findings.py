@@ -14,6 +14,7 @@ from chain.wire.address import Address
 from chain.wire.transactions import Envelope, Transaction, decode_transaction, sign_transaction
 from edge_servers.replay.audit import AuditError, DerivedRound
 from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
+from tests.bfl.auditing.tables_shown import rows
 from tests.bfl.conftest import Command
 from tests.chain.small_chain import story
 from tests.edge_servers.audited_chain import (
@@ -235,11 +236,6 @@ def test_an_iterate_that_nobody_kept_is_wrong_all_the_same_and_its_distance_unkn
 
 
 # --- audit check
-
-
-def rows(shown: str) -> dict[str, str]:
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
-    return {name: value for name, value, *_ in cells if name}
 
 
 def test_check_says_how_many_rounds_follow(command: Command, tmp_path: Path) -> None:

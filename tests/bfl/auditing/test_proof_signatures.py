@@ -116,7 +116,7 @@ def test_signatures_of_another_block_of_the_chain_or_of_none_do_not_count(edges:
         under(honest, second, servers),
         [replace(each, block_hash=last.header.hash) for each in under(honest, third, servers)],
         under(honest, forged(last, timestamp=last.header.timestamp + 1), servers),
-        [endorse(each, domain, ROUND - 1, last.header.hash, 5) for each in servers],
+        [endorse(each, domain, ROUND - 1, 0, last.header.hash, 5) for each in servers],
         [replace(each, attempt=1) for each in under(honest, last, servers)],
         [replace(each, time_ms=0) for each in under(honest, last, servers)],
         endorsements_of(last.header, servers, replace(honest.genesis, chain_id=1)),
@@ -152,7 +152,7 @@ def test_no_minority_proves_another_last_block(edges: int, data: st.DataObject) 
     found = other_model(edges)
     servers, last = servers_of(found), found.blocks[-1]
     keys = data.draw(st.sampled_from(list(combinations(servers, quorum(edges) - 1))))
-    many = [endorse(k, Domain.of(found.genesis), ROUND, last.header.hash, t) for k in keys for t in range(3)]
+    many = [endorse(k, Domain.of(found.genesis), ROUND, 0, last.header.hash, t) for k in keys for t in range(3)]
     before = under(found, found.blocks[ROUND], servers)
     with tempfile.TemporaryDirectory() as place:
         folder = forged_folder(found, data.draw(st.permutations([*before, *many])), Path(place) / "proof")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from edge_servers.replay.record import model_in
-from tests.bfl.auditing.test_findings import rows
+from tests.bfl.auditing.tables_shown import rows
 from tests.bfl.conftest import Command
 from tests.chain.small_chain import story
 from tests.edge_servers.audited_chain import Chain, chain

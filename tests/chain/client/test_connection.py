@@ -23,8 +23,7 @@ from chain.client.connection import (
 from chain.client.empty_network import EmptyNetwork
 from chain.client.keys import address_of
 from chain.client.payloads import MemoryShelf
-from chain.client.receipts import await_receipt
-from chain.client.web3_errors import translate_errors
+from chain.client.web3_errors import await_receipt, translate_errors
 from chain.errors import (
     ChainError,
     DeadlineError,
