@@ -133,10 +133,10 @@ def _run_rounds(start: Any, remote: "RemoteNetwork", memory: Any, config: EdgeCo
             federation = None
             stop.wait(_AGAIN_S)
             continue
-        _tell(report, remote, folder / config.metrics if config.metrics else None)
+        _tell(report, folder / config.metrics if config.metrics else None)
 
 
-def _tell(report: "RoundReport", remote: "RemoteNetwork", metrics: Path | None) -> None:
+def _tell(report: "RoundReport", metrics: Path | None) -> None:
     from bfl.simulation.run_folder import metrics_of
 
     scores = "not evaluated" if report.scores is None else f"accuracy {100 * report.scores.accuracy:.2f} %"
