@@ -12,7 +12,7 @@ _LONG = {
     "tests/clients": {"test_client_app.py", "test_sources.py", "test_training.py"},
     "tests/edge_servers": {
         "test_availability.py", "test_chain_hosting.py", "test_chain_round.py", "test_leaders.py", "test_liars.py",
-        "test_recovery.py", "test_referee.py", "test_round.py", "test_audit.py",
+        "test_attempts.py", "test_recovery.py", "test_referee.py", "test_round.py", "test_audit.py",
     },
     "tests/test_architecture.py": {"test_architecture.py"},
     "tests/test_docs.py": {"test_docs.py"},
