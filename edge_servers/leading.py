@@ -1,6 +1,7 @@
 """A server among servers: which attempt it is at, who leads it, what it posts, whose post it waits for."""
 
 import logging
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,6 +104,12 @@ class RankedServer:
         self.attempt, self.is_at_work = attempt, True
         self.schedule = Schedule(self.attempts.start_s(self.round, attempt), self.settings.rounds)
         self.oversight.begin(self.standing, attempt)
+
+    def sign_what_is_sealed(self) -> None:
+        """Whoever was killed between a block and the signatures under it signs it first: nobody works on it again."""
+        if self.attempts.has_block(self.round, self.attempt):
+            with suppress(ChainError):  # the others' signatures may do
+                self.is_at_work = not self.attempts.endorse(self.address, self.round, self.attempt)
 
     def give_up(self, reason: Exception) -> None:
         """This attempt has failed for this server; the others may still bring it to an end."""

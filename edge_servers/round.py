@@ -126,6 +126,8 @@ def begin(servers: Servers) -> None:
     """A round begins."""
     for server in servers:
         server.begin_round()
+    for server in sorted(servers, key=lambda server: not server.leads):
+        server.sign_what_is_sealed()
 
 
 def at_work(servers: Servers) -> Servers:

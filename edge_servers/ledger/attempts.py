@@ -38,6 +38,9 @@ class Attempts(Protocol):
     def choice(self, round_: int, attempt: int) -> bytes | None:
         """The block that the leader of an attempt has signed and others may sign."""
 
+    def has_block(self, round_: int, attempt: int) -> bool:
+        """Whether a block of an attempt is sealed already: somebody was killed before it was signed."""
+
     def has_signed(self, server: Address, round_: int, attempt: int) -> bool:
         """Whether a server has signed a block in an attempt."""
 
@@ -89,6 +92,10 @@ class OneAttempt:
     def choice(self, round_: int, attempt: int) -> bytes | None:
         """Nobody signs."""
         return None
+
+    def has_block(self, round_: int, attempt: int) -> bool:
+        """There are no blocks."""
+        return False
 
     def has_signed(self, server: Address, round_: int, attempt: int) -> bool:
         """Nobody signs."""

@@ -101,6 +101,12 @@ class ChainAttempts:
         """What the leader has signed; of two, either: it stands convicted."""
         return next(iter(self.votes(round_).choices(attempt)), None)
 
+    def has_block(self, round_: int, attempt: int) -> bool:
+        """Whether the head is a block of this attempt."""
+        if self._access.head() < round_ + FOUNDING_BLOCK:
+            return False
+        return self._access.attempt_of(self._access.block_hash(round_ + FOUNDING_BLOCK)) == attempt
+
     def has_signed(self, server: Address, round_: int, attempt: int) -> bool:
         """Whether a server's signature in an attempt is here."""
         return any((each.signer, each.attempt) == (server, attempt) for each in self._access.votes(round_)[0])

@@ -38,7 +38,9 @@ def start_node(lan: Lan, name: str, genesis: Path, **env: str) -> MachineProcess
     """`bfl network node` with all others as peers."""
     machine = lan[name]
     peers = [word for other in EDGES if other != name for word in ("--peer", url(lan[other]))]
-    return machine.start("node", [*BFL, "node", "--genesis", str(genesis), "--host", machine.address, *peers], env)
+    return machine.start(
+        "node", [*BFL, "node", "--genesis", str(genesis), "--host", machine.address, "--allow-plain", *peers], env
+    )
 
 
 @pytest.fixture

@@ -21,13 +21,14 @@ def attacked() -> Chain:
     return with_reverted_gradients(chain())
 
 
-def test_it_fits_where_receipts_are_believed_and_honest_servers_are_blamed() -> None:
+def test_it_fits_where_receipts_are_believed_and_honest_servers_seem_absent() -> None:
     """What an audit said before it executed, and says still where it may not; but now it says what it believed."""
     audit = audit_rounds(attacked().archive, execute=False)
     servers = {f"server {m}" for m in range(4)}
     assert [each.round for each in audit.rounds] == [1, 2, 3]
     assert audit.found.reverted == REVERTED
-    assert misbehaving(audit.findings) == servers - {attacked().leader}
+    assert misbehaving(audit.findings) == set()
+    assert {each.name for round_ in audit.rounds for each in round_.absences} == servers - {attacked().leader}
     assert audit.believed[0] == "receipts of 4 blocks: nothing was executed (--no-execute)"
 
 

@@ -81,7 +81,7 @@ SUMMARY: dict[str, Any] = {
     "scheme": "fedavg", "dataset": "synthetic", "status": "finished", "rounds": 4, "rounds-planned": 9,
     "accuracy": 0.8125, "loss": 0.5, "edges": 3, "devices": 10, "partition": "iid", "parameters": 21840,
     "wall-seconds": 12.34, "seconds-per-round": 1.5, "refused": 2, "planner": "fixed:0", "offloaded": 1.25,
-    "latency": {"paper": {"T": 3.456, "T_wall": 7.891}}, "offences": 0, "blocks": 0, "head": "",
+    "latency": {"paper": {"T": 3.456, "T_wall": 7.891}}, "offences": 0, "absent": 0, "blocks": 0, "head": "",
 }  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def test_everything_but_the_node_is_imported_without_py_evm() -> None:
 def test_a_database_is_read_and_audited_without_py_evm(tmp_path: Path) -> None:
     assert on_a_device("read", str(story().write(tmp_path))) == {
         "head": story().headers[-1].hash.hex(),
-        "transactions": 58,
+        "transactions": 59,
     }
 
 

@@ -183,15 +183,6 @@ def test_the_pool_is_listed_in_the_order_of_arrival(own: Scene, remote: Remote) 
     assert remote.ask("bfl_pendingTransactions") == [hexed(each) for each in (*own.pending, keccak(raw))]
 
 
-def test_a_dropped_transaction_leaves_the_pool_and_its_nonce(own: Scene, remote: Remote) -> None:
-    last, sender = hexed(own.pending[2]), own.network.devices[1].address
-    assert remote.ask("bfl_dropTransaction", last) is True
-    assert remote.ask("bfl_dropTransaction", last) is False
-    assert remote.ask("bfl_pendingTransactions") == [hexed(each) for each in own.pending[:2]]
-    assert remote.ask("eth_getTransactionByHash", last) is None
-    assert remote.ask("eth_getTransactionCount", sender, "pending") == "0x1"
-
-
 def test_two_posts_for_one_slot_are_kept_as_evidence(own: Scene, remote: Remote) -> None:
     assert remote.ask("bfl_conflicts") == []
     first, second = gradient_of(own, 2, b"one"), gradient_of(own, 2, b"two")

@@ -16,7 +16,7 @@ from tests.chain.network import Network, founded_node
 NETWORK = Network()
 CHANGES = {
     "eth_sendRawTransaction", "bfl_sendPost", "bfl_sendSidecar", "bfl_getWork", "bfl_submitWork", "bfl_importBlock",
-    "bfl_sendEndorsement", "bfl_propose", "bfl_dropTransaction", "bfl_holdEvidence",
+    "bfl_sendEndorsement", "bfl_sendPass", "bfl_propose", "bfl_holdEvidence",
 }  # fmt: skip
 
 
@@ -30,11 +30,10 @@ def test_what_has_no_entry_is_open_nowhere() -> None:
         check_open("bfl_new", frozenset(Door))
 
 
-def test_the_owner_may_do_everything_and_nobody_else_proposes_or_drops() -> None:
+def test_the_owner_may_do_everything_and_nobody_else_proposes() -> None:
     assert all(Door.OWNER in doors for doors in OPEN.values())
     assert {name for name, doors in OPEN.items() if doors == OWNERS} == {
         "bfl_propose",
-        "bfl_dropTransaction",
         "bfl_holdEvidence",
     }
 
@@ -47,7 +46,7 @@ def test_devices_post_and_mine_and_peers_post_and_push() -> None:
     of = {door: {name for name in CHANGES if door in OPEN[name]} for door in Door}
     posts = {"eth_sendRawTransaction", "bfl_sendPost", "bfl_sendSidecar"}
     assert of[Door.DEVICE] == posts | {"bfl_getWork", "bfl_submitWork"}
-    assert of[Door.PEER] == posts | {"bfl_importBlock", "bfl_sendEndorsement"}
+    assert of[Door.PEER] == posts | {"bfl_importBlock", "bfl_sendEndorsement", "bfl_sendPass"}
 
 
 def answer(dispatcher: Dispatcher, doors: Doors, method: str, *params: Any) -> Any:
@@ -57,15 +56,15 @@ def answer(dispatcher: Dispatcher, doors: Doors, method: str, *params: Any) -> A
 @pytest.mark.parametrize("doors", [MEMBERS, AUDITORS, NOBODYS])
 def test_a_closed_method_does_nothing_and_says_where_it_is_open(doors: Doors) -> None:
     node = founded_node(NETWORK)
-    sent = NETWORK.post_plan(node)
+    NETWORK.post_plan(node)
     leader = "0x" + address_of(NETWORK.leader(node)).hex()
     dispatcher = Dispatcher(node)
-    for method, parameter in (("bfl_propose", leader), ("bfl_dropTransaction", "0x" + sent.hex())):
+    for method, parameter in (("bfl_propose", leader), ("bfl_holdEvidence", "0x" + bytes(32).hex())):
         error = answer(dispatcher, doors, method, parameter)["error"]
         assert error["data"]["error"] == "DoorError"
         assert "ask at the owner's, on the node's own machine" in error["message"]
     assert len(node.pending()) == 1
-    assert "result" in answer(dispatcher, OWNERS, "bfl_dropTransaction", "0x" + sent.hex()), "the owner still may"
+    assert "result" in answer(dispatcher, OWNERS, "bfl_holdEvidence", "0x" + bytes(32).hex()), "the owner still may"
 
 
 def test_over_http_a_door_is_what_its_server_opens() -> None:
@@ -84,8 +83,8 @@ def test_over_http_a_door_is_what_its_server_opens() -> None:
             request(web3_over_http(auditors), "bfl_sendPost", raw)
         assert request(web3_over_http(auditors), "eth_blockNumber") == "0x1"
         request(web3_over_http(members), "bfl_sendPost", raw)
-        sent = node.pending()[0].post.transaction.hash
-        assert request(web3_over_http(owner), "bfl_dropTransaction", "0x" + sent.hex()) is True
+        assert len(node.pending()) == 1
+        assert request(web3_over_http(owner), "bfl_holdEvidence", "0x" + bytes(32).hex()) is False
 
 
 def test_the_owners_door_is_on_this_machine_and_others_need_certificates() -> None:

@@ -177,5 +177,5 @@ def test_a_pruned_node_says_so_and_has_the_payload_no_more(own: Scene) -> None:
 
 def test_a_round_that_no_database_can_number_has_no_signatures() -> None:
     web3 = web3_in_process(founded_node())
-    assert request(web3, "bfl_doubleEndorsements", hex(2**64)) == []
-    assert request(web3, "bfl_endorsementsBy", "0x" + "11" * 20, hex(2**255)) == []
+    assert request(web3, "bfl_contradictions", hex(2**64)) == []
+    assert request(web3, "bfl_votes", hex(2**255)) == []

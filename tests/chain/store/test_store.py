@@ -409,12 +409,12 @@ def test_a_database_without_its_last_byte_is_refused(chain: Chain, tmp_path: Pat
 @pytest.mark.parametrize(
     ("statement", "message"),
     [
-        ("UPDATE meta SET value = 99 WHERE name = 'format'", "has format 99, expected 3"),
+        ("UPDATE meta SET value = 99 WHERE name = 'format'", "has format 99, expected 4"),
         (
             "UPDATE meta SET value = 1 WHERE name = 'format'",
             r"is a chain of version 0\.4 or 0\.5\.0, .* read it with that version .*, or start a new run",
         ),
-        ("DELETE FROM meta WHERE name = 'format'", "has format None, expected 3"),
+        ("DELETE FROM meta WHERE name = 'format'", "has format None, expected 4"),
         ("DELETE FROM meta WHERE name = 'head'", "has no head; it is damaged"),
         ("UPDATE meta SET value = x'00' WHERE name = 'head'", "has no head; it is damaged"),
         ("UPDATE meta SET value = '{' WHERE name = 'genesis'", "genesis: found no JSON"),

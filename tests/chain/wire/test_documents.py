@@ -11,8 +11,8 @@ from chain.errors import CodecError
 from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
 
 HASHES = [bytes([i]) * 32 for i in range(4)]
-EMPTY: dict[str, Any] = {"kind": "close", "round": 1, "accepted": [], "refused": [], "unavailable": []}
-NO_LIST = "found no closed list: expected the keys accepted, kind, refused, round, unavailable"
+EMPTY: dict[str, Any] = {"kind": "close", "round": 1, "accepted": [], "refused": [], "unavailable": [], "rolls": []}
+NO_LIST = "found no closed list: expected the keys accepted, kind, refused, rolls, round, unavailable"
 _CONTENT = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
@@ -101,7 +101,9 @@ def test_a_closed_list_is_accepted_hashes_in_order_and_refusals_with_reasons() -
     closed = ClosedList(7, (HASHES[2], HASHES[0]), (("0xabc", "norm"), ("device 3", "unavailable")), (HASHES[3],))
     assert closed.encode() == (
         b'{"accepted":["0x' + b"02" * 32 + b'","0x' + b"00" * 32 + b'"],"kind":"close",'
-        b'"refused":[["0xabc","norm"],["device 3","unavailable"]],"round":7,"unavailable":["0x' + b"03" * 32 + b'"]}'
+        b'"refused":[["0xabc","norm"],["device 3","unavailable"]],"rolls":[],"round":7,"unavailable":["0x'
+        + b"03" * 32
+        + b'"]}'
     )
 
 
