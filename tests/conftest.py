@@ -21,6 +21,7 @@ _LONG = {
 
 _EXPERIMENTS = {
     "tests/benchmarks/test_mutants.py", "tests/benchmarks/test_visitors.py", "tests/benchmarks/test_walk.py",
+    "tests/lan/test_network.py",
     "tests/bfl/experiments/test_reproduce_runs.py", "tests/policy/actor/test_shipped.py",
     "tests/policy/rivals/test_library_baselines.py", "tests/policy/rivals/test_optimum.py",
     "tests/policy/training/test_learning.py",
