@@ -106,7 +106,12 @@ class RankedServer:
         self.oversight.begin(self.standing, attempt)
 
     def sign_what_is_sealed(self) -> None:
-        """Whoever was killed between a block and the signatures under it signs it first: nobody works on it again."""
+        """Whoever was killed between a block and the signatures under it signs it first: nobody works on it again.
+
+        So does whoever gave up the attempt that ended the last round: the more signatures, the better a proof.
+        """
+        with suppress(ChainError):  # it is final without this one
+            self.attempts.endorse_final(self.address, self.standing.round)
         if self.attempts.has_block(self.round, self.attempt):
             with suppress(ChainError):  # the others' signatures may do
                 self.is_at_work = not self.attempts.endorse(self.address, self.round, self.attempt)

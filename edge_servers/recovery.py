@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 
-from chain.protocol.ranking import ranked_servers
 from chain.protocol.slots import Slot
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
@@ -13,7 +12,7 @@ from edge_servers.founding.network import Network
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.gradients import Refusal
 from edge_servers.ledger.block_check import body_of, excluded_after
-from edge_servers.ledger.chain_sealing import SealedChain, seal_of, tenure_at
+from edge_servers.ledger.chain_sealing import SealedChain, seal_of
 from edge_servers.planning.proposal import Draft, propose_offloading
 from edge_servers.planning.state import round_state
 from edge_servers.replay.offences import SIGNED_TWICE, Offence, failed_attempt, told_by_flag
@@ -25,6 +24,8 @@ from edge_servers.server import EdgeServer
 _LEADS = (Slot.PLAN, Slot.CLOSE, Slot.MODEL)
 _WHEN: dict[int, int] = {Slot.PLAN: 0, Slot.CLOSE: 1, **dict.fromkeys(SIGNED_TWICE, 3), Slot.MODEL: 4}
 """In which order offences come to light; iterates are 2"""
+_NO_RANK = 2**256 - 1
+"""Of a server that may not lead"""
 
 
 def recovered_report(
@@ -49,7 +50,7 @@ def recovered_report(
     start = Before(model_in(before, founding, node), None, excluded)
     derived = replay_round(record, start, GradientReader(founding))
     seal = seal_of(node, block.header, founding)
-    ranking = _ranked(node, before.header, founding, excluded)
+    ranking = _ranked(node, block.header, founding)
     failed = [ranking[a % len(ranking)] for a in range(seal.attempt)]
     sample_bytes = server.task.like.sample_bytes
     barred = tuple(founding.network.server_index(each) for each in excluded)
@@ -70,18 +71,10 @@ def recovered_report(
     return make_report(facts, founding.network, server.settings, scores, seconds)
 
 
-def _ranked(
-    node: SealedChain, parent: Header, founding: FoundingParameters, excluded: tuple[Address, ...]
-) -> list[Address]:
-    """Who could lead the round after a block, in their order (P12)."""
-    network = founding.network
-    lawful = [server for server in network.servers if server not in excluded]
-    winner = network.find_device(parent.winner)
-    home = None if winner is None else network.servers[winner.home]
-    tenure, cap = tenure_at(node, parent), founding.settings.rounds.term_cap
-    spent = tenure.leader if tenure.terms >= cap else None
-    dormant = [server for server in lawful if node.ask("is_dormant", server, header=parent)]
-    return [Address(each) for each in ranked_servers(lawful, home, parent.hash, spent, dormant)]
+def _ranked(node: SealedChain, header: Header, founding: FoundingParameters) -> list[Address]:
+    """Who could lead the round of a block, in their order (P12): a ranking does not change within its round."""
+    ranks = {server: int(node.ask("rank", server, header=header)) for server in founding.network.servers}
+    return sorted((server for server, rank in ranks.items() if rank != _NO_RANK), key=lambda server: ranks[server])
 
 
 def _offences(record: RoundRecord, derived: Replayed, network: Network, failed: list[Address]) -> list[Offence]:

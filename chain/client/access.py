@@ -60,7 +60,7 @@ class ChainAccess(PayloadSource, Protocol):
 
     # --- reading what is visible
 
-    def ask(self, name: str, *arguments: Any) -> Any:
+    def ask(self, name: str, *arguments: Any, block: int | None = None) -> Any:
         """The answer of a view of the registry."""
 
     def nonce(self, sender: bytes, is_sealed: bool = False) -> int:

@@ -168,8 +168,8 @@ class Connection(OwnNode):
         """As `request`, for an answer of bytes."""
         return read_bytes(self.request(method, *params))
 
-    def ask(self, name: str, *arguments: Any, block: Any = None) -> Any:
-        """The answer of a view of the registry, in the state that is visible."""
+    def ask(self, name: str, *arguments: Any, block: int | None = None) -> Any:
+        """The answer of a view of the registry, after a block or in the state that is visible."""
         call: Any = {"to": self._address, "data": encode_call(name, *arguments)}
         where: Any = block if block is not None else getattr(self, "visible", "pending")
         return decode_result(name, self._asked(lambda: bytes(self.web3.eth.call(call, where))))

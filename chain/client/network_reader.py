@@ -43,14 +43,16 @@ class NetworkReader(PostReader):
         found = [self._event(log) for log in logs]
         return {event["participant"]: event["home"] for event in found}
 
-    def rank(self, server: bytes) -> int | None:
-        """A server's place in the ranking of the running round (P12); None if it may not lead."""
-        rank = int(self._access.ask("rank", server))
+    def rank(self, server: bytes, block: int | None = None) -> int | None:
+        """A server's place in the ranking of the running round (P12), or of a block's; None if it may not lead."""
+        rank = int(self._access.ask("rank", server, block=block))
         return None if rank == 2**256 - 1 else rank
 
-    def ranking(self) -> list[Address]:
-        """Who may lead the running round, in their order: attempt a is of ranking[a mod its length] (D3.1)."""
-        ranks = {Address(server): self.rank(server) for server in self._access.ask("server_list")}
+    def ranking(self, block: int | None = None) -> list[Address]:
+        """Who may lead the running round, in their order: attempt a is of ranking[a mod its length] (D3.1). With a
+        block: who might have led its round.
+        """
+        ranks = {Address(server): self.rank(server, block) for server in self._access.ask("server_list", block=block)}
         return sorted((each for each, rank in ranks.items() if rank is not None), key=lambda each: ranks[each] or 0)
 
     def leader(self, attempt: int = 0) -> Address:

@@ -53,9 +53,9 @@ class NodeAccess:
 
     # --- reading
 
-    def ask(self, name: str, *arguments: Any) -> Any:
-        """The answer of a view of the registry, with everything pending in it."""
-        return self.node.ask(name, *arguments)
+    def ask(self, name: str, *arguments: Any, block: int | None = None) -> Any:
+        """The answer of a view of the registry, after a block or with everything pending in it."""
+        return self.node.ask(name, *arguments, header=None if block is None else self.header(block))
 
     def nonce(self, sender: bytes, is_sealed: bool = False) -> int:
         """The nonce of a sender's next transaction, everything pending counted; or as it was sealed last."""

@@ -49,6 +49,9 @@ class Attempts(Protocol):
         there was one.
         """
 
+    def endorse_final(self, server: Address, round_: int) -> None:
+        """Sign the final block of a round as well, where a server has not and may."""
+
     def pass_on(self, server: Address, round_: int, attempt: int) -> None:
         """Sign that a server is done with everything below an attempt."""
 
@@ -105,6 +108,9 @@ class OneAttempt:
         """There are no blocks: the round has ended."""
         self._last = round_
         return True
+
+    def endorse_final(self, server: Address, round_: int) -> None:
+        """Nobody signs."""
 
     def pass_on(self, server: Address, round_: int, attempt: int) -> None:
         """There is nothing to pass on to."""

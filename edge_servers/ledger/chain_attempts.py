@@ -8,7 +8,7 @@ from eth_account.signers.local import LocalAccount
 
 from chain.client.ledger import Ledger
 from chain.protocol.attempts import RoundVotes
-from chain.protocol.endorsements import quorum
+from chain.protocol.endorsements import Endorsement, quorum
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.signer.memory import SignedMemory
 from chain.wire.address import Address
@@ -44,8 +44,17 @@ class ChainAttempts:
     def ranking(self, standing: Standing) -> list[Address]:
         """As the registry has it: a ranking does not change within its round."""
         if self._ranked[0] != standing.block_hash:
-            self._ranked = (standing.block_hash, self._ledger.ranking())
+            self._ranked = (standing.block_hash, self._read_ranking(standing.round + 1))
         return self._ranked[1]
+
+    def _read_ranking(self, round_: int) -> list[Address]:
+        """Of a round whose block may be sealed and not final yet: then that block knows it, not what is pending."""
+        number = round_ + FOUNDING_BLOCK
+        while True:
+            head = self._access.head()
+            found = self._ledger.ranking(number if head >= number else None)
+            if self._access.head() == head:
+                return found
 
     def votes(self, round_: int) -> RoundVotes:
         """What servers have signed in the running round, and what it allows."""
@@ -90,6 +99,8 @@ class ChainAttempts:
         """Adopt what was named in the passes, or post the certificate that names nothing (D3.2)."""
         if attempt == 0:
             return True
+        if self._has_left(server, round_, attempt):
+            return False
         votes = self.votes(round_)
         for block_hash in votes.adoptable(attempt)[:1]:
             self._sign(server, round_, attempt, block_hash)
@@ -115,7 +126,7 @@ class ChainAttempts:
         """Once per attempt, after its leader, and only where the block before it is final (Q1)."""
         if self.has_signed(server, round_, attempt):
             return True
-        if self._access.final_number() < round_:
+        if self._access.final_number() < round_ or self._has_left(server, round_, attempt):
             return False
         votes = self.votes(round_)
         found = self._own_block(server, round_, attempt) if votes.leader(attempt) == server else None
@@ -124,6 +135,25 @@ class ChainAttempts:
             return False
         self._sign(server, round_, attempt, chosen)
         return True
+
+    def endorse_final(self, server: Address, round_: int) -> None:
+        """In the attempt in which a majority has."""
+        found = self._final_votes(round_)
+        if not found or server in {each.signer for each in found}:
+            return
+        attempt, block_hash = found[0].attempt, found[0].block_hash
+        if not self.has_signed(server, round_, attempt) and not self._has_left(server, round_, attempt):
+            self._sign(server, round_, attempt, block_hash)
+
+    def _final_votes(self, round_: int) -> list[Endorsement]:
+        """Signatures under the block of a round, of the attempt with most of them."""
+        found = self._access.endorsements(self._access.block_hash(round_ + FOUNDING_BLOCK))
+        by_attempt = [[each for each in found if each.attempt == attempt] for attempt in {e.attempt for e in found}]
+        return max(by_attempt, key=len, default=[])
+
+    def _has_left(self, server: Address, round_: int, attempt: int) -> bool:
+        """Whether a server has passed on from an attempt: it signs nothing there any more, without exception (D3.2)."""
+        return any(each.signer == server and each.attempt > attempt for each in self._access.votes(round_)[1])
 
     def _own_block(self, server: Address, round_: int, attempt: int) -> bytes | None:
         """The block of this attempt that a leader's devices have sealed."""
@@ -146,11 +176,10 @@ class ChainAttempts:
         self._access.send_pass(self._ledgers[server].sign_pass(round_, attempt, named, self._now_ms()))
 
     def post_endorsements(self, server: Address, round_: int) -> None:
-        """The record of what made the block of a round final: of the attempt with most signatures."""
-        found = self._access.endorsements(self._access.block_hash(round_ + FOUNDING_BLOCK))
-        by_attempt = [[each for each in found if each.attempt == attempt] for attempt in {e.attempt for e in found}]
-        if by_attempt:
-            self._ledgers[server].submit_endorsements(max(by_attempt, key=len))
+        """The record of what made the block of a round final."""
+        found = self._final_votes(round_)
+        if found:
+            self._ledgers[server].submit_endorsements(found)
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)

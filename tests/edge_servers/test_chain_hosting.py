@@ -313,6 +313,41 @@ def test_a_chain_in_the_folder_is_gone_on_with(tmp_path: Path, sealed: ChainNetw
         assert network.node.head.hash == sealed.node.head.hash
 
 
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches kill -9."""
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+@pytest.mark.parametrize("signed", [0, 1, 2])
+def test_a_run_killed_between_the_signatures_under_a_block_is_the_run_that_nobody_killed(
+    tmp_path: Path, signed: int, nodes: int
+) -> None:
+    """The head of every round in turn is a block that few have signed; who leads its round is known from it alone."""
+    settings: dict[str, Any] = {"nodes": nodes, "term_cap": 1}
+    with chain_network(**settings) as whole:
+        whole.run(4)
+        expected = whole.node.head.hash
+    for round_ in (1, 2, 3):
+        with chain_network(folder=tmp_path, **settings) as network, pytest.MonkeyPatch.context() as patch:
+            send, sent = type(network.servers[0].attempts)._sign, []  # type: ignore[attr-defined]
+
+            def sign(*given: Any, sent: list[Any] = sent, send: Any = send) -> None:
+                if len(sent) == signed:
+                    raise Killed
+                sent.append(send(*given))
+
+            patch.setattr(type(network.servers[0].attempts), "_sign", sign)
+            with pytest.raises(Killed):
+                network.run()
+            assert network.node.head.block_number == round_ + 1
+        with chain_network(folder=tmp_path, **settings) as network:
+            while network.federation.round < round_:
+                network.run()
+    with chain_network(folder=tmp_path, **settings) as network:
+        network.run()
+        assert network.node.head.hash == expected
+
+
 @pytest.mark.parametrize("changes", [{"seed": 2}, {"phi": "1"}, {"seal_s": 61}, {"codec": "fp32"}], ids=str)
 def test_the_chain_of_another_network_is_refused_and_left_as_it_was(tmp_path: Path, changes: dict[str, Any]) -> None:
     with chain_network(folder=tmp_path):
