@@ -17,7 +17,6 @@ from edge_servers.devices.link import DeviceLink
 from edge_servers.devices.offloading import union_of
 from edge_servers.errors import BoardError, GradientRefusedError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
-from edge_servers.founding.schedule import Schedule
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess, RankedServer
 from edge_servers.learning.aggregation import (
@@ -86,7 +85,7 @@ class EdgeServer(RankedServer):
             return
         plan: Plan = self._leaders_post("plan", self.schedule.plan)
         self.oversight.check_plan(plan, self.leader)
-        self.schedule = Schedule(plan.start_ms / 1000 or self.schedule.start_s, self.settings.rounds, plan.phi)
+        self.schedule = self.schedule.of_plan(plan.start_ms / 1000, plan.phi)
         self._running = RunningRound(plan, vector_digest(self.standing.model))
 
     # --- train --------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from chain.errors import ConflictError, EndorsementError, InvalidBlockError
+from chain.errors import ConflictError, EndorsementError, InvalidBlockError, PassError
 from chain.node.body import Body
 from chain.node.candidates import Candidates
 from chain.node.finality import Finality
@@ -31,7 +31,7 @@ class ChainFollower(PayloadReader):
     def __init__(self, store: Store, pool: Pool, now: Callable[[], float], keep_payloads: int | None = None) -> None:
         super().__init__(store, pool)
         self._finality, self._candidates = Finality(store), Candidates(store.genesis, now)
-        self._keep = keep_payloads
+        self._keep, self._now = keep_payloads, now
         self.listeners: list[Listener] = []
         """Told (transaction, block, endorsement or pass; bytes; payloads beside a post) of what this node accepts."""
 
@@ -73,6 +73,8 @@ class ChainFollower(PayloadReader):
     def take_endorsement(self, endorsement: Endorsement) -> bool:
         """Keep a server's signature under a block (Q1), and follow what it makes final; whether it is new."""
         _ = endorsement.signer  # recovered here, outside the lock
+        if self._is_early(endorsement):
+            raise EndorsementError(f"{endorsement.signer} signs for a time that has not come: check both clocks")
         with self._exclusive():
             self._finality.check_running()
             with self._following([endorsement]) as undone:
@@ -87,6 +89,8 @@ class ChainFollower(PayloadReader):
         it is new.
         """
         _ = given.signer  # recovered here, outside the lock
+        if self._is_early(given):
+            raise PassError(f"{given.signer} passes on at a time that has not come: check both clocks")
         with self._exclusive():
             self._finality.check_running()
             with self._following(()) as undone:
@@ -95,6 +99,10 @@ class ChainFollower(PayloadReader):
             if is_new:
                 self._tell("pass", given.encode(), ())
             return is_new
+
+    def _is_early(self, signed: Signed) -> bool:
+        """Whether deadlines that count from it would lie in the future: one server could make everybody wait."""
+        return signed.time_ms > 1000 * (self._now() + self.genesis.max_drift_s)
 
     def _leave_dead(self) -> list[Header]:
         """Go back from a head that a majority has passed by; returns what is undone by it."""

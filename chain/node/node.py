@@ -60,7 +60,7 @@ class Node(ChainFollower):
     ) -> None:
         """`keep_payloads`: of how many rounds gradients and models are kept (B6); all if it is not said."""
         super().__init__(store, Pool(store, now, pool_bytes), now, keep_payloads)
-        self._now, self._check_round = now, check_round
+        self._check_round = check_round
 
     @classmethod
     def create(cls, path: Path | str, genesis: Genesis, **options: Any) -> "Node":

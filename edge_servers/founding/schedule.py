@@ -2,9 +2,12 @@
 deadlines only bound them, and nobody judges anybody before one that is common to all.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edge_servers.parameters import RoundParams
+
+MOST_AHEAD_S = 15.0
+"""By how much a leader's beginning may be later than this server's: majorities and clocks differ a little"""
 
 
 @dataclass(frozen=True)
@@ -16,6 +19,13 @@ class Schedule:
     rounds: RoundParams
     phi: int = 0
     """Consensus steps, once there is a plan."""
+
+    def of_plan(self, start_s: float, phi: int) -> "Schedule":
+        """The same for all, from the time in the leader's plan; one too far ahead is not believed, or a leader could
+        make everybody wait for it.
+        """
+        latest = self.start_s + MOST_AHEAD_S
+        return replace(self, start_s=min(start_s, latest) if start_s else self.start_s, phi=phi)
 
     @property
     def plan(self) -> float:

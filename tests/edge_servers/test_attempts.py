@@ -217,6 +217,20 @@ def test_a_block_that_too_few_signed_is_adopted_with_fresh_signatures_and_its_mo
         assert len(heads(network)) == 1
 
 
+def test_whoever_has_passed_on_signs_nothing_of_the_attempts_below_it() -> None:
+    """Without exception (D3.2): neither the leader's choice nor a block of its own, nor what has become final."""
+    with chain_network(nodes=1) as network:
+        leader, following = network.ranked[:2]
+        network.walk("plan", "model")
+        for each in (leader, following):
+            network.servers[each].attempts.pass_on(network.key(each), 1, 1)
+        gone = network.servers[following]
+        algorithm_1.seal(network.servers)
+        signed, _ = network.node.votes(1)
+        assert not {each.signer for each in signed} & {network.key(leader), gone.address}
+        assert not gone.attempts.endorse(gone.address, 1, 0)
+
+
 def test_a_server_that_gave_the_attempt_up_goes_on_with_the_final_blocks_model() -> None:
     """Its own model was another; what a majority signed is the authority (D3.5)."""
     with chain_network(nodes=3) as network, chain_network(nodes=3) as calm:

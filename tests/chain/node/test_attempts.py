@@ -23,7 +23,7 @@ from chain.errors import (
 )
 from chain.node.candidates import FRESH_S
 from chain.node.node import Node
-from chain.protocol.endorsements import Domain, Endorsement
+from chain.protocol.endorsements import Domain, Endorsement, endorse
 from chain.protocol.genesis import RETARGET
 from chain.protocol.passes import Named, Pass, begun_call, sign_pass
 from chain.wire.blocks import encode_block
@@ -365,6 +365,25 @@ def test_passes_are_of_servers_and_of_rounds_near_the_head() -> None:
     assert not node.take_pass(replace(passes_of(1, 1, SERVERS[:1])[0]))
     again = sign_pass(SERVERS[0], Domain.of(node.genesis), 1, 1, None, 7)
     assert not node.take_pass(again), "another time tells nothing new"
+
+
+def test_what_is_signed_for_a_time_that_has_not_come_is_refused_until_it_has() -> None:
+    """Deadlines count from the latest time of a majority (D3.3): one server could make everybody wait for it."""
+    clock = Clock()
+    node = founded_node(NETWORK, clock)
+    domain, latest = Domain.of(node.genesis), int(1000 * (clock() + node.genesis.max_drift_s))
+    block = sealed(node)
+    for ahead, is_early in ((0, False), (1, True)):
+        given = sign_pass(SERVERS[ahead], domain, 1, 1, None, latest + ahead)
+        signature = endorse(SERVERS[ahead], domain, 1, 0, block.hash, latest + ahead)
+        if is_early:
+            with pytest.raises(PassError, match="passes on at a time that has not come: check both clocks"):
+                node.take_pass(given)
+            with pytest.raises(EndorsementError, match="signs for a time that has not come: check both clocks"):
+                node.take_endorsement(signature)
+            clock.pass_s(1)
+        assert node.take_pass(given)
+        assert node.take_endorsement(signature)
 
 
 def test_passes_to_an_attempt_come_after_a_majority_passed_to_the_one_below() -> None:
