@@ -9,6 +9,7 @@ from flwr.proto.message_pb2 import Message as ProtoMessage
 from flwr.supercore.logger import log
 from flwr.supercore.run import Run
 from flwr.supercore.task_identity import TaskIdentity
+from google.protobuf.message import DecodeError
 
 __all__ = ["Run", "empty_run", "identify_process", "log", "message_bytes", "name_message", "read_message"]
 
@@ -37,5 +38,5 @@ def read_message(raw: bytes) -> Message:
     """The reverse of `message_bytes`; `ValueError` where it is none."""
     try:
         return message_from_proto(ProtoMessage.FromString(raw))
-    except Exception as error:  # protobuf has its own, and a stranger chose the bytes
+    except (DecodeError, ValueError, TypeError, LookupError, AttributeError) as error:  # a stranger chose the bytes
         raise ValueError(f"found {len(raw)} bytes that are no message: {error}") from error

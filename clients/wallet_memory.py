@@ -9,6 +9,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from chain.errors import CodecError
+from chain.signer.disk import settle_folder
 from chain.wire.documents import canonical_json, read_canonical_json, read_record
 from clients.errors import WalletError
 from clients.remembered import Remembered
@@ -113,16 +114,6 @@ def _write(path: Path, known: Remembered) -> None:
                 file.write(canonical_json(asdict(known)))
                 file.flush()
                 os.fsync(file.fileno())
-        _settle(path.parent)
+        settle_folder(path.parent)
     except OSError as error:
         raise WalletError(f"{path} cannot be written: {error.strerror}") from error
-
-
-def _settle(folder: Path) -> None:
-    """A new name in a folder survives the loss of power once the folder is on the disk too."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -3,6 +3,7 @@ beside them (B1).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from chain.errors import (
@@ -169,14 +170,12 @@ class Pool:
 
         So does what counts in any attempt, or senders' nonces would differ from node to node; it is posted again.
         """
-        before = dict(vars(self))
-        self._clear()
-        self._start(self.head)
-        try:
+        with ExitStack() as undo:
+            undo.callback(vars(self).update, dict(vars(self)))
+            self._clear()
+            self._start(self.head)
             self._execute(post)
-        except BaseException:
-            vars(self).update(before)
-            raise
+            undo.pop_all()
         self.payloads.follow(entry.post for entry in self._entries.values())
 
     def _rebuild(self) -> None:

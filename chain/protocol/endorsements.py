@@ -1,16 +1,17 @@
 """Endorsements (Q1): a server's signature under a sealed block, beside the chain. A strict majority makes it final."""
 
 import struct
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.errors import EndorsementError, SignatureError
+from chain.errors import ChainError, EndorsementError, SignatureError
 from chain.protocol.contract import Call
 from chain.protocol.genesis import Genesis
 from chain.protocol.turns import FOUNDING_BLOCK
@@ -36,8 +37,38 @@ class Domain(NamedTuple):
         return cls(genesis.chain_id, genesis.registry)
 
 
+class SignedBeside(ABC):
+    """What a server signs beside the chain: type and fields of EIP-712, for one registry on one chain."""
+
+    name: ClassVar[str]
+    """What it is, in an error."""
+    refused_as: ClassVar[type[ChainError]]
+    round: int
+    domain: Domain
+    signature: bytes
+    """r, s, parity."""
+
+    @property
+    @abstractmethod
+    def said(self) -> bytes:
+        """Type and fields, as the registry is shown them."""
+
+    @property
+    def digest(self) -> bytes:
+        """What is signed: EIP-712's hash of the structured data."""
+        return typed_digest(self.domain, self.said)
+
+    @cached_property
+    def signer(self) -> Address:
+        """Whose it is; refused if nobody's."""
+        try:
+            return recover_signer_of(self.digest, self.signature)
+        except SignatureError as error:
+            raise self.refused_as(f"{self.name} of round {self.round}: {error}") from error
+
+
 @dataclass(frozen=True)
-class Endorsement:
+class Endorsement(SignedBeside):
     """What one server signs once it has replayed a block and holds its payloads; on an external network the block is
     the round's `result` (B7).
     """
@@ -51,23 +82,12 @@ class Endorsement:
     signature: bytes = b""
     """r, s, parity."""
 
-    @property
-    def digest(self) -> bytes:
-        """What is signed: EIP-712's hash of the structured data."""
-        return typed_digest(self.domain, self.said)
+    name, refused_as = "an endorsement", EndorsementError
 
     @property
     def said(self) -> bytes:
         """Type and fields, as the registry is shown them."""
         return ENDORSEMENT_TYPE + word(self.round) + word(self.attempt) + self.block_hash + word(self.time_ms)
-
-    @cached_property
-    def signer(self) -> Address:
-        """Whose it is; `EndorsementError` if nobody's."""
-        try:
-            return recover_signer_of(self.digest, self.signature)
-        except SignatureError as error:
-            raise EndorsementError(f"an endorsement of round {self.round}: {error}") from error
 
     def contradicts(self, other: "Endorsement") -> bool:
         """Whether one server signs two blocks for one (round, attempt): evidence that convicts it."""

@@ -6,25 +6,23 @@ A quorum of passes is what starts an attempt; time alone never does. What it all
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 
-from chain.errors import PassError, SignatureError
+from chain.errors import PassError
 from chain.protocol.contract import Call
 from chain.protocol.endorsements import (
     ENDORSEMENT_TYPE,
     Domain,
     Endorsement,
+    SignedBeside,
     decode_endorsement,
-    typed_digest,
     word,
 )
 from chain.protocol.slots import Slot
-from chain.wire.address import Address
-from chain.wire.signatures import SIGNATURE_BYTES, recover_signer_of, sign
+from chain.wire.signatures import SIGNATURE_BYTES, sign
 
 _TYPE = keccak(b"Pass(uint256 round,uint256 attempt,uint256 endorsed,bytes32 block,uint256 time)")
 _LAYOUT = struct.Struct(f">QII32sQ{SIGNATURE_BYTES}s")
@@ -45,7 +43,7 @@ class Named(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Pass:
+class Pass(SignedBeside):
     """What a server signs when an attempt has failed for it: on to this attempt, and what it has endorsed so far."""
 
     round: int
@@ -57,10 +55,7 @@ class Pass:
     signature: bytes = b""
     """r, s, parity."""
 
-    @property
-    def digest(self) -> bytes:
-        """What is signed: EIP-712's hash of the structured data."""
-        return typed_digest(self.domain, self.said)
+    name, refused_as = "a pass", PassError
 
     @property
     def said(self) -> bytes:
@@ -72,14 +67,6 @@ class Pass:
     def _words(self) -> tuple[int, bytes]:
         """What it names, as it is signed: 0 for nothing, b + 1 for a block of attempt b."""
         return (0, _NO_BLOCK) if self.named is None else (self.named.attempt + 1, self.named.block_hash)
-
-    @cached_property
-    def signer(self) -> Address:
-        """Whose it is; `PassError` if nobody's."""
-        try:
-            return recover_signer_of(self.digest, self.signature)
-        except SignatureError as error:
-            raise PassError(f"a pass of round {self.round}: {error}") from error
 
     def contradicts(self, other: "Pass") -> bool:
         """Whether one server passes twice to one attempt, naming different things: evidence that convicts it."""

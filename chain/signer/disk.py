@@ -88,10 +88,9 @@ class Disk:
                 try:
                     yield self._connection
                     self._connection.execute("COMMIT")
-                except BaseException:
+                finally:
                     if self._connection.in_transaction:  # a full disk may have ended it
                         self._connection.execute("ROLLBACK")
-                    raise
             except sqlite3.Error as error:
                 if getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_FULL:
                     self._broken = str(error)  # what the disk has now is known to whoever opens it anew
@@ -129,7 +128,7 @@ class Disk:
             part.unlink(missing_ok=True)  # of a process that was killed
             write_new(part, json.dumps(asdict(mark)).encode())
             part.replace(self.mark_path)
-            _settle(part.parent)
+            settle_folder(part.parent)
         except OSError as error:
             raise SignedMemoryError(f"{self.mark_path} cannot be written: {error.strerror}") from error
 
@@ -141,7 +140,7 @@ def write_new(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        _settle(path.parent)
+        settle_folder(path.parent)
     except FileExistsError as error:
         raise SignedMemoryError(f"{path} exists, expected no file there; choose another place") from error
     except OSError as error:
@@ -197,15 +196,14 @@ def _connect(path: Path) -> sqlite3.Connection:
     target = f"{path.absolute().as_uri()}?mode=rw"
     try:
         connection = sqlite3.connect(target, uri=True, isolation_level=None, check_same_thread=False, timeout=0)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(connection.close)
             for setting in _SETTINGS:
                 connection.execute(setting)
             verdict = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
             if verdict != "ok":
                 raise sqlite3.DatabaseError(verdict)
-        except BaseException:
-            connection.close()
-            raise
+            undo.pop_all()
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
             raise _in_use(path) from error
@@ -216,7 +214,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _settle(folder: Path) -> None:
+def settle_folder(folder: Path) -> None:
     """A name in a folder survives the loss of power once the folder is on the disk too."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)

@@ -20,6 +20,7 @@ the payload beside a post is the caller's to keep.
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from sqlite3 import Connection
 from types import TracebackType
@@ -77,11 +78,10 @@ class SignedMemory:
         """
         only_new = "its key may have signed before; open it without is_founding" if is_founding else ""
         memory = cls(Disk(path, only_new), address, chain_id, clock, elapsed)
-        try:
+        with ExitStack() as undo:
+            undo.callback(memory.close)
             memory._start(is_founding)
-        except BaseException:
-            memory.close()
-            raise
+            undo.pop_all()
         return memory
 
     @classmethod
