@@ -10,10 +10,11 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
+from urllib.parse import urljoin
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -55,6 +56,9 @@ _BY_METHOD = {
 }
 
 
+_MARKS = AnswerLimits(_FRAME_BYTES, 100)
+
+
 @dataclass(frozen=True)
 class _Bounds:
     limits: AnswerLimits
@@ -73,8 +77,9 @@ class BoundedProvider(HTTPProvider):
         headers = {"Content-Type": "application/json", "Accept-Encoding": "identity"}
         if token:
             headers["Authorization"] = f"Bearer {token}"
+        self._headers, self._timeout_s, self._session = headers, timeout_s, _session(url, tls)
         kwargs = {"timeout": timeout_s, "headers": headers}
-        super().__init__(url, kwargs, _session(url, tls), exception_retry_configuration=None)
+        super().__init__(url, kwargs, self._session, exception_retry_configuration=None)
         self._whole_s = _PATIENCE * timeout_s
 
     def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
@@ -86,6 +91,22 @@ class BoundedProvider(HTTPProvider):
         """The answers to several."""
         ask = super().make_batch_request
         return self._bounded(LARGEST, lambda: ask(batch_requests))
+
+    def changes(self, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
+        """What GET /changes of a node of ours answers, after `hold_s` at the latest: a mark of each kind of change."""
+        where = urljoin(str(self.endpoint_uri), "/changes")
+        headers, timeout_s = self._headers, self._timeout_s + hold_s
+        query = {**seen, "hold": f"{hold_s:g}"}
+
+        def ask() -> Any:
+            answer = self._session.get(where, params=query, headers=headers, timeout=timeout_s)
+            answer.raise_for_status()
+            return answer.json()
+
+        found = self._bounded(_MARKS, ask)
+        if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+            raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with what has changed")
+        return found
 
     def _bounded(self, limits: AnswerLimits, ask: Callable[[], T]) -> T:
         before = _bounds.set(_Bounds(limits, time.monotonic() + self._whole_s))

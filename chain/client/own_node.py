@@ -30,7 +30,10 @@ class OwnNode(ABC):
 
     def header(self, number: int) -> Header:
         """The header of the canonical block with this number."""
-        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", hex(number)))
+        return self._header_at(hex(number))
+
+    def _header_at(self, which: str) -> Header:
+        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", which))
 
     def proof(self, transaction_hash: bytes) -> TransactionProof:
         """That a transaction is sealed, and what came of it (P16)."""
@@ -96,7 +99,7 @@ class OwnNode(ABC):
 
     def final_number(self) -> int:
         """Number of the last final block."""
-        return Header.from_bytes(self.request_bytes("bfl_getRawHeader", "finalized")).block_number
+        return self._header_at("finalized").block_number
 
     def _pairs(self, method: str, *params: Any) -> list[tuple[bytes, bytes]]:
         found = self.request(method, *params)

@@ -18,8 +18,8 @@ def wait_until(
 ) -> T:
     """What `ready` answers as soon as that is true, or what it answers at the deadline. It is asked at least once."""
     end = now() + deadline_s
-    while not (found := ready()) and now() < end:
-        sleep(poll_s)
+    while not (found := ready()) and (left_s := end - now()) > 0:
+        sleep(min(poll_s, left_s))
     return found
 
 

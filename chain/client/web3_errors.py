@@ -57,13 +57,19 @@ def _refusal(error: requests.HTTPError) -> str:
     except (ValueError, TypeError, KeyError):
         said = error.response.reason
     what_to_do = _UNAUTHORIZED_ADVICE if error.response.status_code == _UNAUTHORIZED else ""
-    return f"the node at {error.response.url} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
+    where = f"the node at {_node_of(error.response.url)}"
+    return f"{where} refuses (HTTP {error.response.status_code}): {said!s:.200}{what_to_do}"
 
 
 def _silence(error: requests.RequestException) -> str:
     """Where nobody answers and why, without the HTTP library's classes around it."""
-    where = f" at {str(error.request.url).rstrip('/')}" if error.request is not None else ""
+    where = f" at {_node_of(str(error.request.url))}" if error.request is not None else ""
     return f"no node answers{where} ({_cause(error)}); start the node, or correct the address"
+
+
+def _node_of(url: str) -> str:
+    """The address as it was given, without what was asked there."""
+    return url.partition("/changes")[0].rstrip("/")
 
 
 def _cause(error: requests.RequestException) -> str:

@@ -10,12 +10,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from web3 import Web3
 
 from chain.client.connection import read_bytes, request
+from chain.client.watched import changes_at
 from chain.errors import ChainError, NodeAwayError, WorkError
 from chain.mining.miner import Found, Miner
 from chain.protocol.consensus import next_difficulty
@@ -24,11 +25,17 @@ from chain.wire.address import Address
 from chain.wire.headers import Header
 
 ASK_S = 0.5
-"""Between two questions for work"""
+"""Between two questions to a node that does not answer, and two looks at what is being mined"""
 TIMEOUT_S = 5.0
 """Of one question; a node that takes longer is asked again"""
-_STALE_S = 3.0
+_HOLD_S = 2.0
+"""As long as nothing changes at a node, it says so that often"""
+_RENEW_S = 8.0
+"""After which a node is asked for the same work again: its time would get too old"""
+_STALE_S = 6.0
 """After which what a node said last counts no more"""
+_MINED = ("work", "blocks")
+"""Changes that a miner waits for"""
 _SUBMIT_TRIES = 5
 _LATE_S = 1 << 40
 _log = logging.getLogger(__name__)
@@ -139,17 +146,29 @@ class NodesMiner:
     # --- asking
 
     def _watch(self, url: str, web3: Web3) -> None:
+        """Ask a node whenever its head or its candidate has changed; as long as nothing has, what it said holds."""
+        seen: dict[str, str] = {}
+        asked_s = 0.0
         while not self._stop.is_set():
             try:
-                offer = self._ask(url, web3)
+                marks = {kind: mark for kind, mark in changes_at(web3, seen, _HOLD_S).items() if kind in _MINED}
+                offer = self._offers.get(url)
+                now = time.monotonic()
+                if marks != seen or offer is None or now > asked_s + _RENEW_S:
+                    offer, asked_s = self._ask(url, web3), now
+                self._note_offer(replace(offer, heard_s=time.monotonic()))
+                seen = marks
             except ChainError as error:
+                seen = {}
                 self._note_trouble(url, str(error))
+                self._stop.wait(self._ask_s)
             else:
                 self._note_trouble(url, "")
-                with self._lock:
-                    self._offers[url] = offer
-                self._news.set()
-            self._stop.wait(self._ask_s)
+
+    def _note_offer(self, offer: Offer) -> None:
+        with self._lock:
+            self._offers[offer.url] = offer
+        self._news.set()
 
     def _ask(self, url: str, web3: Web3) -> Offer:
         if self._genesis is None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager, suppress
 from chain.errors import ConflictError, EndorsementError, InvalidBlockError, PassError
 from chain.node.body import Body
 from chain.node.candidates import Candidates
+from chain.node.changes import Changes
 from chain.node.finality import Finality
 from chain.node.payload_reading import PayloadReader
 from chain.node.pool import Pool
@@ -32,6 +33,7 @@ class ChainFollower(PayloadReader):
         super().__init__(store, pool)
         self._finality, self._candidates = Finality(store), Candidates(store.genesis, now)
         self._keep, self._now = keep_payloads, now
+        self.changes = Changes()
         self.listeners: list[Listener] = []
         """Told (transaction, block, endorsement or pass; bytes; payloads beside a post) of what this node accepts."""
 
@@ -81,6 +83,7 @@ class ChainFollower(PayloadReader):
                 is_new = self._finality.take(endorsement, self._pool.head)
                 undone += self._settle(endorsement.block_hash) if is_new else []
             if is_new:
+                self.changes.note("votes")
                 self._tell("endorsement", endorsement.encode(), ())
             return is_new
 
@@ -97,6 +100,7 @@ class ChainFollower(PayloadReader):
                 is_new = self._finality.take_pass(given, self._pool.head)
                 undone += self._leave_dead() if is_new else []
             if is_new:
+                self.changes.note("votes")
                 self._tell("pass", given.encode(), ())
             return is_new
 
@@ -163,6 +167,7 @@ class ChainFollower(PayloadReader):
         self._last = block
         if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
             self.prune(self._keep)
+        self.changes.note("blocks")
         if self.listeners:
             self._tell("block", encode_block(header, transactions), ())
         return header

@@ -110,6 +110,7 @@ class Node(ChainFollower):
             self._pool.admit(post, beside)
             if self._pool.attempt != attempt:
                 self._candidates.clear()  # of an attempt that is over
+            self.changes.note("posts")
             self._tell("transaction", post.transaction.raw, tuple(beside.values()))
             if beside:
                 self._retry()  # a block may have waited for it
@@ -135,6 +136,7 @@ class Node(ChainFollower):
             self._waiting.take(sidecar)
             self._retry()
             self._waiting.forget()
+            self.changes.note("posts")
 
     # --- building and sealing
 
@@ -156,6 +158,7 @@ class Node(ChainFollower):
         header = replace(header, state_root=body.execution.state_root())
         self._candidates.pop(coinbase, None)  # the last one proposed stands last
         self._candidates[coinbase] = Candidate(header, body)
+        self.changes.note("work")
         return header
 
     @under_lock

@@ -16,6 +16,7 @@ from web3 import Web3
 from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
 from chain.client.tls import TlsClient
+from chain.client.watched import changes_at
 from chain.errors import (
     ChainError,
     EndorsementError,
@@ -123,23 +124,33 @@ class Peers:
 
     def _pull(self, url: str, web3: Web3) -> None:
         trouble: type[Exception] | None = None
+        seen: dict[str, str] = {}
         while not self._stop.is_set():
             try:
+                own = self._node.changes.now()
+                marks = {**changes_at(web3, {}, 0.0), "own votes": own["votes"], "own blocks": own["blocks"]}
                 self._pools.retry()
-                self.fetch_from(web3)
-                self.fetch_votes(web3)
-                self._pools.fetch(web3)
-                self.fetch_payloads(web3)
+                if marks != seen or self._hurries[url].is_set() or self._node.wanted():
+                    self._hurries[url].clear()
+                    self._fetch_all(web3)
+                seen = marks
             except ChainError as error:
                 if not self._stop.is_set():
                     trouble = _tell_trouble(url, error, trouble)
+                seen = {}
             else:
                 if trouble is not None:
                     _log.info("peer %s answers again", url)
                 trouble = None
             self._stop.wait(min(_HURRY_S, self._pull_s))
             self._hurries[url].wait(max(0.0, self._pull_s - _HURRY_S))
-            self._hurries[url].clear()
+
+    def _fetch_all(self, web3: Web3) -> None:
+        """Everything that a peer has and this node has not."""
+        self.fetch_from(web3)
+        self.fetch_votes(web3)
+        self._pools.fetch(web3)
+        self.fetch_payloads(web3)
 
     def fetch_from(self, web3: Web3) -> int:
         """Take blocks of a peer that this node does not have, from a common ancestor on; returns how many."""

@@ -16,9 +16,10 @@ from chain.errors import ChainError, LedgerError
 from chain.node.node import Node
 from chain.rpc.connections import IDENTITY, VisitLimits, Visits, protocol_of
 from chain.rpc.dispatcher import Charge, Dispatcher
-from chain.rpc.doors import NOBODYS, Doorkeeper
+from chain.rpc.doors import AUDITORS, NOBODYS, Doorkeeper
 from chain.rpc.limits import RequestLimits, ServerParams, visitor_of
 from chain.rpc.shares import Turns, in_one_step
+from chain.rpc.watching import Watchers, hold_in, seen_in
 
 __all__ = ["RpcServer", "ServerParams"]
 _FINISH_S = 5
@@ -30,8 +31,12 @@ _LARGE_ANSWER_BYTES = 64 << 10
 _log = logging.getLogger(__name__)
 
 
-def _application(dispatcher: Dispatcher, node: Node, door: RequestLimits, turns: Turns, visits: Visits) -> Starlette:
-    """The HTTP application: POST / is JSON-RPC, GET /health says whether the node is alive."""
+def _application(
+    dispatcher: Dispatcher, node: Node, door: RequestLimits, turns: Turns, visits: Visits, watchers: Watchers
+) -> Starlette:
+    """The HTTP application: POST / is JSON-RPC, GET /health says whether the node is alive, GET /changes when to ask
+    again.
+    """
     keeper = Doorkeeper(node)
 
     def steps_of(request: Request, body: bytes, charge: Charge) -> Generator[None, None, bytes]:
@@ -65,7 +70,17 @@ def _application(dispatcher: Dispatcher, node: Node, door: RequestLimits, turns:
             return Response(status_code=400)
         return JSONResponse({"block": head.block_number, "hash": "0x" + head.hash.hex()})
 
-    return Starlette(routes=[Route("/", answer, methods=["POST"]), Route("/health", health, methods=["GET"])])
+    async def changes(request: Request) -> Response:
+        async with door.body(request) as body:
+            if isinstance(body, Response):
+                return body
+        query = request.query_params
+        may_wait = door.doors != AUDITORS and (not door.asks_certificates or request.scope["state"].get(IDENTITY))
+        marks = await watchers.wait(visitor_of(request), seen_in(query), hold_in(query) if may_wait else 0.0)
+        return JSONResponse(marks)
+
+    routes = {"/": (answer, "POST"), "/health": (health, "GET"), "/changes": (changes, "GET")}
+    return Starlette(routes=[Route(path, what, methods=[verb]) for path, (what, verb) in routes.items()])
 
 
 class _Server(uvicorn.Server):
@@ -75,7 +90,8 @@ class _Server(uvicorn.Server):
         self._door = RequestLimits(params, lambda: _post_bytes(node))
         visits = Visits(_visit_limits(params), self._door.shares)
         turns = Turns(params.max_answers, params.max_answers_per_address, self._door.shares)
-        config = _config(_application(dispatcher, node, self._door, turns, visits), visits)
+        self._watchers = Watchers(node.changes)
+        config = _config(_application(dispatcher, node, self._door, turns, visits, self._watchers), visits)
         if params.tls is not None:
             config.load()
             config.ssl = params.tls.server_context(params.asks_certificates)
@@ -83,6 +99,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.hurry()
+        self._watchers.close()
         await super().shutdown(sockets)
 
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from eth_account.signers.local import LocalAccount
 from torch import nn
 
-from chain.client.connection import Connection, web3_over_http
+from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
+from chain.client.watched import WatchedConnection
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.signer.memory import SignedMemory
 from chain.wire.address import Address
@@ -38,19 +39,37 @@ from edge_servers.replay.record import GradientReader, model_in, parameters_in
 from edge_servers.report import RoundReport
 from edge_servers.server import EdgeServer
 
+_LOOK_S = 2.0
+"""A server looks so often where it is told of no change"""
+
+
+class WatchingClock:
+    """A clock whose rest ends when something changes at a node: what is waited for may be there."""
+
+    def __init__(self, clock: Clock, connection: WatchedConnection) -> None:
+        self._clock, self._connection = clock, connection
+
+    def now(self) -> float:
+        """Seconds of the epoch."""
+        return self._clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """At most so long."""
+        self._connection.rest(seconds)
+
 
 @dataclass
 class RemoteNetwork:
     """A network as a participant finds it at a node."""
 
-    connection: Connection
+    connection: WatchedConnection
     chain: RemoteChain
     founding: FoundingParameters
 
     @classmethod
     def connect(cls, url: str, registry: bytes, token: str = "") -> "RemoteNetwork":
         """Read what a network was founded with."""
-        connection = Connection(web3_over_http(url, token), registry)
+        connection = WatchedConnection(web3_over_http(url, token), registry)
         chain = RemoteChain(connection)
         block = chain.block(FOUNDING_BLOCK)
         if block is None:
@@ -114,8 +133,9 @@ def remote_federation(
     ledger = RemoteLedger(remote.connection, remote.chain.genesis)
     checker = RoundChecker(GradientReader(founding))
     attempts = ChainAttempts(ledger, {address: account}, clock, {} if memory is None else {address: memory})
-    board = ChainBoard(ledger, checker.reader, {address: attempts.ledger_of(address)}, attempts, clock, poll_s=0.2)
-    sealer = RemoteSealer(remote.chain, checker, attempts.ledger_of, clock)
+    waiting = WatchingClock(clock, remote.connection)
+    board = ChainBoard(ledger, checker.reader, {address: attempts.ledger_of(address)}, attempts, waiting, _LOOK_S)
+    sealer = RemoteSealer(remote.chain, checker, attempts.ledger_of, waiting)
     access = LedgerAccess(board, Referee(board), sealer, attempts)
     hosted = RemoteHosted([access], sealer.standing_now(), remote)
     task = LearningTask(architecture, dataset.train, dataset.classes)

@@ -17,7 +17,7 @@ from edge_servers.ledger.chain_sealing import BlockReader
 from edge_servers.remote.chain import RemoteChain
 
 _LOG = logging.getLogger(__name__)
-_POLL_S = 0.2
+_LOOK_S = 2.0
 
 
 class RemoteSealer(BlockReader):
@@ -41,7 +41,7 @@ class RemoteSealer(BlockReader):
         left_s = max(0.0, until_s - self._clock.now())
         number = plan.round + FOUNDING_BLOCK
         if not wait_until(
-            lambda: self._chain.head.block_number >= number, left_s, _POLL_S, self._clock.now, self._clock.sleep
+            lambda: self._chain.head.block_number >= number, left_s, _LOOK_S, self._clock.now, self._clock.sleep
         ):
             _LOG.warning("round %d: nobody has mined block %d in %.0f s", plan.round, proposed.block_number, left_s)
 

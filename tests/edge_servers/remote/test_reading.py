@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from chain.client.connection import Connection
+from chain.client.watched import WatchedConnection
 from chain.node.access import LocalLedger
 from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
@@ -17,8 +17,8 @@ from edge_servers.round import close, plan, train
 from tests.edge_servers.chain_network import ChainNetwork, chain_network
 
 
-def connected(network: ChainNetwork) -> Connection:
-    return Connection(web3_in_process(network.node), network.node.genesis.registry)
+def connected(network: ChainNetwork) -> WatchedConnection:
+    return WatchedConnection(web3_in_process(network.node), network.node.genesis.registry)
 
 
 def test_where_a_network_stands_is_read_over_rpc_as_from_the_node_itself() -> None:

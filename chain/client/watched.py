@@ -1,0 +1,78 @@
+"""A connection to a node of ours that asks again only when something has changed there: it waits at GET /changes."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from web3 import Web3
+
+from chain.client.bounded_http import BoundedProvider
+from chain.client.connection import RETRY_S, Connection
+from chain.client.web3_errors import translate_errors
+from chain.errors import ChainError, LedgerError
+
+_SIGNED = ("votes", "blocks")
+_CHANGED_BY: Mapping[str, tuple[str, ...]] = {
+    "bfl_pendingTransactions": ("posts", *_SIGNED),
+    "bfl_votes": _SIGNED,
+    "bfl_endorsements": _SIGNED,
+    "bfl_getRawHeader": _SIGNED,
+    "bfl_attemptOf": _SIGNED,
+}
+"""Which changes make an answer another one: signatures may undo blocks and posts"""
+_KEPT_S = 1.0
+"""An answer is asked for again after so long in any case"""
+_GATHER_S = 0.02
+"""Changes come in swarms: what follows the first one is waited for"""
+_AWAY_S = 0.2
+
+
+def changes_at(web3: Web3, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
+    """Marks of what has changed at a node of ours, at once or as soon as one differs from those that were seen."""
+    provider = web3.provider
+    if not isinstance(provider, BoundedProvider):
+        raise LedgerError(f"found {type(provider).__name__}, expected a node over HTTP to wait at")
+    with translate_errors():
+        return provider.changes(seen, hold_s)
+
+
+class WatchedConnection(Connection):
+    """A `Connection` that keeps answers until they may have changed. What it posts it sees at once."""
+
+    def __init__(self, web3: Web3, registry: bytes, retry_s: float = RETRY_S) -> None:
+        self._marks: dict[str, str] = {}
+        self._kept: dict[tuple[Any, ...], tuple[float, tuple[str, ...], Any]] = {}
+        super().__init__(web3, registry, retry_s=retry_s)
+
+    def rest(self, seconds: float) -> None:
+        """Until something has changed at the node, but no longer than this."""
+        began = time.monotonic()
+        try:
+            self._marks = changes_at(self.web3, self._marks, seconds)
+        except ChainError:  # whoever asks next is told why
+            self._marks = {}
+            time.sleep(min(seconds, _AWAY_S))
+        time.sleep(max(0.0, min(_GATHER_S, began + seconds - time.monotonic())))
+
+    def request(self, method: str, *params: Any) -> Any:
+        """As ever, but an answer that cannot have changed is not asked for."""
+        kinds = _CHANGED_BY.get(method)
+        if kinds is None:
+            self._kept.clear()  # it may be a post
+            return super().request(method, *params)
+        marks = tuple(self._marks.get(kind, "") for kind in kinds)
+        key, now = (method, *params), time.monotonic()
+        kept = self._kept.get(key)
+        if kept is not None and kept[1] == marks and all(marks) and now < kept[0] + _KEPT_S:
+            return kept[2]
+        found = super().request(method, *params)
+        self._kept[key] = (now, marks, found)
+        return found
+
+    def head(self) -> int:
+        """Number of the last sealed block."""
+        return self._header_at("latest").block_number
+
+    def block_hash(self, number: int) -> bytes:
+        """Hash of a sealed block."""
+        return self.header(number).hash
