@@ -37,14 +37,18 @@ MODEL: constant(uint256) = 3
 ENDORSE: constant(uint256) = 4
 ROLL: constant(uint256) = 5
 ITERATE: constant(uint256) = 16
+# Bits of a mark behind those of the slots, and how many of them are what a server owes (D3.7).
+SLEEP_AT: constant(uint256) = 118
+OWED_BITS: constant(uint256) = 7
 # What a flag names whose evidence is two signatures.
 EQUIVOCATION: constant(uint256) = max_value(uint256)
 DOUBLE_ENDORSEMENT: constant(uint256) = max_value(uint256) - 1
 DOUBLE_PASS: constant(uint256) = max_value(uint256) - 2
 BROKEN_PASS: constant(uint256) = max_value(uint256) - 3
 
-# Blocks without a post after which a server is dormant (D3.7).
+# Blocks without a post after which a server is dormant, and how often what it then owes doubles (D3.7).
 DORMANT_AFTER: constant(uint256) = 5
+MOST_DOUBLINGS: constant(uint256) = 6
 
 # What has happened in an attempt, in the last bits of `now`.
 FOUNDED: constant(uint256) = 1
@@ -172,11 +176,9 @@ winner_home: public(address)
 reign_leader: public(address)
 reign_terms: public(uint256)
 
-# round << 192 | attempt << 128 | bit per slot; overwritten in every attempt: the state stays small.
+# round << 192 | attempt << 128 | sleep when the round began << 118 | bit per slot; overwritten in every attempt: the
+# state stays small.
 marks: HashMap[address, uint256]
-
-# The round in which a dormant server posted again; it ranks as before from the next one on.
-woken: HashMap[address, uint256]
 
 # offender -> server -> round of its last flag
 flagged: HashMap[address, HashMap[address, uint256]]
@@ -853,9 +855,7 @@ def _mark(now: uint256, slot: uint256):
     """One submission per (round, attempt, slot, sender)."""
     marks: uint256 = self.marks[msg.sender]
     if marks >> 128 != now >> 64:
-        if marks >> 192 != now >> 128 and self._is_dormant(msg.sender, now >> 128):
-            self.woken[msg.sender] = now >> 128
-        marks = (now >> 64) << 128
+        marks = ((now >> 64) << 128) | (self._sleep(msg.sender, now >> 128) << SLEEP_AT)
     assert marks & (1 << slot) == 0, "already posted"
     self.marks[msg.sender] = marks | (1 << slot)
 
@@ -864,7 +864,7 @@ def _mark(now: uint256, slot: uint256):
 @view
 def _has_posted(who: address, slot: uint256, round: uint256) -> bool:
     marks: uint256 = self.marks[who]
-    return slot < 128 and marks >> 192 == round and marks & (1 << slot) != 0
+    return slot < SLEEP_AT and marks >> 192 == round and marks & (1 << slot) != 0
 
 
 @internal
@@ -895,12 +895,28 @@ def _may_lead(who: address, round: uint256) -> bool:
 @internal
 @view
 def _is_dormant(server: address, round: uint256) -> bool:
-    """D3.7: it had posted nothing in 5 blocks or more, of at least 2 leaders, when the round began."""
-    last_seen: uint256 = self.marks[server] >> 192
+    return self._sleep(server, round) % 2**OWED_BITS != 0
+
+
+@internal
+@view
+def _sleep(server: address, round: uint256) -> uint256:
+    """
+    D3.7, as it was when the round began: how often what a sleep costs has doubled << 7 | rounds in which a server must
+    yet post before it is waited for. It falls asleep without a post in 5 blocks or more, of at least 2 leaders.
+    """
+    marks: uint256 = self.marks[server]
+    sleep: uint256 = (marks % 2**128) >> SLEEP_AT
+    last_seen: uint256 = marks >> 192
     if last_seen >= round:
-        return self.woken[server] == round
+        return sleep
+    if sleep % 2**OWED_BITS > 1:
+        return sleep - 1
     absent: uint256 = round - 1 - last_seen
-    return absent >= DORMANT_AFTER and self.reign_terms < absent
+    doublings: uint256 = sleep >> OWED_BITS
+    if absent < DORMANT_AFTER or self.reign_terms >= absent:
+        return doublings << OWED_BITS
+    return (min(doublings + 1, MOST_DOUBLINGS) << OWED_BITS) | (1 << doublings)
 
 
 @internal

@@ -10,6 +10,7 @@ from chain.wire.headers import Header
 FOUNDING_BLOCK = 1
 MOST_SERVERS = 64
 DORMANT_AFTER = 5
+MOST_DOUBLINGS = 6
 """As registry.vy has them"""
 
 
@@ -54,19 +55,49 @@ def ranking_after(
     return [Address(each) for each in ranked_servers(active, winner_home, parent.hash, spent, dormant)]
 
 
+@dataclass(frozen=True)
+class Sleep:
+    """What a server's silence has cost it when a round begins (D3.7)."""
+
+    doublings: int = 0
+    """How many rounds its next sleep costs, as a power of two."""
+    owed: int = 0
+    """Rounds in which it must yet post before it is waited for; without any it is awake."""
+
+    def after_a_post(self) -> "Sleep":
+        """Its post is in a block: one round less is owed."""
+        return Sleep(self.doublings, max(self.owed - 1, 0))
+
+    def again(self) -> "Sleep":
+        """It falls asleep: the first time for a round, each relapse for twice as many."""
+        return Sleep(min(self.doublings + 1, MOST_DOUBLINGS), 2**self.doublings)
+
+
 class Attendance:
-    """When servers last posted, and who is dormant (D3.7): no post in 5 blocks or more, of at least 2 leaders."""
+    """When servers last posted, and who is dormant (D3.7): no post in 5 blocks or more, of at least 2 leaders, and then
+    not yet in as many rounds as that costs.
+    """
 
     def __init__(self) -> None:
         self._last: dict[bytes, int] = {}
+        self._sleeps: dict[bytes, Sleep] = {}
+        """Of each server when the round of its last post began."""
         self._reign: tuple[bytes, int] = (b"", 0)
 
     def follow(self, round_: int, leader: bytes, senders: Iterable[bytes]) -> None:
         """A round has been sealed: who led it, and who of its servers posted in it."""
-        self._last.update(dict.fromkeys(senders, round_))
+        for sender in set(senders):
+            self._sleeps[sender] = self._sleep(sender, round_)
+            self._last[sender] = round_
         self._reign = (leader, self._reign[1] + 1 if leader == self._reign[0] else 1)
 
     def dormant(self, servers: Iterable[bytes], round_: int) -> list[bytes]:
-        """Who is dormant when a round begins."""
-        absent = {server: round_ - 1 - self._last.get(server, 0) for server in servers}
-        return [server for server, blocks in absent.items() if blocks >= DORMANT_AFTER and self._reign[1] < blocks]
+        """Who is dormant when a round begins: not waited for, and last in rank."""
+        return [server for server in servers if self._sleep(server, round_).owed]
+
+    def _sleep(self, server: bytes, round_: int) -> Sleep:
+        """A server's when a round begins that it has not posted in."""
+        sleep = self._sleeps.get(server, Sleep()).after_a_post()
+        absent = round_ - 1 - self._last.get(server, 0)
+        is_silent = absent >= DORMANT_AFTER and self._reign[1] < absent
+        return sleep.again() if is_silent and not sleep.owed else sleep

@@ -34,7 +34,7 @@ class Oversight(Protocol):
         """
 
     def expected(self) -> Collection[Address]:
-        """Servers whose posts are waited for: all but the excluded and the dormant."""
+        """Servers whose posts are waited for: all but the excluded and the dormant (D3.7)."""
 
     def iterate(self, server: int, step: int, until_s: float) -> FixedPoint:
         """A server's iterate, repaired where it is wrong or missing."""

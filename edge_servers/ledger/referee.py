@@ -5,7 +5,7 @@ about it, its flag, is its own signature (P13-P15).
 """
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -73,11 +73,12 @@ class Referee:
         self._found = Findings(standing, attempt)
         if before.round == standing.round + 1:
             self._found.offences = {key: each for key, each in before.offences.items() if each.slot in _ENDING}
-        self._found.silent |= self._dormant(before.silent - before.virtual)
+        self._found.silent |= self._dormant()
 
-    def _dormant(self, silent: Iterable[Address]) -> set[Address]:
-        """Who of those that were silent is not waited for any more (D3.7)."""
-        return {server for server in silent if self.board.ledger.access.ask("is_dormant", server)}
+    def _dormant(self) -> set[Address]:
+        """Who is not waited for in this round (D3.7): the registry says it, to whoever has just started too."""
+        active = set(self.founding.network.servers) - self._found.virtual
+        return {server for server in active if self.board.ledger.access.ask("is_dormant", server)}
 
     def check_plan(self, plan: Plan, leader: Address) -> None:
         """The plan must be one that the founding parameters allow, with the divergence of the round before."""

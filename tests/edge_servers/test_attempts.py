@@ -24,6 +24,7 @@ from edge_servers.errors import BoardError
 from edge_servers.learning.gradients import Close
 from edge_servers.ledger.attempts import OneAttempt
 from edge_servers.ledger.chain_attempts import ChainAttempts
+from edge_servers.ledger.referee import Referee
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, metrics_line, misbehave, only, recovered
 
 COSTS_S = {"plan": 10, "close": 10 + 30 + 10, "model": 50 + 3 * 3 + 5 + 5, "seal": 69 + 30}
@@ -379,6 +380,29 @@ def test_a_dormant_server_ranks_last_is_not_waited_for_and_comes_back() -> None:
         assert not network.node.ask("is_dormant", network.key(2))
         assert after.offences == ()
         assert network.senders(after.round) == {0, 1, 2}
+
+
+def sleeps(network: ChainNetwork, server: int) -> bool:
+    return bool(network.node.ask("is_dormant", network.key(server)))
+
+
+def test_a_relapsed_server_takes_part_and_is_waited_for_after_two_rounds() -> None:
+    everything = ("plan", "gradient", "roll", "close", "iterate", "model", "seal")
+    with chain_network(devices=3, phi="1", planner="fixed:none", term_cap=2) as network:
+        for owed in (1, 2):
+            misbehave(network.servers[2], silent_in(*everything))
+            assert all(network.waited_s(report.round) > 2 for report in network.run(5)), "everybody waits for its posts"
+            misbehave(network.servers[2], honest)
+            for _ in range(owed):
+                assert sleeps(network, 2)
+                assert network.ranked[-1] == 2
+                started = Referee(network.board(0))
+                started.begin(network.servers[0].standing, 0)
+                assert started.expected() == {network.key(0), network.key(1)}, "who has just started knows it too"
+                (report,) = network.run()
+                assert (report.failed_leaders, report.offences) == ((), ())
+                assert network.senders(report.round) == {0, 1, 2}, "what it posts counts"
+            assert not sleeps(network, 2)
 
 
 # --- devices ----------------------------------------------------------------------------------------------------------

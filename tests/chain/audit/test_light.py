@@ -53,16 +53,18 @@ def test_a_builder_that_does_not_lead_the_attempt_of_its_receipts_is_named() -> 
 
 
 def sleeping_chain(network: Network) -> Node:
-    """Nine rounds in which the third server posts nothing until the eighth; its device seals the sixth and seventh."""
+    """The third server posts nothing until round 8, leads round 9, posts nothing until rounds 15 and 16, and leads the
+    next; its device seals from the fifth on.
+    """
     node = founded_node(network)
     three = network.servers[2]
-    for round_ in range(1, 10):
+    for round_ in range(1, 18):
         leader = network.leader(node)
-        if leader is three and round_ < 6:
+        if leader is three and round_ in (*range(1, 6), *range(10, 15)):
             network.begin_attempt(node)
             leader = network.leader(node)
         network.post_plan(node, leader)
-        if round_ == 8:
+        if round_ in (8, 15, 16):
             network.post_gradient(node, three)
         network.post_close(node, leader)
         network.post_model(node, leader)
@@ -74,7 +76,7 @@ def sleeping_chain(network: Network) -> Node:
 def test_whoever_sleeps_is_last_for_who_reads_all_and_for_who_reads_receipts() -> None:
     network = Network()
     node = sleeping_chain(network)
-    blocks = [block for number in range(11) if (block := node.block(number)) is not None]
+    blocks = [block for number in range(19) if (block := node.block(number)) is not None]
     whole, light = Inspector(node.genesis, node), LightInspector(node.genesis, node)
     for number, block in enumerate(blocks):
         whole.check(block)
@@ -86,4 +88,6 @@ def test_whoever_sleeps_is_last_for_who_reads_all_and_for_who_reads_receipts() -
     three = address_of(network.servers[2])
     assert three not in leaders[:8], "its device won, and it was dormant"
     assert leaders[8] == three, "back in the round after its post"
+    assert three not in leaders[9:16], "asleep again, for two rounds"
+    assert leaders[16] == three
     assert whole.found.led == light.found.led

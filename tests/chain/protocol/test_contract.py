@@ -32,7 +32,7 @@ from chain.protocol.contract import (
     revert_reason,
 )
 from chain.protocol.slots import MAX_STEP, Slot
-from chain.protocol.turns import DORMANT_AFTER, MOST_SERVERS
+from chain.protocol.turns import DORMANT_AFTER, MOST_DOUBLINGS, MOST_SERVERS
 from chain.wire.address import Address
 
 SOURCE = Path(contract.__file__).with_name("registry.vy").read_text(encoding="utf-8")
@@ -99,7 +99,7 @@ def test_this_side_and_the_contract_number_things_alike() -> None:
     assert {name: 2**256 - 1 - int(less or 0) for name, less in evidence} == {
         slot.name: slot for slot in Slot if slot > 2**128
     }
-    assert constant("DORMANT_AFTER") == DORMANT_AFTER
+    assert (constant("DORMANT_AFTER"), constant("MOST_DOUBLINGS")) == (DORMANT_AFTER, MOST_DOUBLINGS)
     assert constant("MAX_SERVERS") == MOST_SERVERS
     assert (constant("MAX_STEP"), constant("MAX_BATCH")) == (MAX_STEP, contract.MAX_BATCH)
     for place, name in enumerate(PayloadSizes._fields):

@@ -147,6 +147,39 @@ def test_one_leader_alone_puts_nobody_to_sleep() -> None:
     assert attendance.dormant([A, B, C], 21) == [C]
 
 
+def sleep_through(attendance: Attendance, round_: int) -> int:
+    """C posts nothing until it is dormant; returns the round that begins then."""
+    while C not in attendance.dormant([A, B, C], round_):
+        leader = (A, B)[round_ % 2]
+        attendance.follow(round_, leader, {leader})
+        round_ += 1
+    return round_
+
+
+def test_each_relapse_doubles_the_rounds_in_which_it_must_post_up_to_64() -> None:
+    attendance, round_, owed = Attendance(), 1, []
+    for _ in range(8):
+        round_ = first = sleep_through(attendance, round_)
+        while attendance.dormant([A, B, C], round_) == [C]:
+            attendance.follow(round_, (A, B)[round_ % 2], {A, B, C})
+            round_ += 1
+        owed.append(round_ - first)
+    assert owed == [1, 2, 4, 8, 16, 32, 64, 64]
+
+
+def test_missed_rounds_neither_count_nor_cost_what_was_posted() -> None:
+    attendance = Attendance()
+    round_ = sleep_through(attendance, 1)
+    attendance.follow(round_, A, {A, C})
+    round_ = sleep_through(attendance, round_ + 1)
+    for is_there in (True, *[False] * 9, True):
+        assert attendance.dormant([A, B, C], round_) == [C], "two rounds are owed, and no more for being away"
+        leader = (A, B)[round_ % 2]
+        attendance.follow(round_, leader, {A, B, C} if is_there else {A, B})
+        round_ += 1
+    assert attendance.dormant([A, B, C], round_) == []
+
+
 @pytest.mark.parametrize("winner", [STRANGER, C, b""])
 def test_a_winner_that_is_no_device_makes_nobody_first(winner: bytes) -> None:
     chain = headers((B, winner))
@@ -197,6 +230,41 @@ def test_headers_contract_and_edge_servers_rank_alike(
         if some_are_excluded and length == len(blocks) - 1:
             flag_all(registry, servers, servers[data.draw(st.integers(0, count - 1))])
         check_ranks(registry, servers, ranking)  # neither posts nor flags change it within a round
+
+
+# How many rounds a server is silent, and in how many it posts then: what makes it relapse.
+SPELLS = st.lists(st.tuples(st.integers(0, 8), st.integers(1, 5)), min_size=1, max_size=6)
+
+
+def attending(spells: Sequence[tuple[int, int]], rounds: int) -> list[bool]:
+    """In which rounds a server posts; these spells over and over."""
+    once = [is_there for silent, steady in spells for is_there in (*[False] * silent, *[True] * steady)]
+    return [once[round_ % len(once)] for round_ in range(rounds)]
+
+
+@pytest.mark.slow
+@settings(max_examples=12, deadline=None)
+@given(st.data(), st.integers(12, 45))
+def test_attendance_and_contract_agree_who_sleeps_over_relapses(data: st.DataObject, rounds: int) -> None:
+    servers = addresses(SIGNERS[:3])
+    homes = {server: server for server in servers} | {bytes([i]) * 20: servers[i % 3] for i in range(250, 253)}
+    there = {server: attending(data.draw(SPELLS), rounds) for server in servers}
+    devices = st.sampled_from([who for who, home in homes.items() if who != home])
+    blocks = data.draw(st.lists(st.tuples(st.sampled_from(servers), devices), min_size=rounds, max_size=rounds))
+    chain, members = headers(*blocks, founder=servers[0]), membership(homes)
+    registry, attendance = BareRegistry(TERMS), Attendance()
+    registry.found(homes)
+    for round_ in range(1, rounds + 1):
+        parent = chain[round_]
+        registry.number = parent.block_number + 1
+        registry.begin(parent.winner or NOBODY, parent.coinbase, parent.hash)
+        dormant = attendance.dormant(servers, round_)
+        assert [server for server in servers if registry.ask("is_dormant", server)] == dormant
+        ranking = ranking_after(chain[: round_ + 1], members, (), dormant)
+        assert registry.ask("rank", ranking[0]) == 0
+        present = post_some(registry, [server for server in servers if there[server][round_ - 1]], ranking)
+        check_ranks(registry, servers, ranking)
+        attendance.follow(round_, chain[round_ + 1].coinbase, present)
 
 
 def check_ranks(registry: BareRegistry, servers: Sequence[bytes], ranking: Sequence[bytes]) -> None:

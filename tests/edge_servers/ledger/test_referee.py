@@ -54,14 +54,14 @@ class Lie:
     report: RoundReport
 
 
-LIAR = 0
+LIAR = 1
 """One that does not lead round 1"""
 LIES = [
-    ("iterate-noise@1:server=0,step=1", "iterate", 1),
-    ("iterate-noise@1:server=0,step=0,strength=1e-6", "iterate", 0),
-    ("iterate-noise@1:server=0,step=2", "iterate", 2),
-    ("lying-aggregate@1:server=0", "iterate", 0),
-    ("withheld-iterate@1:server=0,step=1", "absent", 1),
+    (f"iterate-noise@1:server={LIAR},step=1", "iterate", 1),
+    (f"iterate-noise@1:server={LIAR},step=0,strength=1e-6", "iterate", 0),
+    (f"iterate-noise@1:server={LIAR},step=2", "iterate", 2),
+    (f"lying-aggregate@1:server={LIAR}", "iterate", 0),
+    (f"withheld-iterate@1:server={LIAR},step=1", "absent", 1),
 ]
 
 
