@@ -1,11 +1,13 @@
 """What becomes of blocks that were checked: kept, followed if they are the best, and what servers sign makes final."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from chain.errors import ConflictError, EndorsementError, InvalidBlockError, PassError
+from chain.errors import ChainError, ConflictError, DivergedError, EndorsementError, InvalidBlockError, PassError
 from chain.node.body import Body
 from chain.node.candidates import Candidates
+from chain.node.divergence import Divergence, RefusedBlocks
 from chain.node.finality import Finality
 from chain.node.payload_reading import PayloadReader
 from chain.node.pool import Pool
@@ -21,6 +23,7 @@ from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 
+_LOG = logging.getLogger(__name__)
 Listener = Callable[[str, bytes, Sequence[Sidecar]], None]
 _PRUNED_EVERY = 10
 
@@ -32,6 +35,7 @@ class ChainFollower(PayloadReader):
         super().__init__(store, pool)
         self._finality, self._candidates = Finality(store), Candidates(store.genesis, now)
         self._keep, self._now = keep_payloads, now
+        self._refused, self._told = RefusedBlocks(), b""
         self.listeners: list[Listener] = []
         """Told (transaction, block, endorsement or pass; bytes; payloads beside a post) of what this node accepts."""
 
@@ -68,6 +72,53 @@ class ChainFollower(PayloadReader):
         """Two things that one server signed and no honest one signs both of: evidence that convicts it."""
         return contradictions(self._store.endorsements, self._store.passes, first_round)
 
+    # --- diverging (D3.5)
+
+    @property
+    @under_lock
+    def divergence(self) -> Divergence | None:
+        """A block that a majority signed and this node refuses; None while they agree. It is on no disk: whoever
+        starts again with what is mended looks at the block anew.
+        """
+        for signed in self._finality.missing_majorities(self._pool.head) if self._refused else ():
+            reason = self._refused.reason(signed.block_hash)
+            if reason is not None:
+                own = self._store.canonical_hash(signed.round + FOUNDING_BLOCK)
+                return Divergence(signed, reason, self._pool.head if own is None else self._store.header_by_hash(own))
+        return None
+
+    @property
+    @under_lock
+    def conflict(self) -> str:
+        """Why this node has stopped (Q1); empty while it has not."""
+        return self._finality.conflict
+
+    def check_agrees(self) -> None:
+        """Raise `DivergedError` where a majority has signed a block that this node refuses."""
+        found = self.divergence
+        if found is not None:
+            raise DivergedError(str(found))
+
+    @contextmanager
+    def _judging(self, header: Header) -> Iterator[None]:
+        """Remember it where a block is refused."""
+        try:
+            yield
+        except ChainError as error:
+            with self._exclusive():
+                if self._refused.note(header.hash, error, self._finality.signers_of_missing):
+                    self._notice_divergence()
+            raise
+
+    def _notice_divergence(self) -> None:
+        """What is mined here can become nothing any more; it is told once for each block."""
+        found = self.divergence
+        if found is not None:
+            self._candidates.clear()
+            if self._told != found.signed.block_hash:
+                self._told = found.signed.block_hash
+                _LOG.error("%s", found)
+
     # --- endorsing
 
     def take_endorsement(self, endorsement: Endorsement) -> bool:
@@ -82,6 +133,7 @@ class ChainFollower(PayloadReader):
                 undone += self._settle(endorsement.block_hash) if is_new else []
             if is_new:
                 self._tell("endorsement", endorsement.encode(), ())
+                self._notice_divergence()
             return is_new
 
     def take_pass(self, given: Pass) -> bool:
@@ -161,6 +213,7 @@ class ChainFollower(PayloadReader):
             undone[:0] = self._take_posted(endorsements)
             undone[:0] = self._settle(header.hash)
         self._last = block
+        self._refused.forget(header.hash)
         if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
             self.prune(self._keep)
         if self.listeners:

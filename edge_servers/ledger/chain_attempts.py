@@ -81,8 +81,13 @@ class ChainAttempts:
         return min(found) / 1000 if found else float(self._access.header(round_).timestamp)
 
     def is_final(self, round_: int) -> bool:
-        """Whether the last final block is of this round or a later one."""
-        return self._access.final_number() >= round_ + FOUNDING_BLOCK
+        """Whether the last final block is of this round or a later one; `DivergedError` where a majority has signed
+        one that is refused here (D3.5): nobody waits for it, or goes on beside it.
+        """
+        if self._access.final_number() >= round_ + FOUNDING_BLOCK:
+            return True
+        self._access.check_agrees()
+        return False
 
     def find_later(self, round_: int, attempt: int) -> int | None:
         """The highest attempt above this one that has a certificate here."""
