@@ -297,6 +297,4 @@ class Ledger(NetworkReader):
         return self._access.submit_work(task.puzzle, nonce, self._own_address())
 
     def _own_address(self) -> bytes:
-        if self._account is None:
-            raise LedgerError("this ledger is for reading; give it an account")
-        return address_of(self._account)
+        return address_of(self._signing_account())

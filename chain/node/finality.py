@@ -4,10 +4,9 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from chain.errors import ConflictError, EndorsementError, FinalityError, PassError
-from chain.node.divergence import Majority
 from chain.node.vm import StateView, call_registry
 from chain.protocol.consensus import is_better
-from chain.protocol.endorsements import Endorsement, is_final, quorum
+from chain.protocol.endorsements import Endorsement, Majority, is_final, quorum
 from chain.protocol.passes import Pass
 from chain.protocol.posts import attempt_in, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK

@@ -7,14 +7,14 @@ from contextlib import contextmanager, suppress
 from chain.errors import ChainError, ConflictError, DivergedError, EndorsementError, InvalidBlockError, PassError
 from chain.node.body import Body
 from chain.node.candidates import Candidates
-from chain.node.divergence import Divergence, RefusedBlocks
 from chain.node.finality import Finality
 from chain.node.payload_reading import PayloadReader
 from chain.node.pool import Pool
 from chain.node.reading import under_lock
+from chain.node.waiting import RefusedBlocks
 from chain.protocol.consensus import is_better
 from chain.protocol.contract import registry_settings
-from chain.protocol.endorsements import Domain, Endorsement, posted_endorsements
+from chain.protocol.endorsements import Divergence, Domain, Endorsement, posted_endorsements
 from chain.protocol.passes import Pass, Signed
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.passes import contradictions

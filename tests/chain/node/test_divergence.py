@@ -19,10 +19,9 @@ from chain.errors import (
     TransactionRootError,
     WorkError,
 )
-from chain.node import divergence
 from chain.node.access import LocalLedger
-from chain.node.divergence import RefusedBlocks
 from chain.node.node import Node
+from chain.node.waiting import MOST_REFUSED, RefusedBlocks
 from chain.protocol.round_check import ChainReader, RoundBody
 from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
@@ -230,7 +229,7 @@ def test_what_servers_signed_is_not_pushed_out_by_any_number_of_wrong_blocks() -
     assert refused.note(b"signed", LeaderError("why"), lambda: stood_by)
     for number in range(1000):
         refused.note(b"%d" % number, InvalidBlockError("why"), lambda: stood_by)
-    assert len(refused) == divergence._MOST
+    assert len(refused) == MOST_REFUSED
     assert refused.reason(b"signed") == "why"
     assert refused.reason(b"0") is None
     assert refused.reason(b"999") == "why"
