@@ -95,8 +95,9 @@ class RankedServer:
     # --- attempts
 
     def begin_round(self) -> None:
-        """A round begins, with attempt 0."""
+        """A round begins, with attempt 0; or one goes on in which this server was stopped, with what it has signed."""
         self.ranking = self.attempts.ranking(self.standing)
+        self.attempts.post_again(self.address, self.round)
         self.begin_attempt(self.attempts.find_later(self.round, 0) or 0)
 
     def begin_attempt(self, attempt: int) -> None:
