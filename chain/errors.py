@@ -124,6 +124,10 @@ class ConflictError(ChainError):
     """Two final blocks on different branches (Q1): some servers signed both, and this node stops."""
 
 
+class DivergedError(ChainError):
+    """A majority of the servers has signed a block that this node refuses (D3.5): nothing is posted or signed here."""
+
+
 # --- transactions
 
 

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from chain.errors import ChainError
+from chain.errors import ChainError, DivergedError
 from chain.wire.address import Address
 from edge_servers.errors import AttemptOverError, BoardError, LeaderFailedError
 from edge_servers.founding.network import DeviceRecord, Network
@@ -95,8 +95,9 @@ class RankedServer:
     # --- attempts
 
     def begin_round(self) -> None:
-        """A round begins, with attempt 0."""
+        """A round begins, with attempt 0; or one goes on in which this server was stopped, with what it has signed."""
         self.ranking = self.attempts.ranking(self.standing)
+        self.attempts.post_again(self.address, self.round)
         self.begin_attempt(self.attempts.find_later(self.round, 0) or 0)
 
     def begin_attempt(self, attempt: int) -> None:
@@ -146,6 +147,8 @@ class RankedServer:
             signed = self.board.wait(
                 lambda: self.attempts.endorse(self.address, self.round, self.attempt) or self._is_over(), until_s
             )
+        except DivergedError:
+            raise
         except ChainError as error:  # the others' signatures may do
             _LOG.warning("server %d does not endorse round %d: %s", self.index, self.round, error)
             return

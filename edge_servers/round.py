@@ -8,7 +8,7 @@ it in `referee.py`.
 import logging
 from collections.abc import Callable, Sequence
 
-from chain.errors import ChainError
+from chain.errors import ChainError, DivergedError
 from edge_servers.devices import offloading
 from edge_servers.errors import BoardError
 from edge_servers.leading import ATTEMPT_ENDS
@@ -115,6 +115,8 @@ def as_well_as_it_can(server: EdgeServer, post: Step) -> None:
     """Whoever cannot post has failed like one who did not: the others wait for it as long."""
     try:
         post(server)
+    except DivergedError:
+        raise
     except (BoardError, ChainError) as error:
         _LOG.warning("%s", error)
 

@@ -117,7 +117,7 @@ def edge_server(config_file: ConfigFile) -> None:
 
 def _run_rounds(start: Any, remote: "RemoteNetwork", memory: Any, config: EdgeConfig, folder: Path, stop: Any) -> None:
     """Round after round; after trouble with the own node everything is read anew from its chain."""
-    from chain.errors import ChainError
+    from chain.errors import ChainError, DivergedError
     from edge_servers.errors import EdgeError
 
     federation: Federation | None = None
@@ -128,6 +128,8 @@ def _run_rounds(start: Any, remote: "RemoteNetwork", memory: Any, config: EdgeCo
                 return
             memory.round_began(federation.round + 1, float(remote.chain.final.timestamp))
             report = federation.run_round()
+        except DivergedError:
+            raise  # started again, it looks again
         except (ChainError, EdgeError) as error:
             logging.getLogger(__name__).warning("%s: %s", type(error).__name__, error)
             federation = None

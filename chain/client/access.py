@@ -133,6 +133,9 @@ class ChainAccess(PayloadSource, Protocol):
     def contradictions(self, first_round: int) -> list[tuple[Signed, Signed]]:
         """Two things that one server signed and no honest one signs both of, as the node has seen them."""
 
+    def check_agrees(self) -> None:
+        """Raise `DivergedError` where a majority has signed a block that the node refuses (D3.5)."""
+
     def final_number(self) -> int:
         """Number of the last final block."""
 

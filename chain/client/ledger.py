@@ -158,6 +158,7 @@ class Ledger(NetworkReader):
         return decode_pass(self._remembered(statement, sign), domain)
 
     def _remembered(self, statement: Statement, sign: Callable[[], bytes]) -> bytes:
+        self._access.check_agrees()
         return sign() if self._memory is None else self._memory.sign(statement, sign)
 
     def begin_attempt(self, passes: Sequence[Pass]) -> bytes:
@@ -197,6 +198,7 @@ class Ledger(NetworkReader):
     def _send(self, name: str, *arguments: Any, sidecars: Sequence[Sidecar] = ()) -> bytes:
         if self._account is None:
             raise LedgerError("this ledger is for reading; give it an account to post")
+        self._access.check_agrees()
         data = encode_call(name, *arguments)
         gas = call_gas(len(data), self._access.is_embedded)
         if self._memory is None or name not in KINDS:
@@ -295,6 +297,4 @@ class Ledger(NetworkReader):
         return self._access.submit_work(task.puzzle, nonce, self._own_address())
 
     def _own_address(self) -> bytes:
-        if self._account is None:
-            raise LedgerError("this ledger is for reading; give it an account")
-        return address_of(self._account)
+        return address_of(self._signing_account())

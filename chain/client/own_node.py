@@ -5,7 +5,7 @@ from typing import Any
 
 from web3 import Web3
 
-from chain.errors import NodeUnreachableError
+from chain.errors import DivergedError, NodeUnreachableError
 from chain.protocol.endorsements import Domain, Endorsement, decode_endorsement
 from chain.protocol.passes import Pass, Signed, decode_signed
 from chain.protocol.proof import TransactionProof
@@ -19,6 +19,7 @@ class OwnNode(ABC):
 
     chain_id: int
     registry: Address
+    is_embedded: bool
 
     @abstractmethod
     def request(self, method: str, *params: Any) -> Any:
@@ -56,6 +57,15 @@ class OwnNode(ABC):
     def submit_work(self, mining_hash: bytes, nonce: bytes, device: bytes) -> bytes:
         """Seal; returns the hash of the block."""
         return self.request_bytes("bfl_submitWork", *map(Web3.to_hex, (mining_hash, nonce, device)))
+
+    def check_agrees(self) -> None:
+        """Raise `DivergedError` where a majority has signed a block that the node refuses (D3.5)."""
+        found = self.request("bfl_status") if self.is_embedded else {"state": "RUNNING"}
+        try:
+            if found["state"] == "DIVERGED":
+                raise DivergedError(str(found["told"]))
+        except (KeyError, TypeError) as error:
+            raise NodeUnreachableError(f"found {found!r:.80} where the node should say how it is") from error
 
     # --- endorsements (Q1)
 

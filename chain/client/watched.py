@@ -18,6 +18,7 @@ _CHANGED_BY: Mapping[str, tuple[str, ...]] = {
     "bfl_endorsements": _SIGNED,
     "bfl_getRawHeader": _SIGNED,
     "bfl_attemptOf": _SIGNED,
+    "bfl_status": _SIGNED,
 }
 """Which changes make an answer another one: signatures may undo blocks and posts"""
 _KEPT_S = 1.0

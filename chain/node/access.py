@@ -185,6 +185,10 @@ class NodeAccess:
         """Two things that one server signed and no honest one signs both of, as the node has seen them."""
         return self.node.contradictions(first_round)
 
+    def check_agrees(self) -> None:
+        """Raise `DivergedError` where a majority has signed a block that the node refuses (D3.5)."""
+        self.node.check_agrees()
+
     def final_number(self) -> int:
         """Number of the last final block."""
         return self.node.final.block_number

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from chain.errors import ConflictError, EndorsementError, FinalityError, PassError
 from chain.node.vm import StateView, call_registry
 from chain.protocol.consensus import is_better
-from chain.protocol.endorsements import Endorsement, is_final, quorum
+from chain.protocol.endorsements import Endorsement, Majority, is_final, quorum
 from chain.protocol.passes import Pass
 from chain.protocol.posts import attempt_in, read_signed_call
 from chain.protocol.turns import FOUNDING_BLOCK
@@ -52,13 +52,25 @@ class Finality:
 
     def check_none_missing(self, head: Header) -> None:
         """Raise `EndorsementError` where a majority has signed a block that is not here: nothing is built beside it."""
+        for missing in self.missing_majorities(head):
+            raise EndorsementError(
+                f"a majority has endorsed block 0x{missing.block_hash.hex()} of round {missing.round}, which is not "
+                "here: nothing is built until it is fetched"
+            )
+
+    def missing_majorities(self, head: Header) -> list[Majority]:
+        """Majorities for blocks that are not here, in rounds that are not final; those of one attempt each."""
         unknown = self._store.endorsements.unknown_since(self._round_of(self.last))
-        for (round_, _, block_hash), signers in unknown.items():
-            if len(signers) >= quorum(len(self._servers_after(head))):
-                raise EndorsementError(
-                    f"a majority has endorsed block 0x{block_hash.hex()} of round {round_}, which is not here: "
-                    "nothing is built until it is fetched"
-                )
+        servers = frozenset(self._servers_after(head)) if unknown else frozenset[Address]()
+        found = [Majority(*place, frozenset(signers) & servers) for place, signers in unknown.items()]
+        return [each for each in found if len(each.signers) >= quorum(len(servers))]
+
+    def signers_of_missing(self) -> dict[bytes, set[Address]]:
+        """Who signed blocks that are not here, in any attempt."""
+        signers: dict[bytes, set[Address]] = {}
+        for (_, _, block_hash), who in self._store.endorsements.unknown_since(self._round_of(self.last)).items():
+            signers.setdefault(block_hash, set()).update(who)
+        return signers
 
     def take(self, endorsement: Endorsement, head: Header) -> bool:
         """Keep an endorsement of a server; whether it is new. Its signer is recovered before the lock is taken."""

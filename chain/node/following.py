@@ -1,9 +1,10 @@
 """What becomes of blocks that were checked: kept, followed if they are the best, and what servers sign makes final."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from chain.errors import ConflictError, EndorsementError, InvalidBlockError, PassError
+from chain.errors import ChainError, ConflictError, DivergedError, EndorsementError, InvalidBlockError, PassError
 from chain.node.body import Body
 from chain.node.candidates import Candidates
 from chain.node.changes import Changes
@@ -11,9 +12,10 @@ from chain.node.finality import Finality
 from chain.node.payload_reading import PayloadReader
 from chain.node.pool import Pool
 from chain.node.reading import under_lock
+from chain.node.waiting import RefusedBlocks
 from chain.protocol.consensus import is_better
 from chain.protocol.contract import registry_settings
-from chain.protocol.endorsements import Domain, Endorsement, posted_endorsements
+from chain.protocol.endorsements import Divergence, Domain, Endorsement, posted_endorsements
 from chain.protocol.passes import Pass, Signed
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.store.passes import contradictions
@@ -22,6 +24,7 @@ from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 
+_LOG = logging.getLogger(__name__)
 Listener = Callable[[str, bytes, Sequence[Sidecar]], None]
 _PRUNED_EVERY = 10
 
@@ -34,6 +37,7 @@ class ChainFollower(PayloadReader):
         self._finality, self._candidates = Finality(store), Candidates(store.genesis, now)
         self._keep, self._now = keep_payloads, now
         self.changes = Changes()
+        self._refused, self._told = RefusedBlocks(), b""
         self.listeners: list[Listener] = []
         """Told (transaction, block, endorsement or pass; bytes; payloads beside a post) of what this node accepts."""
 
@@ -70,6 +74,53 @@ class ChainFollower(PayloadReader):
         """Two things that one server signed and no honest one signs both of: evidence that convicts it."""
         return contradictions(self._store.endorsements, self._store.passes, first_round)
 
+    # --- diverging (D3.5)
+
+    @property
+    @under_lock
+    def divergence(self) -> Divergence | None:
+        """A block that a majority signed and this node refuses; None while they agree. It is on no disk: whoever
+        starts again with what is mended looks at the block anew.
+        """
+        for signed in self._finality.missing_majorities(self._pool.head) if self._refused else ():
+            reason = self._refused.reason(signed.block_hash)
+            if reason is not None:
+                own = self._store.canonical_hash(signed.round + FOUNDING_BLOCK)
+                return Divergence(signed, reason, self._pool.head if own is None else self._store.header_by_hash(own))
+        return None
+
+    @property
+    @under_lock
+    def conflict(self) -> str:
+        """Why this node has stopped (Q1); empty while it has not."""
+        return self._finality.conflict
+
+    def check_agrees(self) -> None:
+        """Raise `DivergedError` where a majority has signed a block that this node refuses."""
+        found = self.divergence
+        if found is not None:
+            raise DivergedError(str(found))
+
+    @contextmanager
+    def _judging(self, header: Header) -> Iterator[None]:
+        """Remember it where a block is refused."""
+        try:
+            yield
+        except ChainError as error:
+            with self._exclusive():
+                if self._refused.note(header.hash, error, self._finality.signers_of_missing):
+                    self._notice_divergence()
+            raise
+
+    def _notice_divergence(self) -> None:
+        """What is mined here can become nothing any more; it is told once for each block."""
+        found = self.divergence
+        if found is not None:
+            self._candidates.clear()
+            if self._told != found.signed.block_hash:
+                self._told = found.signed.block_hash
+                _LOG.error("%s", found)
+
     # --- endorsing
 
     def take_endorsement(self, endorsement: Endorsement) -> bool:
@@ -85,6 +136,7 @@ class ChainFollower(PayloadReader):
             if is_new:
                 self.changes.note("votes")
                 self._tell("endorsement", endorsement.encode(), ())
+                self._notice_divergence()
             return is_new
 
     def take_pass(self, given: Pass) -> bool:
@@ -165,6 +217,7 @@ class ChainFollower(PayloadReader):
             undone[:0] = self._take_posted(endorsements)
             undone[:0] = self._settle(header.hash)
         self._last = block
+        self._refused.forget(header.hash)
         if self._keep is not None and header.block_number % _PRUNED_EVERY == 0:
             self.prune(self._keep)
         self.changes.note("blocks")

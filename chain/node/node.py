@@ -145,6 +145,7 @@ class Node(ChainFollower):
         """Make everything pending a candidate block of a leader, checked by `check_round`, to be mined."""
         parent, coinbase = self._pool.head, Address(leader)
         self._finality.check_running()
+        self.check_agrees()
         self._finality.check_none_missing(parent)
         timestamp = max(parent.timestamp, int(self._now())) if timestamp is None else timestamp
         body = self._body_to_propose(coinbase, timestamp)
@@ -192,8 +193,9 @@ class Node(ChainFollower):
         header, body = open_sealed_block(raw)  # before the lock is taken, and before a signature is looked at (Q6)
         if self.header(header.hash) is not None:
             return header
-        self._check_place(header)
-        posts = read_posts(header, decode_transactions(body), self.genesis)
+        with self._judging(header):
+            self._check_place(header)
+            posts = read_posts(header, decode_transactions(body), self.genesis)
         beside = {sidecar.digest: sidecar for sidecar in sidecars}
         with self._exclusive():
             self._finality.check_running()
@@ -230,6 +232,10 @@ class Node(ChainFollower):
 
     def _import(self, block: WaitingBlock) -> None:
         """Execute and take a block whose payloads are here; let it wait if they are not."""
+        with self._judging(block.header):
+            self._check_and_accept(block)
+
+    def _check_and_accept(self, block: WaitingBlock) -> None:
         header, posts = block.header, block.posts
         missing = block.missing(self)
         if missing:

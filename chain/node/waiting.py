@@ -1,17 +1,46 @@
-"""Payloads that are not in the store yet: of pending posts (B1, B2), and of blocks that wait for them (B4)."""
+"""What is not in the store: payloads of pending posts (B1, B2) and of blocks that wait for them (B4), and why blocks
+were refused (D3.5).
+"""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from chain.errors import (
+    ChainError,
+    FinalityError,
+    InvalidBlockError,
+    MalformedBlockError,
+    MalformedTransactionError,
+    MissingSidecarError,
+    TimestampError,
+    TransactionRefusedError,
+    TransactionRootError,
+    UnknownParentError,
+)
 from chain.protocol.availability import missing_payloads
 from chain.protocol.posts import Commitment, PayloadSource, SignedCall
+from chain.wire.address import Address
 from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 
 _MOST = 4
 """Blocks that wait; each may hold the payloads of a whole round"""
 _KEPT_ITERATES_PER_SERVER = 2
+MOST_REFUSED, _MOST_TOLD = 64, 1000
+Signers = Callable[[], Mapping[bytes, Collection[Address]]]
+_NO_VERDICT = (
+    # the bytes may be somebody's who has put another body under the header
+    MalformedBlockError,
+    MalformedTransactionError,
+    TransactionRootError,
+    # it may fit later, or something is missing here
+    TimestampError,
+    UnknownParentError,
+    MissingSidecarError,
+    # two majorities: a conflict, which stops the node by itself
+    FinalityError,
+)
 
 
 class PoolPayloads:
@@ -113,3 +142,41 @@ class WaitingBlocks:
         """Let go of payloads that none of them names: their blocks came, are invalid or were given up."""
         named = {each.digest for block in self._blocks.values() for post in block.posts for each in post.commitments}
         self._sidecars = {digest: each for digest, each in self._sidecars.items() if digest in named}
+
+
+class RefusedBlocks:
+    """Why the last few blocks were refused: anybody may send a wrong one, so alone it says nothing.
+
+    Where there are too many, one that fewest servers have signed is forgotten: nobody pushes out what a majority stands
+    behind.
+    """
+
+    def __init__(self) -> None:
+        self._reasons: OrderedDict[bytes, str] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    def __len__(self) -> int:
+        return len(self._reasons)
+
+    def reason(self, block_hash: bytes) -> str | None:
+        """Why a block was refused; None for one that was not, or is forgotten."""
+        return self._reasons.get(block_hash)
+
+    def note(self, block_hash: bytes, error: ChainError, signers: Signers) -> bool:
+        """Remember a refusal, if it is about the block and not about its bytes or what is missing here; whether it is.
+
+        `signers`: who has signed blocks that are not here; asked for where there are too many.
+        """
+        if not isinstance(error, InvalidBlockError | TransactionRefusedError) or isinstance(error, _NO_VERDICT):
+            return False
+        self._reasons[block_hash] = str(error)[:_MOST_TOLD]
+        if len(self._reasons) > MOST_REFUSED:
+            signed = signers()
+            del self._reasons[min(self._reasons, key=lambda each: len(signed.get(each, ())))]  # of several the oldest
+        return True
+
+    def forget(self, block_hash: bytes) -> None:
+        """The block has been accepted after all."""
+        self._reasons.pop(block_hash, None)

@@ -182,3 +182,36 @@ def word(number: int) -> bytes:
 @lru_cache(maxsize=64)
 def _separator(domain: Domain) -> bytes:
     return keccak(_DOMAIN_TYPE + word(domain.chain_id) + bytes(12) + domain.registry)
+
+
+# --- a majority that this node disagrees with (D3.5)
+
+
+@dataclass(frozen=True)
+class Majority:
+    """A strict majority's signatures for a block in one attempt."""
+
+    round: int
+    attempt: int
+    block_hash: bytes
+    signers: frozenset[Address]
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """What a majority signed, why this node refuses it, and what it has instead."""
+
+    signed: Majority
+    reason: str
+    own: Header
+    """The block of that round here, or the last one where there is none."""
+
+    def __str__(self) -> str:
+        signed, own = self.signed, self.own
+        return (
+            f"DIVERGED at round {signed.round}: found block 0x{signed.block_hash.hex()}, which {len(signed.signers)} "
+            f"servers have signed in attempt {signed.attempt} ({', '.join(map(str, sorted(signed.signers)))}) and this "
+            f"node refuses ({self.reason}); expected one that follows from its own chain, which is at block "
+            f"{own.block_number}, 0x{own.hash.hex()}. Nothing is posted or signed from here. Compare software and "
+            "machine with those of the others (bfl doctor), mend what differs, and start node and server again"
+        )

@@ -1,5 +1,5 @@
 """The JSON-RPC methods for what is beside the chain: payloads (B1), sent with a post or later and fetched by digest in
-ranges; endorsements (Q1) and passes (D3.2).
+ranges; endorsements (Q1) and passes (D3.2); and how the node is.
 """
 
 from typing import Any
@@ -11,6 +11,7 @@ from chain.protocol.passes import PASS_BYTES, Signed, decode_pass
 from chain.rpc import arguments as parsing
 from chain.rpc.arguments import ArgumentError
 from chain.rpc.encoding import Json, hex_bytes
+from chain.rpc.summaries import status_of
 from chain.wire.sidecar import Sidecar
 
 _MOST_SIDECARS = 2  # the founding has parameters and a model
@@ -70,6 +71,10 @@ class SidecarMethods:
     def bfl_pruned(self) -> list[int]:
         """Numbers of the blocks whose payloads are not all here any more (B6)."""
         return self._node.pruned()
+
+    def bfl_status(self) -> Json:
+        """RUNNING, DIVERGED or STOPPED, with both digests where a majority signed what is refused here (D3.5)."""
+        return status_of(self._node)
 
     # --- endorsements
 

@@ -1,4 +1,6 @@
-"""A block in a few hundred bytes, for whoever watches a network: who led, who sealed, how many posts of each kind."""
+"""For whoever watches a network, in a few hundred bytes: a block (who led, who sealed, how many posts of each kind),
+and how a node is.
+"""
 
 from collections import Counter
 
@@ -35,3 +37,25 @@ def summary_of(node: Node, block: Block) -> Json:
         "endorsements": hex_number(len(node.endorsements(header.hash))),
         "final": is_canonical and header.block_number <= node.final.block_number,
     }
+
+
+def status_of(node: Node) -> Json:
+    """How a node is: running, diverged from the majority (D3.5) or stopped by two of them (Q1); `told` says why."""
+    head, final, conflict, found = node.head, node.final, node.conflict, node.divergence
+    status: Json = {
+        "state": "STOPPED" if conflict else "RUNNING" if found is None else "DIVERGED",
+        "told": conflict or ("" if found is None else str(found)),
+        "head": hex_bytes(head.hash),
+        "final": hex_bytes(final.hash),
+        "diverged": None,
+    }
+    if found is not None:
+        status["diverged"] = {
+            "round": hex_number(found.signed.round),
+            "attempt": hex_number(found.signed.attempt),
+            "signed": hex_bytes(found.signed.block_hash),
+            "signers": [hex_bytes(each) for each in sorted(found.signed.signers)],
+            "refused": found.reason,
+            "own": hex_bytes(found.own.hash),
+        }
+    return status

@@ -4,8 +4,8 @@ Every statement is on the disk before its bytes are returned, so whatever a cras
 it is used, by whoever holds the key (a server's ledger, a device's wallet):
 
     with SignedMemory.open(folder / "signed.db", address, chain_id) as memory:
-        for signed in memory.pending(round_, attempt):  # on start, first: these slots are never computed anew
-            access.send_raw(signed.raw)
+        post_votes_again(access, memory, round_)  # on start, first (`edge_servers.ledger.posting_again`)
+        post_again(access, memory, round_, attempt)
         memory.round_began(round_, parent_sealed_s)  # at every round; a new memory waits for it
         data = encode_call("plan", ...)
         statement = Statement.post(chain_id, round_, attempt, "plan", data)
@@ -139,10 +139,12 @@ class SignedMemory:
             rows.execute(_KEEP, (*place, statement.said, raw))
         return raw
 
-    def pending(self, round_: int, attempt: int) -> list[Signed]:
-        """What this key has signed in an attempt, in the order of signing: to be posted again on start."""
+    def pending(self, round_: int, attempt: int | None = None) -> list[Signed]:
+        """What this key has signed in an attempt (None: in any), in the order of signing: to be posted again on
+        start.
+        """
         with self._disk.transaction() as rows:
-            return [each for each in _signed(rows, round_) if each.attempt == attempt and each.raw]
+            return [each for each in _signed(rows, round_) if attempt in (None, each.attempt) and each.raw]
 
     def highest_endorsement(self, round_: int) -> Endorsed | None:
         """What a pass of this key in this round has to name."""

@@ -58,6 +58,9 @@ class Attempts(Protocol):
     def post_endorsements(self, server: Address, round_: int) -> None:
         """Post all signatures under the block of a round that are here."""
 
+    def post_again(self, server: Address, round_: int) -> None:
+        """On start, first: send again, in the same bytes, what a server has signed in a round (D5)."""
+
 
 class OneAttempt:
     """The schemes without a ledger: the leader does it, or nobody."""
@@ -116,4 +119,7 @@ class OneAttempt:
         """There is nothing to pass on to."""
 
     def post_endorsements(self, server: Address, round_: int) -> None:
+        """Nobody signs."""
+
+    def post_again(self, server: Address, round_: int) -> None:
         """Nobody signs."""

@@ -14,6 +14,7 @@ from chain.signer.memory import SignedMemory
 from chain.wire.address import Address
 from edge_servers.founding.standing import Standing
 from edge_servers.ledger.board import Clock
+from edge_servers.ledger.posting_again import post_again, post_votes_again
 
 
 class ChainAttempts:
@@ -28,8 +29,8 @@ class ChainAttempts:
     ) -> None:
         """`memories`: what each key has signed; a simulation's keys have none, a real network's do (D5)."""
         self._access, self._ledger, self._clock = ledger.access, ledger, clock
-        kept = memories or {}
-        self._ledgers = {who: ledger.signed_by(account, kept.get(who)) for who, account in accounts.items()}
+        self._memories = memories or {}
+        self._ledgers = {who: ledger.signed_by(account, self._memories.get(who)) for who, account in accounts.items()}
         self._ranked: tuple[bytes, list[Address]] = (b"", [])
         self._servers: tuple[bytes, list[Address]] = (b"", [])
 
@@ -81,8 +82,13 @@ class ChainAttempts:
         return min(found) / 1000 if found else float(self._access.header(round_).timestamp)
 
     def is_final(self, round_: int) -> bool:
-        """Whether the last final block is of this round or a later one."""
-        return self._access.final_number() >= round_ + FOUNDING_BLOCK
+        """Whether the last final block is of this round or a later one; `DivergedError` where a majority has signed
+        one that is refused here (D3.5): nobody waits for it, or goes on beside it.
+        """
+        if self._access.final_number() >= round_ + FOUNDING_BLOCK:
+            return True
+        self._access.check_agrees()
+        return False
 
     def find_later(self, round_: int, attempt: int) -> int | None:
         """The highest attempt above this one that has a certificate here."""
@@ -90,6 +96,16 @@ class ChainAttempts:
             return None
         votes = self.votes(round_)
         return max((each for each in votes.attempts() if each > attempt and votes.is_certified(each)), default=None)
+
+    def post_again(self, server: Address, round_: int) -> None:
+        """What the server's key has signed in the round and its node may lack: votes first, they say which attempt is
+        open (D5).
+        """
+        memory = self._memories.get(server)
+        if memory is None or self.is_final(round_):
+            return
+        post_votes_again(self._access, memory, round_)
+        post_again(self._access, memory, round_, self.find_later(round_, 0) or 0)
 
     def is_over(self, round_: int, attempt: int) -> bool:
         """Whether the round is final, or a majority is at a later attempt."""

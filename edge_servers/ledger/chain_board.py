@@ -8,7 +8,7 @@ from typing import Any
 from chain.client.ledger import Ledger
 from chain.client.payloads import MemoryShelf
 from chain.client.waiting import wait_until
-from chain.errors import ChainError, CodecError
+from chain.errors import ChainError, CodecError, DivergedError
 from chain.protocol.contract import decode_call
 from chain.protocol.posts import Commitment, Post
 from chain.protocol.slots import Slot, slot_of_kind
@@ -58,9 +58,12 @@ class ChainBoard:
         """Sign and post `body`; the registry refuses a second post of the same sender in the same slot."""
         try:
             if isinstance(body, Gradient) and body.signed is not None:  # by the device itself
+                self.ledger.access.check_agrees()
                 self.ledger.access.send_raw(body.signed.raw, body.signed.opened, (body.signed.sidecar,))
             else:
                 self.send(slot, body, self._ledgers[sender])
+        except DivergedError:
+            raise  # this is no failed post: the server stops
         except ChainError as error:
             raise BoardError(f"{self.founding.network.name(sender)} cannot post {slot}: {error}") from error
         return body

@@ -201,6 +201,22 @@ def test_a_retarget_rises_from_1_and_never_falls_below() -> None:
     assert parent.difficulty == 1
 
 
+def test_retargeting_by_the_time_of_the_proposal_would_never_hear_of_the_search() -> None:
+    """Training takes 4 of 10 s here and the search 1 s per 100 of difficulty (D3.4): by the header's time both come to
+    10 s together; by the time of the proposal the difficulty would rise for ever.
+    """
+    found = {}
+    for counts_search in (True, False):
+        parent = replace(SLOW.header, difficulty=100)
+        for _ in range(200):
+            seconds = 4 + parent.difficulty // 100 if counts_search else 4
+            difficulty = next_difficulty(SLOW, parent, parent.timestamp + seconds)
+            parent = replace(parent, difficulty=difficulty, timestamp=parent.timestamp + seconds)
+        found[counts_search] = parent.difficulty
+    assert 4 + found[True] // 100 == SLOW.block_s
+    assert found[False] > 10**6
+
+
 @given(st.integers(1, 2**200), st.integers(0, 10**6), st.integers(1, 1000))
 def test_a_retarget_is_bounded_and_monotonic(difficulty: int, seconds: int, block_s: int) -> None:
     rules = genesis(difficulty_rule=RETARGET, block_s=block_s)
