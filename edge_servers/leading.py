@@ -98,7 +98,10 @@ class RankedServer:
         """A round begins, with attempt 0; or one goes on in which this server was stopped, with what it has signed."""
         self.ranking = self.attempts.ranking(self.standing)
         self.attempts.post_again(self.address, self.round)
-        self.begin_attempt(self.attempts.find_later(self.round, 0) or 0)
+        later = self.attempts.find_later(self.round, 0) or 0
+        if later:
+            self._say_it_is_there(later)
+        self.begin_attempt(later)
 
     def begin_attempt(self, attempt: int) -> None:
         """The network is at an attempt; the others are watched from the model everyone has."""
@@ -181,7 +184,15 @@ class RankedServer:
             raise BoardError(f"round {self.round}: no majority of the servers has come to another attempt")
         later = attempts.find_later(self.round, self.attempt)
         if later is not None:
+            self._say_it_is_there(later)
             self.begin_attempt(later)
+
+    def _say_it_is_there(self, attempt: int) -> None:
+        """Whoever joins an attempt that others have begun passes to it as well: they wait only for those who have."""
+        try:
+            self.attempts.pass_on(self.address, self.round, attempt)
+        except ChainError as error:
+            _LOG.info("server %d does not pass to attempt %d: %s", self.index, attempt, error)
 
     # --- posts
 

@@ -26,14 +26,11 @@ def plan(servers: Servers) -> None:
 
 def train(servers: Servers) -> None:
     """Devices offload (lines 4-7) or train (lines 8-15); servers train on what they were given (lines 17-22)."""
-    for server in servers:
-        server.send_orders()
-    for server in servers:
-        server.collect_data()
-    train_on_offloaded(servers)
-    for server in servers:
-        server.collect_gradients()
-    post_gradients(servers)
+    everyone(servers, EdgeServer.send_orders)
+    everyone(servers, EdgeServer.collect_data)
+    train_on_offloaded(at_work(servers))
+    everyone(servers, EdgeServer.collect_gradients)
+    post_gradients(at_work(servers))
 
 
 def train_on_offloaded(servers: Servers) -> None:

@@ -2,7 +2,7 @@
 again on this side.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from chain.client.waiting import retry_until
 from chain.client.web3_errors import await_receipt, network_fees, translate_errors
 from chain.errors import (
     ChainError,
+    LedgerError,
     NodeAwayError,
     NodeUnreachableError,
     NonceError,
@@ -53,6 +54,15 @@ def request(web3: Web3, method: str, *params: Any) -> Any:
     """The answer to a method that web3 has no name for."""
     with translate_errors():
         return web3.manager.request_blocking(RPCEndpoint(method), params)
+
+
+def changes_at(web3: Web3, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
+    """Marks of what has changed at a node of ours, at once or as soon as one differs from those that were seen."""
+    provider = web3.provider
+    if not isinstance(provider, BoundedProvider):
+        raise LedgerError(f"found {type(provider).__name__}, expected a node over HTTP to wait at")
+    with translate_errors():
+        return provider.changes(seen, hold_s)
 
 
 def read_bytes(found: Any) -> bytes:

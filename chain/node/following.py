@@ -7,11 +7,10 @@ from contextlib import contextmanager, suppress
 from chain.errors import ChainError, ConflictError, DivergedError, EndorsementError, InvalidBlockError, PassError
 from chain.node.body import Body
 from chain.node.candidates import Candidates
-from chain.node.changes import Changes
 from chain.node.finality import Finality
 from chain.node.payload_reading import PayloadReader
 from chain.node.pool import Pool
-from chain.node.reading import under_lock
+from chain.node.reading import Changes, under_lock
 from chain.node.waiting import RefusedBlocks
 from chain.protocol.consensus import is_better
 from chain.protocol.contract import registry_settings

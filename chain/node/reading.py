@@ -1,6 +1,7 @@
 """What can be asked of a node: blocks, what is pending, the state after a block or with everything pending in it."""
 
 import functools
+import secrets
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +15,8 @@ from chain.store.store import Store
 from chain.wire.blocks import Block, encode_block
 from chain.wire.headers import Header
 
+KINDS = ("posts", "votes", "blocks", "work")
+"""Posts and payloads in the pool; signatures beside the chain; sealed blocks; candidates to mine"""
 _NOBODY = bytes(20)
 _CALL_GAS = 1 << 40
 
@@ -32,6 +35,32 @@ def under_lock(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S
             return method(self, *args, **kwargs)
 
     return cast(Callable[Concatenate[S, P], R], with_lock)
+
+
+class Changes:
+    """How often what a node shows has changed, by kind, in one life of it: whoever waits for something asks again only
+    then. For any thread.
+    """
+
+    def __init__(self) -> None:
+        self._life = secrets.token_hex(4)
+        self._counts = dict.fromkeys(KINDS, 0)
+        self._lock = threading.Lock()
+        self.listeners: list[Callable[[], None]] = []
+        """Told, on the thread that changed something; they are quick and ask nothing of the node."""
+
+    def note(self, kind: str) -> None:
+        """Something of this kind has changed, and can be seen now."""
+        with self._lock:
+            self._counts[kind] += 1
+            listeners = list(self.listeners)
+        for tell in listeners:
+            tell()
+
+    def now(self) -> dict[str, str]:
+        """A mark of each kind: it is another one after every change, and after a restart."""
+        with self._lock:
+            return {kind: f"{self._life}-{count}" for kind, count in self._counts.items()}
 
 
 class NodeReader:

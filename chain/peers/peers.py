@@ -13,10 +13,9 @@ from weakref import WeakKeyDictionary
 import requests
 from web3 import Web3
 
-from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
+from chain.client.connection import changes_at, ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
 from chain.client.tls import TlsClient
-from chain.client.watched import changes_at
 from chain.errors import (
     ChainError,
     EndorsementError,

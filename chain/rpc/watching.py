@@ -1,15 +1,15 @@
 """GET /changes: who waits for something at a node is told when it has changed, instead of asking again and again.
 
-An answer is a mark of each kind of change (`chain.node.changes`). Whoever shows the marks he has seen is answered when
-one of them is another, or after a few seconds. It costs a connection, no thread: those who would hold too many are
-answered at once.
+An answer is a mark of each kind of change (`chain.node.reading.Changes`). Whoever shows the marks he has seen is
+answered when one of them is another, or after a few seconds. It costs a connection, no thread: those who would hold too
+many are answered at once.
 """
 
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
 
-from chain.node.changes import KINDS, Changes
+from chain.node.reading import KINDS, Changes
 
 HOLD_S = 5.0
 """The longest that an answer is held"""

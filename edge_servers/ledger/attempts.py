@@ -4,6 +4,7 @@ Without a ledger there is one attempt, and nobody signs. On a chain (`chain_atte
 round or start its next attempt.
 """
 
+from collections.abc import Collection
 from typing import Protocol
 
 from chain.wire.address import Address
@@ -26,6 +27,9 @@ class Attempts(Protocol):
 
     def find_later(self, round_: int, attempt: int) -> int | None:
         """The highest attempt above this one that a majority has passed to."""
+
+    def joined(self, round_: int, attempt: int) -> Collection[Address]:
+        """Who has passed to this attempt or a later one: they are there, and worth waiting for."""
 
     def is_over(self, round_: int, attempt: int) -> bool:
         """Whether the network has left an attempt."""
@@ -86,6 +90,10 @@ class OneAttempt:
     def find_later(self, round_: int, attempt: int) -> int | None:
         """There is none."""
         return None
+
+    def joined(self, round_: int, attempt: int) -> Collection[Address]:
+        """Everybody."""
+        return self._network.servers
 
     def is_over(self, round_: int, attempt: int) -> bool:
         """Never."""

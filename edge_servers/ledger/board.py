@@ -1,8 +1,9 @@
 """The board that servers post on and read: what they need of a ledger, and one in memory without a chain (P21)."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
+from chain.protocol.posts import Post
 from chain.wire.address import Address
 from chain.wire.plan import Plan
 from clients.orders import Order
@@ -100,3 +101,12 @@ class InProcessBoard:
     def wait(self, ready: Callable[[], Any], until_s: float) -> Any:
         """Whatever it gives now."""
         return ready()
+
+
+def hashes_of(posts: Mapping[bytes, Post], senders: Iterable[bytes]) -> tuple[bytes, ...]:
+    """Of what these have posted; `BoardError` where it has gone with its attempt."""
+    wanted = list(senders)
+    gone = [sender for sender in wanted if sender not in posts]
+    if gone:
+        raise BoardError(f"what {Address(gone[0])} posted is not here any more")
+    return tuple(posts[sender].transaction_hash for sender in wanted)

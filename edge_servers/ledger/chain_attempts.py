@@ -107,6 +107,10 @@ class ChainAttempts:
         post_votes_again(self._access, memory, round_)
         post_again(self._access, memory, round_, self.find_later(round_, 0) or 0)
 
+    def joined(self, round_: int, attempt: int) -> set[Address]:
+        """By the passes that are here."""
+        return {each.signer for each in self._access.votes(round_)[1] if each.attempt >= attempt}
+
     def is_over(self, round_: int, attempt: int) -> bool:
         """Whether the round is final, or a majority is at a later attempt."""
         return self.is_final(round_) or self.find_later(round_, attempt) is not None

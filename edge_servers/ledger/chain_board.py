@@ -23,15 +23,14 @@ from clients.orders import LedgerTerms, Order
 from edge_servers.errors import AttemptOverError, BoardError, EdgeError, GradientRefusedError
 from edge_servers.learning.gradients import Attendance, Close, Gradient, Refusal, SignedGradient
 from edge_servers.ledger.attempts import Attempts
-from edge_servers.ledger.board import Clock, RoundSlot
+from edge_servers.ledger.board import Clock, RoundSlot, hashes_of
 from edge_servers.replay.record import UNAVAILABLE, GradientReader, RoundRecord, model_of
 from edge_servers.replay.replay import iterate_payload, model_payload
 
 
 class ChainBoard:
-    """One node's ledger as a board, written with the keys of the servers that this process hosts.
-
-    Waiting ends early where the network has left the attempt: `AttemptOverError`.
+    """One node's ledger as a board, written with the keys of the servers that this process hosts. Waiting ends early
+    where the network has left the attempt: `AttemptOverError`.
     """
 
     is_signed = True
@@ -95,20 +94,23 @@ class ChainBoard:
     def _closed_list(self, round_: int, close: Close) -> ClosedList:
         """What the leader holds now, not what it held when the filters began: the rest is unavailable (B4)."""
         posts, name = self.ledger.posts(round_, Slot.GRADIENT), self.founding.network.name
-        accepted = tuple(posts[sender].transaction_hash for sender in close.accepted)
-        missing = {name(who): post for who, post in posts.items() if who not in close.accepted and not post.is_here}
-        told = [(refusal.node, refusal.reason) for refusal in close.refused if refusal.node not in missing]
-        refused = (*((who, why) for who, why in told if why != UNAVAILABLE), *((who, UNAVAILABLE) for who in missing))
+        accepted = hashes_of(posts, close.accepted)
+        missing = {who: post for who, post in posts.items() if who not in close.accepted and not post.is_here}
+        gone = [name(who) for who in missing]
+        told = [(refusal.node, refusal.reason) for refusal in close.refused if refusal.node not in gone]
+        refused = (*((who, why) for who, why in told if why != UNAVAILABLE), *((who, UNAVAILABLE) for who in gone))
         rolls = self.ledger.posts(round_, Slot.ROLL)
-        cited = tuple(rolls[sender].transaction_hash for sender in close.rolls)
-        return ClosedList(round_, accepted, refused, tuple(post.transaction_hash for post in missing.values()), cited)
+        return ClosedList(round_, accepted, refused, hashes_of(missing, missing), hashes_of(rolls, close.rolls))
 
     def digests(self, round_: int) -> tuple[bytes, bytes]:
         """Digests of the base model and the plan of a running round, as gradients name them."""
         return self.ledger.model_digest(), self._plan_post(round_).digest
 
     def _plan_post(self, round_: int) -> Post:
-        return next(iter(self.ledger.posts(round_, Slot.PLAN).values()))
+        posts = self.ledger.posts(round_, Slot.PLAN)
+        if not posts:
+            raise AttemptOverError(f"the plan of round {round_} is not here any more")
+        return next(iter(posts.values()))
 
     def ledger_of(self, server: Address) -> Ledger:
         """The ledger as a server hosted here writes it."""
@@ -205,6 +207,10 @@ class ChainBoard:
             return found
 
         return self.wait(ready_or_over, until_s)
+
+    def is_with_us(self, slot: RoundSlot, server: Address) -> bool:
+        """Whether a server is waited for in an attempt: in the first all are, then those that have passed to it."""
+        return slot.attempt == 0 or server in self._attempts.joined(slot.round, slot.attempt)
 
     def posted_iterate(self, slot: RoundSlot, sender: Address, until_s: float) -> Post | None:
         """One server's iterate as it was posted, waited for until the deadline; None where it is missing."""

@@ -141,8 +141,11 @@ class Referee:
         return [Address(sender) for sender in posts if name(sender) in out]
 
     def expected(self) -> set[Address]:
-        """Servers whose posts are waited for: all but the excluded, the dormant, and who was silent in this attempt."""
-        return set(self.founding.network.servers) - self._found.silent
+        """Servers that are waited for: neither excluded nor dormant nor silent in this attempt, and come to it."""
+        return {server for server in self.founding.network.servers if self._is_waited_for(server)}
+
+    def _is_waited_for(self, server: Address) -> bool:
+        return server not in self._found.silent and self.board.is_with_us(self._found.slot("iterate"), server)
 
     def iterate(self, server: int, step: int, until_s: float) -> FixedPoint:
         """The replayed iterate: what the server posted if it is right, what it should have posted if not (P14)."""
@@ -171,7 +174,7 @@ class Referee:
         found = self._found
         if server in found.virtual or (server, step) in found.checked:
             return
-        wait_s = 0.0 if server in found.silent else until_s
+        wait_s = until_s if self._is_waited_for(server) else 0.0
         posted = self.board.posted_iterate(found.slot("iterate", step), server, wait_s)
         m = self.founding.network.server_index(server)
         offence = iterate_offence(posted, self._iterates.digest(step, m), server, step, self.founding)

@@ -8,7 +8,6 @@ from torch import nn
 
 from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
-from chain.client.watched import WatchedConnection
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.signer.memory import SignedMemory
 from chain.wire.address import Address
@@ -35,6 +34,7 @@ from edge_servers.remote.chain import RemoteChain
 from edge_servers.remote.devices import StubGrid
 from edge_servers.remote.ledger import RemoteLedger
 from edge_servers.remote.sealing import RemoteSealer
+from edge_servers.remote.watched import WatchedConnection
 from edge_servers.replay.record import GradientReader, model_in, parameters_in
 from edge_servers.report import RoundReport
 from edge_servers.server import EdgeServer

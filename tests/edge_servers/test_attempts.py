@@ -218,6 +218,38 @@ def test_a_block_that_too_few_signed_is_adopted_with_fresh_signatures_and_its_mo
         assert len(heads(network)) == 1
 
 
+def test_nobody_waits_in_a_later_attempt_for_a_server_that_has_not_come_to_it() -> None:
+    """Two of three pass on: in attempt 1 the third is waited for once its own pass is here."""
+    with chain_network(nodes=1) as network:
+        leader, following, third = network.ranked
+        algorithm_1.begin(network.servers)
+        for each in (following, third):
+            network.servers[each].pass_on()
+        for each in (following, third):
+            network.servers[each].join_next()
+        oversight = network.servers[following].oversight
+        assert set(oversight.expected()) == {network.key(following), network.key(third)}
+        began = network.clock.now()
+        present = [network.servers[each] for each in (following, third)]
+        for phase in (algorithm_1.plan, algorithm_1.train, algorithm_1.close):
+            phase(algorithm_1.at_work(present))
+        assert network.clock.now() == began, "no deadline was waited for"
+        network.servers[leader].join_next()
+        assert set(oversight.expected()) == set(network.founding.network.servers), "it joins, and says so"
+
+
+def test_a_server_whose_attempt_has_gone_from_the_pool_gives_it_up_and_goes_on() -> None:
+    """Between its plan and its orders the others begin another attempt: no plan is there any more."""
+    with chain_network(nodes=1) as network:
+        leader, following, third = (network.servers[each] for each in network.ranked)
+        network.walk("plan", "plan")
+        for each in (following, third):
+            each.pass_on()
+        assert following.attempts.begin(following.address, 1, 1)
+        algorithm_1.train([leader])
+        assert not leader.is_at_work
+
+
 def test_whoever_has_passed_on_signs_nothing_of_the_attempts_below_it() -> None:
     """Without exception (D3.2): neither the leader's choice nor a block of its own, nor what has become final."""
     with chain_network(nodes=1) as network:

@@ -9,8 +9,8 @@ import pytest
 import requests
 
 from chain.client.keys import address_of
-from chain.node.changes import KINDS
 from chain.node.node import Node
+from chain.node.reading import KINDS
 from chain.rpc import watching
 from chain.rpc.doors import AUDITORS
 from chain.rpc.server import RpcServer, ServerParams

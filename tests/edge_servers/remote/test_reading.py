@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from chain.client.watched import WatchedConnection
 from chain.node.access import LocalLedger
 from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
@@ -12,6 +11,7 @@ from edge_servers.ledger.chain_sealing import seal_of, standing_at
 from edge_servers.remote.chain import RemoteChain
 from edge_servers.remote.ledger import RemoteLedger
 from edge_servers.remote.network import RemoteNetwork
+from edge_servers.remote.watched import WatchedConnection
 from edge_servers.replay.record import GradientReader, parameters_in
 from edge_servers.round import close, plan, train
 from tests.edge_servers.chain_network import ChainNetwork, chain_network

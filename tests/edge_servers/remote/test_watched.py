@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from web3 import Web3
 
-from chain.client.connection import Connection, web3_over_http
+from chain.client.connection import Connection, changes_at, web3_over_http
 from chain.client.keys import address_of
-from chain.client.watched import WatchedConnection, changes_at
 from chain.errors import LedgerError, NodeAwayError, NodeUnreachableError
 from chain.node.node import Node
 from chain.rpc.server import RpcServer, ServerParams
+from edge_servers.remote.watched import WatchedConnection
 from tests.chain.network import Network, founded_node, passes_of, seal
 
 NETWORK = Network()
@@ -94,7 +94,7 @@ def test_it_says_what_a_fresh_one_says_after_every_change(served: tuple[Node, st
 
 
 def test_after_a_while_it_asks_in_any_case(served: tuple[Node, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chain.client.watched._KEPT_S", 0.0)
+    monkeypatch.setattr("edge_servers.remote.watched._KEPT_S", 0.0)
     watched = Counting(web3_over_http(served[1]), served[0].genesis.registry)
     watched.rest(0.0)
     assert [asked_by(watched), asked_by(watched)] == [4, 4]

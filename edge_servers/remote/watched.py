@@ -6,10 +6,8 @@ from typing import Any
 
 from web3 import Web3
 
-from chain.client.bounded_http import BoundedProvider
-from chain.client.connection import RETRY_S, Connection
-from chain.client.web3_errors import translate_errors
-from chain.errors import ChainError, LedgerError
+from chain.client.connection import RETRY_S, Connection, changes_at
+from chain.errors import ChainError
 
 _SIGNED = ("votes", "blocks")
 _CHANGED_BY: Mapping[str, tuple[str, ...]] = {
@@ -26,15 +24,6 @@ _KEPT_S = 1.0
 _GATHER_S = 0.02
 """Changes come in swarms: what follows the first one is waited for"""
 _AWAY_S = 0.2
-
-
-def changes_at(web3: Web3, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
-    """Marks of what has changed at a node of ours, at once or as soon as one differs from those that were seen."""
-    provider = web3.provider
-    if not isinstance(provider, BoundedProvider):
-        raise LedgerError(f"found {type(provider).__name__}, expected a node over HTTP to wait at")
-    with translate_errors():
-        return provider.changes(seen, hold_s)
 
 
 class WatchedConnection(Connection):
