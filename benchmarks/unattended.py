@@ -15,6 +15,7 @@ a round of the last third added no more than one of the first. Exit code 1 if an
 
 import argparse
 import json
+import signal
 import statistics
 import subprocess
 import sys
@@ -216,6 +217,7 @@ def main() -> None:
     parser.add_argument("--logs", type=Path, help="folder in which what all processes said stays")
     parser.add_argument("--short", action="store_true", help="the short deadlines of the tests")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started ends with it
     if options.rounds < 4:
         parser.error(f"found --rounds {options.rounds}, expected 4 at least")
     names = [*(f"edge-{m}" for m in range(EDGES)), *(f"device-{n}" for n in range(DEVICES))]

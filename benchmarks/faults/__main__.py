@@ -1,6 +1,7 @@
 """Faults in a network of processes: what each costs, who is accused (nobody may be), and what is lost (nothing may be).
 
-    python -m benchmarks.faults [--row NAME ...] [--by-phase] [--runs 10] [--seed 0] [--out FILE] [--logs FOLDER]
+    python -m benchmarks.faults [--row NAME ...] [--by-phase] [--runs 10] [--seed 0] [--devices 6]
+                                [--out FILE] [--logs FOLDER]
     python -m benchmarks.faults --show FILE ...
 
 Three edge servers with their nodes and six devices with their miners run as processes in network namespaces of their
@@ -22,6 +23,7 @@ deadline, which counts from the beginning of the attempt.
 import argparse
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,8 +47,10 @@ _MISSES = 5
 class Measurement:
     """The runs that are to be done, and what came of them."""
 
-    def __init__(self, rows: list[str], runs: int, seed: int, out: Path | None, logs: Path | None) -> None:
-        self.rows, self._runs, self._out, self._logs = rows, runs, out, logs
+    def __init__(
+        self, rows: list[str], runs: int, seed: int, out: Path | None, logs: Path | None, devices: int = DEVICES
+    ) -> None:
+        self.rows, self._runs, self._out, self._logs, self._devices = rows, runs, out, logs, devices
         self.found = records.read([out] if out else [])
         self._rng, self._misses, self._networks = random.Random(f"{seed}.{len(self.found)}"), 0, 0
 
@@ -62,13 +66,13 @@ class Measurement:
 
     @contextmanager
     def _network(self) -> Iterator[Arena]:
-        names = [*(f"edge-{m}" for m in range(EDGES)), *(f"device-{n}" for n in range(DEVICES))]
+        names = [*(f"edge-{m}" for m in range(EDGES)), *(f"device-{n}" for n in range(self._devices))]
         self._networks += 1
         logs = None if self._logs is None else self._logs / f"network-{os.getpid()}-{self._networks}"
         if logs is not None:
             logs.mkdir(parents=True)
         with Lan.open(names, folder=logs, disk_mb=_DISK_MB) as lan:
-            net = LanNetwork.found(lan, EDGES, DEVICES)
+            net = LanNetwork.found(lan, EDGES, self._devices)
             net.start_all()
             yield Arena(net, self._rng)
 
@@ -130,17 +134,19 @@ def main() -> None:
     parser.add_argument("--by-phase", action="store_true", help="only the rows of leaders that die in a phase")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--devices", type=int, default=DEVICES)
     parser.add_argument("--out", type=Path, help="file to which every run is appended, and whose runs count")
     parser.add_argument("--logs", type=Path, help="folder in which what all processes said stays")
     parser.add_argument(
         "--show", type=Path, nargs="+", metavar="FILE", help="print the tables of such files, run nothing"
     )
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what it started ends with it
     if options.show:
         show(records.read(options.show))
         return
     rows = options.row or (leaders.BY_PHASE if options.by_phase else list(ROWS))
-    measurement = Measurement(list(rows), options.runs, options.seed, options.out, options.logs)
+    measurement = Measurement(list(rows), options.runs, options.seed, options.out, options.logs, options.devices)
     try:
         measurement.do_all()
     finally:
