@@ -32,12 +32,17 @@ class _Caught:
     """Of the round, by this process's clock."""
 
 
+def _next_round(arena: Arena) -> tuple[Sight, float]:
+    found = arena.watch.wait_for_new_round(arena.some_edge(), MOST_S)
+    if found is None:
+        raise StuckError("no round begins")
+    return found
+
+
 def _catch(arena: Arena, phase: str) -> _Caught | None:
     """Wait for the next round, and in it for a phase; None if the round went by without its being seen."""
-    begun = arena.watch.wait_for_new_round(arena.some_edge(), MOST_S)
-    if begun is None:
-        raise StuckError("no round begins")
-    began, shown = time.monotonic(), "verify" if phase == "model" else phase
+    begun, began = _next_round(arena)
+    shown = "verify" if phase == "model" else phase
     reached = PHASES.index(shown)
 
     def look() -> Sight | None:
@@ -125,9 +130,7 @@ def dead_home(arena: Arena) -> Struck:
     """The machine whose device has just sealed a block, and which therefore leads the next round, is killed; it is back
     when the others have sealed that round.
     """
-    begun = arena.watch.wait_for_new_round(arena.some_edge(), MOST_S)
-    if begun is None:
-        raise StuckError("no round begins")
+    begun, _ = _next_round(arena)
     sealed = arena.watch.wait(lambda: _sealed_after(arena.net, begun), MOST_S)
     if sealed is None:
         raise StuckError(f"nobody seals round {begun.round}")

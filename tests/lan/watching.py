@@ -127,13 +127,14 @@ class RoundWatcher:
             time.sleep(_LOOK_S)
         return None
 
-    def wait_for_new_round(self, edge: str, timeout_s: float) -> Sight | None:
-        """The next round, as soon as it has begun at an edge's node."""
+    def wait_for_new_round(self, edge: str, timeout_s: float) -> tuple[Sight, float] | None:
+        """The next round, as soon as it has begun at an edge's node, and when that was (monotonic)."""
         before = self.wait(lambda: self.net.final(edge), timeout_s)
         if before is None:
             return None
-        begun = self.wait(lambda: self.net.final(edge) > before or None, timeout_s)
-        return self.wait(lambda: self.sight(edge), timeout_s) if begun else None
+        began = self.wait(lambda: time.monotonic() if self.net.final(edge) > before else None, timeout_s)
+        sight = self.wait(lambda: self.sight(edge), timeout_s)
+        return None if began is None or sight is None else (sight, began)
 
 
 def _bytes(text: str) -> bytes:
