@@ -77,6 +77,8 @@ def run_network(net: LanNetwork, rounds: int) -> Watched:
         if round_ < rounds:  # when the last one is over, servers end
             watched.look(net, round_)
             print(f"  round {round_}: {watched.round_s:.2f} s each", flush=True)
+    for edge in net.edge_names:
+        net.processes[f"{edge} edge-server"].wait(_ROUND_S)  # it reads and evaluates its last block
     return watched
 
 
