@@ -69,7 +69,7 @@ class LanNetwork:
     rounds: int
     processes: dict[str, MachineProcess] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
-    """Of the servers' keys, by edge."""
+    """Of the keys, by machine."""
 
     @classmethod
     def found(
@@ -107,6 +107,7 @@ class LanNetwork:
             made.addresses[name] = str(keys.address("server", m))
             made.write_edge(lan[name], keys.account("server", m), first)
         for n, name in enumerate(made.device_names):
+            made.addresses[name] = str(keys.address("device", n))
             made.write_device(lan[name], keys.account("device", n), n, hashes_per_s)
         first.unlink()
         return made
@@ -119,6 +120,10 @@ class LanNetwork:
     def device_names(self) -> list[str]:
         return [f"device-{n}" for n in range(self.devices)]
 
+    def home_of(self, device: str) -> str:
+        """The edge whose server orders a device to train."""
+        return self.edge_names[self.device_names.index(device) % self.edges]
+
     def write_edge(self, machine: Machine, account: Any, founded: Path) -> None:
         folder = machine.folder
         shutil.copy(founded, folder / "chain.db")
@@ -130,7 +135,7 @@ class LanNetwork:
         )
 
     def write_device(self, machine: Machine, account: Any, index: int, hashes_per_s: int) -> None:
-        home = self.lan[self.edge_names[index % self.edges]].address
+        home = self.lan[self.home_of(machine.name)].address
         save_key(machine.folder / "key.json", account, PASSWORD, work=2)
         (machine.folder / "device.toml").write_text(
             f'edge = "http://{home}:{DEVICES_PORT}"\nnode = "http://{home}:{NODE_PORT}"\n'

@@ -8,6 +8,7 @@ import pytest
 
 from tests.lan.lan import Lan
 from tests.lan.network import LanNetwork
+from tests.lan.watching import PHASES, RoundWatcher
 
 pytestmark = [pytest.mark.slow, pytest.mark.kills]
 _STARTS_S = 240.0
@@ -35,6 +36,20 @@ def test_rounds_become_final_everywhere_with_the_same_blocks(network: LanNetwork
 
     assert same_blocks(network, first + 2)
     assert network.count_events("Flagged") == 0
+
+
+def test_a_node_tells_who_leads_the_running_attempt_before_its_block_does(network: LanNetwork) -> None:
+    watcher = RoundWatcher(network)
+    begun = watcher.wait_for_new_round("edge-0", _ROUND_S)
+    assert begun is not None
+    sight = begun[0]
+
+    network.wait_for_round(sight.round, _ROUND_S)
+
+    summary = network.ask("edge-0", "bfl_getBlockSummary", hex(sight.round + 1))
+    passed_over = watcher.ended_in("edge-0", sight.round + 1) - sight.attempt
+    assert passed_over > 0 or summary["leader"] == network.addresses[sight.leader]
+    assert sight.phase in PHASES
 
 
 @pytest.mark.parametrize("parts", [("edge-server",), ("node",), ("node", "edge-server")], ids=" and ".join)

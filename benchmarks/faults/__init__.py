@@ -1,0 +1,1 @@
+"""Faults in a network of processes (`python -m benchmarks.faults`)."""
