@@ -93,6 +93,13 @@ def test_only_one_place_declares_torchvisions_operator() -> None:
     assert [path.name for path in places] == ["sources.py"]
 
 
+def printed_by(code: str) -> str:
+    """What a Python of its own prints: only there can be seen what is loaded."""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
 @pytest.mark.parametrize(
     "command",
     [
@@ -114,9 +121,9 @@ def test_help_is_shown_without_loading_what_takes_seconds(command: str) -> None:
         "atexit.register(lambda: print([m for m in ('torch', 'flwr', 'web3', 'eth', 'numpy') if m in sys.modules]));"
         f"sys.argv = ['bfl', *{command.split()}, '--help']; main()"
     )
-    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
-    assert "Usage: bfl" in shown.stdout, shown.stderr
-    assert shown.stdout.splitlines()[-1] == "[]"
+    shown = printed_by(code)
+    assert "Usage: bfl" in shown
+    assert shown.splitlines()[-1] == "[]"
 
 
 def test_a_device_needs_neither_plots_nor_partitions_nor_ray() -> None:
@@ -124,8 +131,7 @@ def test_a_device_needs_neither_plots_nor_partitions_nor_ray() -> None:
         "import sys; import clients.client_app, edge_servers.server_app;"
         "print([m for m in ('matplotlib', 'ray', 'datasets', 'flwr_datasets', 'torchvision') if m in sys.modules])"
     )
-    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
-    assert shown.stdout.strip() == "[]", shown.stderr
+    assert printed_by(code).strip() == "[]"
 
 
 def test_an_auditor_needs_no_py_evm() -> None:
@@ -134,8 +140,7 @@ def test_an_auditor_needs_no_py_evm() -> None:
         "import bfl.commands.audit, bfl.auditing.findings, bfl.auditing.portable_proof, edge_servers.replay.audit;"
         "print('light')"
     )
-    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
-    assert shown.stdout.strip() == "light", shown.stderr
+    assert printed_by(code).strip() == "light"
 
 
 def test_a_node_needs_neither_torch_nor_flower_nor_ray() -> None:
@@ -145,5 +150,4 @@ def test_a_node_needs_neither_torch_nor_flower_nor_ray() -> None:
         "import edge_servers.ledger.block_check;"
         "print([m for m in ('torch', 'flwr', 'ray') if m in sys.modules])"
     )
-    shown = subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True)
-    assert shown.stdout.strip() == "[]", shown.stderr
+    assert printed_by(code).strip() == "[]"

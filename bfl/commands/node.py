@@ -24,6 +24,7 @@ from policy.files import read_bounded_text
 
 if TYPE_CHECKING:
     from chain.client.tls import TlsFiles
+    from chain.rpc.server import ServerParams
 
 _SWITCH_S = 0.001
 """Whoever computes lets the others go on: a node has many visitors, and Python lets one at a time"""
@@ -76,7 +77,7 @@ def node(
     """
     from chain.client.tls import TlsClient
     from chain.peers.peers import Peers
-    from chain.rpc.doors import AUDITORS, MEMBERS, OWNERS, Doorkeeper
+    from chain.rpc.doors import MEMBERS, Doorkeeper
     from chain.rpc.server import RpcServer, ServerParams
 
     stop = stop_by_signal()
@@ -86,7 +87,8 @@ def node(
     tokens = _peer_tokens(peer or [], peer_token or [])
     files = tls_files(tls_cert, tls_key, tls_ca)
     _check_can_listen(host, port)  # what can be refused is, before a database is made
-    if host not in _HERE and files is None and not allow_plain:
+    is_plain_to_others = host not in _HERE and files is None
+    if is_plain_to_others and not allow_plain:
         raise BflError(f"found --host {host} without certificates; give --tls-cert, --tls-key and --tls-ca")
     members = ServerParams(
         host,
@@ -99,18 +101,8 @@ def node(
         tls=files,
         allows_plain=allow_plain,
     )
-    owner_at = (port + 1 if port else 0) if owner_port is None else owner_port
-    doors = {
-        "members": members,
-        "owner": replace(members, host="127.0.0.1", port=owner_at, doors=OWNERS, tls=None),
-    }
-    if auditor_port is not None:
-        doors["auditors"] = replace(
-            members, port=auditor_port, token="", doors=AUDITORS, requests_per_s=auditor_requests_per_s
-        )
-    for name in doors.keys() - {"members"}:
-        _check_can_listen(doors[name].host, doors[name].port)
-    if host not in _HERE and files is None and not token():
+    doors = _doors(members, owner_port, auditor_port, auditor_requests_per_s)
+    if is_plain_to_others and not members.token:
         print(f"warning: {host} is open to others and {TOKEN_VARIABLE} is not set: anybody can post")
     _log_to_terminal()
     with closing(_opened(database, genesis_file)) as running, ExitStack() as stack:
@@ -125,6 +117,27 @@ def node(
         _introduce(running, urls, database)
         _watch(running, Console(), stop)
     print("stopped")
+
+
+def _doors(
+    members: "ServerParams", owner_port: int | None, auditor_port: int | None, auditor_requests_per_s: float
+) -> "dict[str, ServerParams]":
+    """The members' door, the owner's on loopback, and one for auditors where it has a port; checked to open."""
+    from chain.rpc.doors import AUDITORS, OWNERS
+
+    if owner_port is None:
+        owner_port = members.port + 1 if members.port else 0
+    doors = {
+        "members": members,
+        "owner": replace(members, host="127.0.0.1", port=owner_port, doors=OWNERS, tls=None),
+    }
+    if auditor_port is not None:
+        doors["auditors"] = replace(
+            members, port=auditor_port, token="", doors=AUDITORS, requests_per_s=auditor_requests_per_s
+        )
+    for name in doors.keys() - {"members"}:
+        _check_can_listen(doors[name].host, doors[name].port)
+    return doors
 
 
 def tls_files(certificate: Path | None, key: Path | None, authority: Path | None) -> "TlsFiles | None":

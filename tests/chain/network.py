@@ -1,5 +1,6 @@
 """A small network for tests: keys, a founded node, and every post of the protocol in one line each."""
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,8 @@ NEVER = 2**256 - 1
 SIZES = PayloadSizes(gradient=32, iterate=32, model=52, plan=4096, close=4096)
 PARAMETERS = b'{"scheme":"bfl"}'
 TERMS = RegistryTerms()
+Ask = Callable[..., Any]
+"""How a post learns of the running round: `Node.ask`, or what remembers its answers"""
 
 
 def sized(payload: bytes, size: int) -> bytes:
@@ -178,42 +181,52 @@ class Network:
             node.take_pass(each)
         return signed
 
-    def post_plan(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"plan") -> bytes:
-        arguments = (node.ask("round"), node.ask("attempt"), *named(payload))
+    def post_plan(
+        self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"plan", ask: Ask | None = None
+    ) -> bytes:
+        ask = ask or node.ask
+        arguments = (ask("round"), ask("attempt"), *named(payload))
         return self.post(node, leader or self.leader(node), "plan", *arguments, beside=(payload,))
 
-    def gradient(self, node: Node, payload: bytes) -> tuple[Any, ...]:
+    def gradient(self, node: Node, payload: bytes, ask: Ask | None = None) -> tuple[Any, ...]:
         """The arguments of a gradient for the running round."""
-        return (
-            node.ask("round"),
-            node.ask("attempt"),
-            node.ask("model_digest"),
-            node.ask("plan_digest"),
-            100,
-            10,
-            *named(payload),
-        )
+        ask = ask or node.ask
+        digests = (ask("model_digest"), ask("plan_digest"))
+        return (ask("round"), ask("attempt"), *digests, 100, 10, *named(payload))
 
     def post_gradient(
-        self, node: Node, sender: LocalAccount, payload: bytes = b"gradient", is_beside: bool = True
+        self,
+        node: Node,
+        sender: LocalAccount,
+        payload: bytes = b"gradient",
+        is_beside: bool = True,
+        ask: Ask | None = None,
     ) -> bytes:
         """`is_beside`: whether the payload comes with it."""
         payload = sized(payload, self.sizes.gradient)
         beside = (payload,) if is_beside else ()
-        return self.post(node, sender, "gradient", *self.gradient(node, payload), beside=beside)
+        return self.post(node, sender, "gradient", *self.gradient(node, payload, ask), beside=beside)
 
-    def post_close(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"close") -> bytes:
-        arguments = (node.ask("round"), node.ask("attempt"), node.ask("plan_digest"), *named(payload))
+    def post_close(
+        self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"close", ask: Ask | None = None
+    ) -> bytes:
+        ask = ask or node.ask
+        arguments = (ask("round"), ask("attempt"), ask("plan_digest"), *named(payload))
         return self.post(node, leader or self.leader(node), "close", *arguments, beside=(payload,))
 
-    def post_iterate(self, node: Node, server: LocalAccount, step: int, payload: bytes = b"iterate") -> bytes:
-        payload = sized(payload, self.sizes.iterate)
-        arguments = (node.ask("round"), node.ask("attempt"), step, node.ask("close_digest"), *named(payload))
+    def post_iterate(
+        self, node: Node, server: LocalAccount, step: int, payload: bytes = b"iterate", ask: Ask | None = None
+    ) -> bytes:
+        ask, payload = ask or node.ask, sized(payload, self.sizes.iterate)
+        arguments = (ask("round"), ask("attempt"), step, ask("close_digest"), *named(payload))
         return self.post(node, server, "iterate", *arguments, beside=(payload,))
 
-    def post_model(self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"") -> bytes:
-        payload = sized(payload or b"model %d" % node.ask("round"), self.sizes.model)
-        arguments = (node.ask("round"), node.ask("attempt"), node.ask("close_digest"), *named(payload))
+    def post_model(
+        self, node: Node, leader: LocalAccount | None = None, payload: bytes = b"", ask: Ask | None = None
+    ) -> bytes:
+        ask = ask or node.ask
+        payload = sized(payload or b"model %d" % ask("round"), self.sizes.model)
+        arguments = (ask("round"), ask("attempt"), ask("close_digest"), *named(payload))
         return self.post(node, leader or self.leader(node), "model", *arguments, beside=(payload,))
 
     def post_round(
@@ -224,15 +237,15 @@ class Network:
         iterate: Callable[[int], bytes] = lambda _: b"iterate",
     ) -> LocalAccount:
         """Every post of a round up to the model, with what is iterated at each step; returns the leader."""
-        leader = leader or self.leader(node)
-        self.post_plan(node, leader)
+        leader, ask = leader or self.leader(node), functools.cache(node.ask)
+        self.post_plan(node, leader, ask=ask)
         for device in self.devices:
-            self.post_gradient(node, device)
-        self.post_close(node, leader)
+            self.post_gradient(node, device, ask=ask)
+        self.post_close(node, leader, ask=ask)
         for step in range(steps + 1):
             for server in self.servers:
-                self.post_iterate(node, server, step, iterate(step))
-        self.post_model(node, leader)
+                self.post_iterate(node, server, step, iterate(step), ask)
+        self.post_model(node, leader, ask=ask)
         return leader
 
     def run_round(

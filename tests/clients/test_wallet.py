@@ -34,16 +34,6 @@ def orders_of(chain: SmallChain, server: int = 0) -> list[Order]:
 
 
 @pytest.fixture(scope="module")
-def first() -> Iterator[SmallChain]:
-    """A network whose first round is planned."""
-    chain = small_chain()
-    begin(chain.federation.servers)
-    plan(chain.federation.servers)
-    yield chain
-    chain.hosted.close()
-
-
-@pytest.fixture(scope="module")
 def third() -> Iterator[SmallChain]:
     """A network that is in its third round; no device has looked at the second model yet."""
     chain = small_chain()
@@ -237,13 +227,13 @@ def test_a_key_does_not_sign_that_its_gradient_was_made_from_another_model(
 # --- on what model ----------------------------------------------------------------------------------------------------
 
 
-def test_the_first_model_is_that_of_the_founding_block(first: SmallChain) -> None:
-    order = orders_of(first)[0]
+def test_the_first_model_is_that_of_the_founding_block(chain: SmallChain) -> None:
+    order = orders_of(chain)[0]
     assert order.proof == b""
-    first.wallets[0].check(order)
+    chain.wallets[0].check(order)
     other = order.model + np.float32(1)
     with pytest.raises(OrderError, match="the founding block has another"):
-        first.wallets[0].check(replace(order, model=other, model_digest=vector_digest(other)))
+        chain.wallets[0].check(replace(order, model=other, model_digest=vector_digest(other)))
 
 
 def test_a_later_model_is_proven_also_to_a_device_that_was_away_and_as_often_as_it_is_asked(

@@ -16,7 +16,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from tests.lan import leftovers
@@ -92,20 +92,23 @@ class Lan:
             raise NeedsNamespacesError(find_obstacle())
         leftovers.sweep(prefix)
         name = leftovers.new_name(prefix)
-        try:
+        with ExitStack() as undo:
+            undo.callback(shutil.rmtree, (folder or Path(tempfile.gettempdir())) / name, ignore_errors=True)
+            undo.callback(leftovers.remove, name)
             lan = cls._built(name, names, namespaces is not False and not find_obstacle(), folder, disk_mb)
-            try:
-                yield lan
-            except BaseException as error:
-                error.add_note(lan.tails)
-                raise
-            finally:
-                for machine in lan.machines.values():
-                    for process in machine.processes.values():
-                        process.kill()
-        finally:
-            leftovers.remove(name)
-            shutil.rmtree((folder or Path(tempfile.gettempdir())) / name, ignore_errors=True)
+            undo.callback(lan._kill)
+            undo.push(lan._note_tails)
+            yield lan
+
+    def _kill(self) -> None:
+        for machine in self.machines.values():
+            for process in machine.processes.values():
+                process.kill()
+
+    def _note_tails(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """What ends a test has the last lines of the logs with it."""
+        if error is not None:
+            error.add_note(self.tails)
 
     @classmethod
     def _built(cls, name: str, names: Sequence[str], is_namespaced: bool, folder: Path | None, disk_mb: int) -> "Lan":

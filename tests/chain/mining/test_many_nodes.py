@@ -3,7 +3,7 @@
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 
@@ -25,12 +25,6 @@ from tests.chain.rpc.served import served_node, wait_until
 NETWORK = Network()
 DEVICE = address_of(NETWORK.devices[0])
 DEAD = "http://127.0.0.1:9"
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 class Running:

@@ -1,5 +1,6 @@
 """Attempts at a round in a node (D3.1, D3.2): what a majority passed by is left, and what it adopts becomes final."""
 
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from chain.errors import (
     NonceError,
     PassError,
     RevertedError,
-    StoreError,
     TransactionOrderError,
     WaitingBlockError,
     WorkError,
@@ -46,7 +46,7 @@ from tests.chain.network import (
 )
 from tests.chain.small_chain import executed
 from tests.chain.small_chain import signed as call_signed
-from tests.chain.store.faults import disk_error, make_faulty
+from tests.chain.store.faults import killed_at_every_statement
 
 NETWORK = Network()
 SERVERS = NETWORK.servers
@@ -451,27 +451,20 @@ def test_passes_stay_after_a_restart(tmp_path: Path) -> None:
 def test_whoever_dies_while_it_leaves_a_dead_head_is_on_it_or_before_it_and_leaves_it_when_told_again(
     tmp_path: Path,
 ) -> None:
-    for at in range(1, 100):
-        path, is_cut = tmp_path / f"{at}.db", False
-        node = Node.create(path, genesis(), now=Clock())
+    path = tmp_path / "chain.db"
+    first, second = passes_of(1, 1, SERVERS[:2])
+    with closing(Node.create(path, genesis(), now=Clock())) as node:
         NETWORK.found(node)
         sealed(node)
-        first, second = passes_of(1, 1, SERVERS[:2])
-        node.take_pass(first)
-        make_faulty(node, disk_error, at, dead=True)
-        try:
-            node.take_pass(second)
-        except StoreError:
-            is_cut = True
-        node.close()
-        again = Node.open(path, now=Clock())
-        assert (again.head.block_number, len(again.votes(1)[1])) in ((2, 1), (1, 2)), at
+    deaths = 0
+    for again in killed_at_every_statement(
+        path, Clock(), lambda node: node.take_pass(first), lambda node: node.take_pass(second)
+    ):
+        deaths += 1
+        assert (again.head.block_number, len(again.votes(1)[1])) in ((2, 1), (1, 2)), deaths
         again.take_pass(second)
         assert again.head.block_number == 1
-        again.close()
-        if not is_cut:
-            break
-    assert at > 3
+    assert deaths > 3
 
 
 # --- fresh work (D3.4)

@@ -1,6 +1,7 @@
 """What is final (Q1): signed by a strict majority, never undone, before total difficulty; who signs twice is named."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ import pytest
 from eth_account.signers.local import LocalAccount
 
 from chain.client.keys import address_of
-from chain.errors import ConflictError, EndorsementError, FinalityError, StoreError
+from chain.errors import ConflictError, EndorsementError, FinalityError
 from chain.node import finality
 from chain.node.node import Node
 from chain.node.vm import StateView, call_registry
@@ -20,7 +21,7 @@ from chain.wire.headers import Header
 from chain.wire.seal import find_nonce
 from tests.chain.endorsing import endorse_call, signed
 from tests.chain.network import Clock, Network, account, endorsements_of, founded_node, genesis, seal
-from tests.chain.store.faults import disk_error, make_faulty
+from tests.chain.store.faults import killed_at_every_statement
 
 NETWORK = Network()
 SERVERS = NETWORK.servers
@@ -287,61 +288,42 @@ def test_signatures_come_at_most_four_rounds_before_their_block() -> None:
 # --- crashes
 
 
-def _killed_while_it_takes(path: Path, at: int) -> bool:
-    """A node whose disk fails at the n-th statement while its head becomes final; whether it came so far."""
-    node = Node.create(path, genesis(), now=Clock())
-    NETWORK.found(node)
-    header = sealed(node)
-    first, second = endorsements_of(header, SERVERS[:2])
-    node.take_endorsement(first)
-    make_faulty(node, disk_error, at, dead=True)
-    is_cut = False
-    try:
-        node.take_endorsement(second)
-    except StoreError:
-        is_cut = True
-    node.close()
-    return is_cut
-
-
 def test_whoever_dies_while_a_block_becomes_final_is_told_again_and_it_is_final(tmp_path: Path) -> None:
     """Nobody signs after a block that is not final: a signature that is kept and not counted would stop the network."""
-    for at in range(1, 100):
-        path = tmp_path / f"{at}.db"
-        is_cut = _killed_while_it_takes(path, at)
-        node = Node.open(path, now=Clock())
-        take(node, endorsements_of(node.head, SERVERS[:2]))
-        assert node.final == node.head, at
-        node.close()
-        if not is_cut:
-            break
-    assert at > 5
+    path = tmp_path / "chain.db"
+    with closing(Node.create(path, genesis(), now=Clock())) as node:
+        NETWORK.found(node)
+        first, second = endorsements_of(sealed(node), SERVERS[:2])
+    deaths = 0
+    for again in killed_at_every_statement(
+        path, Clock(), lambda node: node.take_endorsement(first), lambda node: node.take_endorsement(second)
+    ):
+        deaths += 1
+        take(again, [first, second])
+        assert again.final == again.head, deaths
+    assert deaths > 5
 
 
 def test_whoever_dies_while_it_switches_to_a_final_block_is_on_one_branch_or_the_other(tmp_path: Path) -> None:
-    other = founded_node(NETWORK)
+    path, other = tmp_path / "chain.db", founded_node(NETWORK)
     rival = sealed(other, b"other")
-    for at in range(1, 100):
-        path, is_cut = tmp_path / f"{at}.db", False
-        node = Node.create(path, genesis(), now=Clock())
+    first, second = endorsements_of(rival, SERVERS[:2])
+    with closing(Node.create(path, genesis(), now=Clock())) as node:
         NETWORK.found(node)
         sealed(node, b"one")
         sealed(node)
+
+    def hear_of_the_rival(node: Node) -> None:
         node.sources = [other]
         node.import_block(other.raw_block(2) or b"")
-        first, second = endorsements_of(rival, SERVERS[:2])
         node.take_endorsement(first)
-        make_faulty(node, disk_error, at, dead=True)
-        try:
-            node.take_endorsement(second)
-        except StoreError:
-            is_cut = True
-        node.close()
-        again = Node.open(path, now=Clock())
-        assert (again.head.block_number, again.final.block_number) in ((3, 1), (2, 2))
+
+    deaths = 0
+    for again in killed_at_every_statement(
+        path, Clock(), hear_of_the_rival, lambda node: node.take_endorsement(second)
+    ):
+        deaths += 1
+        assert (again.head.block_number, again.final.block_number) in ((3, 1), (2, 2)), deaths
         take(again, [first, second])
         assert again.head == again.final == rival
-        again.close()
-        if not is_cut:
-            break
-    assert at > 5
+    assert deaths > 5

@@ -5,7 +5,6 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -20,12 +19,6 @@ from tests.chain.network import Clock, Network, genesis, seal
 from tests.chain.rpc.served import served_node, wait_until
 
 DEAD = "http://127.0.0.1:9"
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def test_a_node_that_starts_late_fetches_the_whole_chain(stack: ExitStack) -> None:

@@ -3,7 +3,7 @@ what was named.
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -30,12 +30,6 @@ DIGEST = payload_digest(GRADIENT)
 WANTED = [Commitment(DIGEST, SIZES.gradient)]
 RANGE = 10
 Answer = Callable[[bytes, int, int], tuple[int, bytes] | None]
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The pools of nodes that know each other: what one missed it fetches, what came too early it tries again."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -17,12 +17,6 @@ from tests.chain.network import Clock, Network, genesis, seal
 from tests.chain.rpc.served import served_node, wait_until
 
 NETWORK = Network()
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def founded() -> Node:
@@ -127,8 +121,8 @@ def test_a_new_head_is_a_new_start() -> None:
     assert hashes(second) == hashes(first)
 
 
-def test_a_refused_push_makes_the_node_ask_at_once(stack: ExitStack) -> None:
-    """A post with a gap before it: what is missing is fetched now, and not at the next poll."""
+def one_that_asks_another(stack: ExitStack) -> tuple[Node, Node, str]:
+    """A node, another that is as far and polls it once a minute, and where that one answers."""
     first, url = served_node(stack)
     NETWORK.found(first)
     second = Node.in_memory(genesis(), now=Clock())
@@ -137,6 +131,12 @@ def test_a_refused_push_makes_the_node_ask_at_once(stack: ExitStack) -> None:
     second_url = stack.enter_context(RpcServer(second, ServerParams(port=0), on_gap=peers.hurry))
     stack.enter_context(peers)
     wait_until(lambda: second.head.hash == first.head.hash)
+    return first, second, second_url
+
+
+def test_a_refused_push_makes_the_node_ask_at_once(stack: ExitStack) -> None:
+    """A post with a gap before it: what is missing is fetched now, and not at the next poll."""
+    first, second, second_url = one_that_asks_another(stack)
     NETWORK.post_plan(first)
     stack.enter_context(Peers(first, [second_url], pull_s=60))
     NETWORK.post_gradient(first, NETWORK.devices[0])
@@ -144,14 +144,7 @@ def test_a_refused_push_makes_the_node_ask_at_once(stack: ExitStack) -> None:
 
 
 def test_a_block_without_its_parent_makes_the_node_ask_at_once(stack: ExitStack) -> None:
-    first, url = served_node(stack)
-    NETWORK.found(first)
-    second = Node.in_memory(genesis(), now=Clock())
-    stack.callback(second.close)
-    peers = Peers(second, [url], pull_s=60)
-    second_url = stack.enter_context(RpcServer(second, ServerParams(port=0), on_gap=peers.hurry))
-    stack.enter_context(peers)
-    wait_until(lambda: second.head.hash == first.head.hash)
+    first, second, second_url = one_that_asks_another(stack)
     NETWORK.run_round(first)
     stack.enter_context(Peers(first, [second_url], pull_s=60))
     NETWORK.run_round(first)

@@ -29,7 +29,7 @@ def sybils_of_block(number: int) -> Attack:
 @example(sybils_of_block(0))
 @example(sybils_of_block(1))
 @example(sybils_of_block(2))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(attacks())
 def test_no_minority_proves_another_model(attack: Attack) -> None:
     servers = addresses(attack.servers)
@@ -41,7 +41,7 @@ def test_no_minority_proves_another_model(attack: Attack) -> None:
         check_model(ModelProof.from_json(content, RULES), RULES, servers)
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(attacks())
 def test_the_same_block_is_believed_once_a_strict_majority_has_signed_it(attack: Attack) -> None:
     if attack.round == 0:

@@ -194,7 +194,7 @@ SERVERS = st.binary(min_size=20, max_size=20).filter(lambda address: len(set(add
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.data(), st.integers(1, 6), st.integers(1, 4), st.booleans())
 def test_headers_contract_and_edge_servers_rank_alike(
     data: st.DataObject, count: int, term_cap: int, some_are_excluded: bool

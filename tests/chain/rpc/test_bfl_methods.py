@@ -22,7 +22,7 @@ from chain.wire.receipts import decode_receipt
 from chain.wire.seal import is_sealed
 from chain.wire.transactions import decode_transaction
 from tests.chain.network import Clock, Network, genesis
-from tests.chain.scene import Scene, gradient_of, hexed, leader_of, scene
+from tests.chain.scene import Scene, gradient_of, hexed, leader_of
 
 DIFFICULTY = 500
 
@@ -45,19 +45,6 @@ class Remote:
     def refusal(self, method: str, *params: Any) -> str:
         """The class of the error."""
         return str(self.answer(method, *params)["error"]["data"]["error"])
-
-
-@pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
-
-
-@pytest.fixture
-def own() -> Iterator[Scene]:
-    made = scene()
-    yield made
-    made.node.close()
 
 
 @pytest.fixture

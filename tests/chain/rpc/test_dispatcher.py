@@ -4,7 +4,6 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,28 +19,15 @@ from chain.rpc.dispatcher import Dispatcher
 from chain.rpc.methods import Methods
 from tests.chain.network import account, named
 from tests.chain.rpc.json_values import JSON
-from tests.chain.scene import Scene, gradient_of, hexed, respond, scene
+from tests.chain.scene import Scene, gradient_of, hexed, respond
 
 REPOSITORY = Path(__file__).parents[3]
 CHAIN_ID = {"jsonrpc": "2.0", "id": 7, "method": "eth_chainId"}
 
 
 @pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
-
-
-@pytest.fixture(scope="module")
 def dispatcher(shared: Scene) -> Dispatcher:
     return Dispatcher(shared.node)
-
-
-@pytest.fixture
-def own() -> Iterator[Scene]:
-    made = scene()
-    yield made
-    made.node.close()
 
 
 def sent(dispatcher: Dispatcher, request: Any) -> Any:

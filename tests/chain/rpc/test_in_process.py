@@ -35,12 +35,6 @@ REQUESTS: list[tuple[str, list[Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
-
-
-@pytest.fixture(scope="module")
 def http(shared: Scene) -> Iterator[HTTPProvider]:
     with RpcServer(shared.node, ServerParams(port=0)) as url:
         yield HTTPProvider(url)

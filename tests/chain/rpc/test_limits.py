@@ -22,16 +22,10 @@ from chain.rpc.server import RpcServer
 from chain.wire.sidecar import payload_digest
 from tests.chain.network import SIZES, Clock, Network, genesis, named, sized
 from tests.chain.rpc.http_client import ANSWER, CHAIN_ID, HALF, ask, stalled
-from tests.chain.scene import Scene, scene
+from tests.chain.scene import Scene
 
 TOKEN = "correct-horse-battery-staple"  # noqa: S105
 LIMIT = 100_000
-
-
-@pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
 
 
 @pytest.fixture(scope="module")

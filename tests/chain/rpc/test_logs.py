@@ -1,6 +1,5 @@
 """eth_getLogs: what is found by address, topics and blocks, and that no filter costs more than it should."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,23 +17,10 @@ from chain.rpc.in_process import InProcessProvider
 from chain.rpc.logs import Pattern, find_logs, read_pattern
 from chain.wire.receipts import Log, Receipt
 from tests.chain.headers_made import PLAIN
-from tests.chain.scene import Scene, hexed, registry_of, scene
+from tests.chain.scene import Scene, hexed, registry_of
 
 GRADIENT = hexed(events()["GradientPosted"].topic)
 ALL = {"fromBlock": "earliest", "toBlock": "pending"}
-
-
-@pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
-
-
-@pytest.fixture
-def own() -> Iterator[Scene]:
-    made = scene()
-    yield made
-    made.node.close()
 
 
 def word(number: int) -> str:

@@ -28,14 +28,6 @@ PAIR = (
 )
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Scene]:
-    """Of tests that change nothing."""
-    made = scene()
-    yield made
-    made.node.close()
-
-
 @pytest.fixture(scope="module", params=["in-process", "http"])
 def web3(request: pytest.FixtureRequest, shared: Scene) -> Iterator[Web3]:
     if request.param == "in-process":
@@ -274,13 +266,6 @@ def test_a_slot_beyond_256_bits_is_refused(shared: Scene) -> None:
 
 
 # --- a block is sealed between two questions to the node
-
-
-@pytest.fixture
-def own() -> Iterator[Scene]:
-    made = scene()
-    yield made
-    made.node.close()
 
 
 def test_a_transaction_sealed_meanwhile_is_found_all_the_same(own: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

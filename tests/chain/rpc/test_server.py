@@ -22,12 +22,6 @@ from tests.chain.scene import Scene, gradient_of, hexed, leader_of, scene
 
 
 @pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
-
-
-@pytest.fixture(scope="module")
 def url(shared: Scene) -> Iterator[str]:
     with RpcServer(shared.node, ServerParams(port=0, requests_per_s=1e6)) as address:
         yield address

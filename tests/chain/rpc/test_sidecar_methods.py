@@ -1,6 +1,5 @@
 """Payloads over JSON-RPC (B1): sent with a post or after it, read in ranges, asked for by digest; over HTTP."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -14,25 +13,12 @@ from chain.rpc.in_process import web3_in_process
 from chain.rpc.sidecar_methods import SidecarMethods
 from chain.wire.sidecar import payload_digest
 from tests.chain.network import PARAMETERS, SIZES, founded_node, seal, sized
-from tests.chain.scene import Scene, gradient_of, hexed, scene
+from tests.chain.scene import Scene, gradient_of, hexed
 
 LATE = sized(b"late gradient", SIZES.gradient)
 DIGEST = payload_digest(LATE)
 WANTED = [hexed(DIGEST), SIZES.gradient]
 ENDLESS = 2**256 - 1
-
-
-@pytest.fixture
-def own() -> Iterator[Scene]:
-    made = scene()
-    yield made
-    made.node.close()
-
-
-@pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
 
 
 def data(answer: Any) -> bytes:

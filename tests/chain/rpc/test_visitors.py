@@ -23,12 +23,6 @@ OTHERS = [f"127.0.0.{i}" for i in range(2, 12)]
 """Of this machine too, and other addresses to whoever counts them"""
 
 
-@pytest.fixture(scope="module")
-def shared() -> Scene:
-    """Of tests that change nothing."""
-    return scene()
-
-
 @contextlib.contextmanager
 def served(shared: Scene, **params: Any) -> Iterator[str]:
     with RpcServer(shared.node, ServerParams(**({"port": 0, "requests_per_s": 1e6} | params))) as url:

@@ -1,6 +1,5 @@
 """Passes and endorsements at a node's door (D3.2), and between nodes that know each other."""
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -14,24 +13,11 @@ from chain.protocol.passes import Named, decode_signed
 from chain.wire.headers import Header
 from tests.chain.network import Network, endorsements_of, passes_of, seal
 from tests.chain.rpc.served import served_node, wait_until
-from tests.chain.scene import Scene, hexed, scene
+from tests.chain.scene import Scene, hexed
 
 INVALID_PARAMS = -32602
 NETWORK = Network()
 SERVERS = NETWORK.servers
-
-
-@pytest.fixture
-def own() -> Iterator[Scene]:
-    made = scene()
-    yield made
-    made.node.close()
-
-
-@pytest.fixture
-def stack() -> Iterator[ExitStack]:
-    with ExitStack() as stack:
-        yield stack
 
 
 def test_a_pass_is_taken_once_and_told_with_the_endorsements_of_its_round(own: Scene) -> None:

@@ -1,11 +1,15 @@
 """A disk that fails: at a given write of a node's database, or for good."""
 
 import os
+import shutil
 import signal
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+from chain.errors import StoreError
 from chain.node.node import Node
 
 
@@ -45,3 +49,30 @@ def make_faulty(node: Node, fault: Callable[[], None], at: int, dead: bool = Fal
     faulty = Faulty(node._store._db._connection, fault, at, dead)
     node._store._db._connection = faulty  # type: ignore[assignment]
     return faulty
+
+
+def killed_at_every_statement(
+    database: Path, now: Callable[[], float], before: Callable[[Node], object], act: Callable[[Node], object]
+) -> Iterator[Node]:
+    """Nodes opened again after `act`, of which the disk died at its first statement, its second, and so on.
+
+    Each begins with a copy of the database, and with what is done `before`. The last one came through.
+    """
+    is_cut, at = True, 0
+    while is_cut:
+        at += 1
+        path = Path(shutil.copy(database, database.with_name(f"{at}.db")))
+        with closing(Node.open(path, now=now)) as node:
+            before(node)
+            make_faulty(node, disk_error, at, dead=True)
+            is_cut = _is_cut(node, act)
+        with closing(Node.open(path, now=now)) as again:
+            yield again
+
+
+def _is_cut(node: Node, act: Callable[[Node], object]) -> bool:
+    try:
+        act(node)
+    except StoreError:
+        return True
+    return False

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -55,20 +55,6 @@ def test_every_gradient_of_a_round_is_decoded_and_checked_once_on_a_node(
 
 
 # --- the reader alone
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[ChainNetwork]:
-    """Two honest rounds."""
-    with chain_network() as made:
-        made.run(2)
-        yield made
-
-
-@pytest.fixture
-def record(network: ChainNetwork) -> RoundRecord:
-    """Of round 2."""
-    return network.record(2)
 
 
 def test_what_was_read_once_is_the_same_object(network: ChainNetwork, record: RoundRecord) -> None:

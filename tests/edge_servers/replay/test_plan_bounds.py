@@ -1,6 +1,5 @@
 """The numbers of a plan that the founding parameters leave to its leader, at their borders."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -10,17 +9,9 @@ import pytest
 from clients.consent import Consent
 from edge_servers.errors import PlanError
 from edge_servers.replay.plan_check import check_divergence, check_plan
-from tests.edge_servers.chain_network import ChainNetwork, chain_network
+from tests.edge_servers.chain_network import ChainNetwork
 
 NOTHING, LOCAL = (0.0,) * 6, -1
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[ChainNetwork]:
-    """One honest round of three servers and six devices."""
-    with chain_network() as made:
-        made.run(1)
-        yield made
 
 
 def refusal(network: ChainNetwork, **changes: Any) -> str:

@@ -1,7 +1,7 @@
 """Eqs. 8-12 from a round's posts alone: the same bits for everybody, and a refusal where the posts do not fit."""
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,22 +35,8 @@ from edge_servers.replay.replay import (
     replayed_aggregates,
     replayed_model,
 )
-from tests.edge_servers.chain_network import ChainNetwork, chain_network
+from tests.edge_servers.chain_network import ChainNetwork
 from tests.edge_servers.round_records import posts_of, with_close, with_payload, without
-
-
-@pytest.fixture(scope="module")
-def network() -> Iterator[ChainNetwork]:
-    """Two honest rounds."""
-    with chain_network() as made:
-        made.run(2)
-        yield made
-
-
-@pytest.fixture
-def record(network: ChainNetwork) -> RoundRecord:
-    """Of round 2."""
-    return network.record(2)
 
 
 def derived(record: RoundRecord, network: ChainNetwork, virtual: tuple[Address, ...] = ()) -> Replayed:
