@@ -338,5 +338,5 @@ def test_a_node_sends_a_peer_its_token_and_nobody_its_own(folder: Path) -> None:
                 charter = Founding(NETWORK.homes, b"{}", MODEL_0, SIZES, RegistryTerms())
                 found_network(EmptyNetwork(web3_over_http(first.owner_url, TOKEN)), NETWORK.founder, charter)
                 second.wait_for("block 1")
-    assert heard.startswith(b"POST")
+    assert heard.startswith(b"GET /changes")
     assert b"uthorization" not in heard
