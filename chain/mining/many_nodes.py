@@ -29,6 +29,8 @@ TIMEOUT_S = 5.0
 """Of one question; a node that takes longer is asked again"""
 _HOLD_S = 2.0
 """As long as nothing changes at a node, it says so that often"""
+_LEAST_S = 0.1
+"""Between two questions, whatever a node says of changes"""
 _RENEW_S = 8.0
 """After which a node is asked for the same work again: its time would get too old"""
 _STALE_S = 6.0
@@ -163,6 +165,7 @@ class NodesMiner:
                 self._stop.wait(self._ask_s)
             else:
                 self._note_trouble(url, "")
+                self._stop.wait(_LEAST_S)
 
     def _note_offer(self, offer: Offer) -> None:
         with self._lock:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from edge_servers.parameters import RoundParams
 
-MOST_AHEAD_S = 15.0
-"""By how much a leader's beginning may be later than this server's: majorities and clocks differ a little"""
+MOST_APART_S = 15.0
+"""By how much a leader's beginning may differ from this server's: majorities and clocks differ a little"""
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,13 @@ class Schedule:
     """Consensus steps, once there is a plan."""
 
     def of_plan(self, start_s: float, phi: int) -> "Schedule":
-        """The same for all, from the time in the leader's plan; one too far ahead is not believed, or a leader could
-        make everybody wait for it.
+        """The same for all, from the time in the leader's plan; one that is far off is not believed, or a leader could
+        make everybody wait for it, or be late.
         """
-        latest = self.start_s + MOST_AHEAD_S
-        return replace(self, start_s=min(start_s, latest) if start_s else self.start_s, phi=phi)
+        if not start_s:
+            return replace(self, phi=phi)
+        nearest = min(max(start_s, self.start_s - MOST_APART_S), self.start_s + MOST_APART_S)
+        return replace(self, start_s=nearest, phi=phi)
 
     @property
     def plan(self) -> float:

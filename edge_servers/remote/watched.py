@@ -19,6 +19,10 @@ _CHANGED_BY: Mapping[str, tuple[str, ...]] = {
     "bfl_status": _SIGNED,
 }
 """Which changes make an answer another one: signatures may undo blocks and posts"""
+_WRITES = {
+    "bfl_sendPost", "bfl_sendSidecar", "eth_sendRawTransaction", "bfl_sendEndorsement", "bfl_sendPass", "bfl_propose",
+    "bfl_submitWork", "bfl_importBlock", "bfl_holdEvidence",
+}  # fmt: skip
 _KEPT_S = 1.0
 """An answer is asked for again after so long in any case"""
 _GATHER_S = 0.02
@@ -39,6 +43,7 @@ class WatchedConnection(Connection):
         began = time.monotonic()
         try:
             self._marks = changes_at(self.web3, self._marks, seconds)
+            self._kept = {key: kept for key, kept in self._kept.items() if began < kept[0] + _KEPT_S}
         except ChainError:  # whoever asks next is told why
             self._marks = {}
             time.sleep(min(seconds, _AWAY_S))
@@ -46,9 +51,10 @@ class WatchedConnection(Connection):
 
     def request(self, method: str, *params: Any) -> Any:
         """As ever, but an answer that cannot have changed is not asked for."""
+        if method in _WRITES:
+            self._kept.clear()
         kinds = _CHANGED_BY.get(method)
         if kinds is None:
-            self._kept.clear()  # it may be a post
             return super().request(method, *params)
         marks = tuple(self._marks.get(kind, "") for kind in kinds)
         key, now = (method, *params), time.monotonic()

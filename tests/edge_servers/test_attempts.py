@@ -250,6 +250,20 @@ def test_a_server_whose_attempt_has_gone_from_the_pool_gives_it_up_and_goes_on()
         assert not leader.is_at_work
 
 
+def test_a_final_block_is_signed_late_by_who_may_and_never_by_who_had_passed_on() -> None:
+    """A signature below its own pass would convict an honest server (D3.2)."""
+    with chain_network(nodes=1) as network:
+        leader, following, third = (network.servers[each] for each in network.ranked)
+        network.walk("plan", "model")
+        third.pass_on()
+        algorithm_1.seal([leader, following])
+        assert algorithm_1.settle(network.servers)
+        algorithm_1.finish(network.servers)
+        algorithm_1.begin(network.servers)
+        assert {each.signer for each in network.node.votes(1)[0]} == {leader.address, following.address}
+        assert network.node.contradictions(0) == []
+
+
 def test_whoever_has_passed_on_signs_nothing_of_the_attempts_below_it() -> None:
     """Without exception (D3.2): neither the leader's choice nor a block of its own, nor what has become final."""
     with chain_network(nodes=1) as network:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edge_servers.founding.schedule import MOST_AHEAD_S, Schedule
+from edge_servers.founding.schedule import MOST_APART_S, Schedule
 from edge_servers.parameters import RoundParams
 
 ROUNDS = RoundParams(
@@ -56,10 +56,11 @@ def test_without_a_chain_nothing_is_ever_due() -> None:
     assert set(deadlines(Schedule(float("inf"), ROUNDS))) == {float("inf")}
 
 
-def test_a_plan_gives_the_beginning_and_the_steps_but_cannot_make_everybody_wait() -> None:
+def test_a_plan_gives_the_beginning_and_the_steps_but_makes_nobody_wait_or_late() -> None:
     own = Schedule(100.0, ROUNDS)
     assert own.of_plan(99.0, 2) == Schedule(99.0, ROUNDS, 2)
-    assert own.of_plan(100.0 + MOST_AHEAD_S, 2).start_s == 100.0 + MOST_AHEAD_S
-    for ahead in (MOST_AHEAD_S + 0.001, 1e9, float("inf")):
-        assert own.of_plan(100.0 + ahead, 2).start_s == 100.0 + MOST_AHEAD_S
+    assert own.of_plan(100.0 + MOST_APART_S, 2).start_s == 100.0 + MOST_APART_S
+    for ahead in (MOST_APART_S + 0.001, 1e9, float("inf")):
+        assert own.of_plan(100.0 + ahead, 2).start_s == 100.0 + MOST_APART_S
+        assert own.of_plan(100.0 - ahead, 2).start_s == 100.0 - MOST_APART_S
     assert own.of_plan(0.0, 1) == Schedule(100.0, ROUNDS, 1), "a plan that says none"

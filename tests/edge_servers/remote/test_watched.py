@@ -72,6 +72,20 @@ def test_what_it_posts_it_sees_at_once(served: tuple[Node, str]) -> None:
     assert watched.votes(1) == ([], [given])
 
 
+def test_reading_something_else_forgets_nothing_and_what_is_old_is_not_kept(served: tuple[Node, str]) -> None:
+    node, url = served
+    watched = Counting(web3_over_http(url), node.genesis.registry)
+    watched.rest(0.0)
+    read(watched)
+    watched.request("bfl_genesis")
+    assert asked_by(watched) == 0
+    for round_ in range(50):
+        watched.request("bfl_votes", round_)
+    watched._kept = {key: (kept[0] - 10, *kept[1:]) for key, kept in watched._kept.items()}
+    watched.rest(0.0)
+    assert watched._kept == {}
+
+
 def test_it_says_what_a_fresh_one_says_after_every_change(served: tuple[Node, str]) -> None:
     node, url = served
     watched = Counting(web3_over_http(url), node.genesis.registry)
