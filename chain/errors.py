@@ -159,6 +159,10 @@ class NonceError(TransactionRefusedError):
     """A replayed transaction, or one that leaves a gap."""
 
 
+class KnownTransactionError(NonceError):
+    """A transaction that is here already, pending or sealed."""
+
+
 class OversizedTransactionError(TransactionRefusedError):
     """More bytes than any post of the protocol has."""
 

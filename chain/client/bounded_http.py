@@ -90,7 +90,12 @@ class BoundedProvider(HTTPProvider):
     def make_batch_request(self, batch_requests: list[tuple[RPCEndpoint, Any]]) -> list[RPCResponse] | RPCResponse:
         """The answers to several."""
         ask = super().make_batch_request
-        return self._bounded(LARGEST, lambda: ask(batch_requests))
+        each = [_BY_METHOD.get(method, LARGEST) for method, _ in batch_requests]
+        most_bytes, most_items = sum(one.most_bytes for one in each), sum(one.most_items for one in each)
+        return self._bounded(
+            AnswerLimits(min(most_bytes, LARGEST.most_bytes), min(most_items, LARGEST.most_items)),
+            lambda: ask(batch_requests),
+        )
 
     def changes(self, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
         """What GET /changes of a node of ours answers, after `hold_s` at the latest: a mark of each kind of change."""

@@ -20,7 +20,7 @@ from chain.client.own_node import OwnNode
 from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
 from chain.client.tls import TlsClient
 from chain.client.waiting import retry_until
-from chain.client.web3_errors import await_receipt, network_fees, translate_errors
+from chain.client.web3_errors import await_receipt, error_of, network_fees, translate_errors
 from chain.errors import (
     ChainError,
     LedgerError,
@@ -37,6 +37,8 @@ from chain.wire.transactions import Envelope, Transaction, sign_transaction
 
 _PARAMETERS_BYTES = 64 << 20
 """Of founding parameters, at most: their size is not among the founded ones"""
+_NO_MIDDLEWARE: Sequence[Any] = ()
+"""web3's would ask for the chain's id before every call, and look for names where addresses are"""
 RETRY_S = 10.0
 """How long a node that has answered before may be away: a restart takes seconds"""
 T = TypeVar("T")
@@ -47,13 +49,25 @@ def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0, tls: TlsC
 
     `tls`: who asks, and whom it expects there, in a network with certificates of its own.
     """
-    return Web3(BoundedProvider(url, token, timeout_s, tls))
+    return Web3(BoundedProvider(url, token, timeout_s, tls), middleware=_NO_MIDDLEWARE)
 
 
 def request(web3: Web3, method: str, *params: Any) -> Any:
     """The answer to a method that web3 has no name for."""
     with translate_errors():
         return web3.manager.request_blocking(RPCEndpoint(method), params)
+
+
+def request_all(web3: Web3, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The answers to several methods with their parameters, in one request; where one is refused, its error."""
+    provider: Any = web3.provider
+    with translate_errors():
+        found = provider.make_batch_request([(RPCEndpoint(method), params) for method, *params in calls])
+    if isinstance(found, dict):
+        raise error_of(found.get("error"))
+    if len(found) != len(calls):
+        raise NodeUnreachableError(f"found {len(found)} answers to {len(calls)} questions; is the node one of ours?")
+    return [each["result"] if "result" in each else error_of(each.get("error")) for each in found]
 
 
 def changes_at(web3: Web3, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
@@ -153,7 +167,7 @@ class Connection(OwnNode):
         """Whether a payload is there."""
         if not self.is_embedded:
             return self._beside.has_payload(digest)
-        return self._range(digest, 0, 0) is not None
+        return digest in self._cache or self._range(digest, 0, 0) is not None
 
     def hold_evidence(self, digest: bytes) -> bool:
         """Keep the payload of an iterate that is wrong with the block that has its flag (B3)."""
@@ -173,6 +187,10 @@ class Connection(OwnNode):
     def request(self, method: str, *params: Any) -> Any:
         """A method that web3 has no name for."""
         return self._asked(lambda: request(self.web3, method, *params))
+
+    def request_all(self, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Several of them at once; where one is refused, its error."""
+        return self._asked(lambda: request_all(self.web3, calls)) if calls else []
 
     def request_bytes(self, method: str, *params: Any) -> bytes:
         """As `request`, for an answer of bytes."""

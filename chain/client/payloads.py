@@ -83,6 +83,9 @@ class PayloadCache:
     def __init__(self, most_bytes: int = _KEPT_BYTES) -> None:
         self._most, self._kept = most_bytes, OrderedDict[bytes, bytes]()
 
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._kept
+
     def find(self, digest: bytes, fetch: Callable[[], bytes | None]) -> bytes | None:
         """A payload, fetched only if it is not here."""
         if digest in self._kept:

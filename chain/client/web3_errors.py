@@ -83,10 +83,14 @@ def _cause(error: requests.RequestException) -> str:
 
 def _error_in(error: Web3RPCError) -> ChainError:
     response: Any = error.rpc_response or {}
-    content = response.get("error") or {}
-    content = content if isinstance(content, dict) else {}
+    return error_of(response.get("error"), str(error.message))
+
+
+def error_of(found: Any, otherwise: str = "an error without a message") -> ChainError:
+    """What stands in an answer's place, as an error of ours."""
+    content = found if isinstance(found, dict) else {}
     data = content.get("data")
-    message = str(content.get("message", error.message))
+    message = str(content.get("message", otherwise))
     kind = error_named(str(data.get("error"))) if isinstance(data, dict) else None
     if kind is not None and isinstance(data, dict):
         return kind(str(data.get("message", message)))

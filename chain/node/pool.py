@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from chain.errors import (
-    NonceError,
+    KnownTransactionError,
     NotRegistryCallError,
     OversizedTransactionError,
     PhaseOrderError,
@@ -195,10 +195,10 @@ class Pool:
 
     def _check_unknown(self, transaction_hash: bytes) -> None:
         if transaction_hash in self._entries:
-            raise NonceError(f"transaction 0x{transaction_hash.hex()} is in the pool already")
+            raise KnownTransactionError(f"transaction 0x{transaction_hash.hex()} is in the pool already")
         place = self._store.place(transaction_hash)
         if place is not None:
-            raise NonceError(f"transaction 0x{transaction_hash.hex()} is sealed in block {place[0]} already")
+            raise KnownTransactionError(f"transaction 0x{transaction_hash.hex()} is sealed in block {place[0]} already")
 
     def _check_registered(self, sender: Address, called: str | None) -> None:
         genesis = self._store.genesis

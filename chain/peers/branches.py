@@ -22,12 +22,11 @@ _REMEMBERED, _FORGOTTEN_S = 1024, 600.0
 _MAY_PASS = (TimestampError, UnknownParentError)
 
 
-def missing_headers(node: Node, web3: Web3) -> Iterator[Header]:
-    """Headers of a peer's chain that this node does not have, each checked against the one before it.
+def missing_headers(node: Node, web3: Web3, head: Header) -> Iterator[Header]:
+    """Headers of a peer's chain up to its head that this node does not have, each checked against the one before it.
 
     The one before must have become known here, or the next one is not asked for.
     """
-    head = _header(web3, "latest")
     if node.header(head.hash) is not None:
         return
     before = _common_ancestor(node, web3, head)

@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import requests
 from web3 import Web3
 
-from chain.client.connection import changes_at, ranges_of, read_bytes, request, web3_over_http
+from chain.client.connection import changes_at, ranges_of, read_bytes, request, request_all, web3_over_http
 from chain.client.payloads import fetch_payload
 from chain.client.tls import TlsClient
 from chain.errors import (
@@ -30,6 +31,7 @@ from chain.peers.pool_sync import PoolSync
 from chain.protocol.endorsements import Domain
 from chain.protocol.passes import Pass, decode_signed
 from chain.protocol.posts import Commitment
+from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 
 _log = logging.getLogger(__name__)
@@ -39,7 +41,10 @@ _TIMEOUT_S = 10.0
 _HURRY_S = 0.25
 """Between two polls, whatever happens"""
 _PUSHED_BYTES = 1 << 20
-
+_GATHER_S = 0.02
+"""News come in swarms: what follows the first goes along with it"""
+_TOGETHER, _TOGETHER_BYTES = 32, 8 << 10
+"""News in one request: so many, and the last one after so many bytes"""
 
 _MOST_VOTES = 4096
 _METHODS = {
@@ -110,16 +115,14 @@ class Peers:
     def _push(self, url: str, web3: Web3) -> None:
         waiting = self._queues[url]
         while not self._stop.is_set():
+            calls = [_call_for(each) for each in _next_news(waiting)]
             try:
-                kind, raw, sidecars = waiting.get(timeout=0.2)
-            except queue.Empty:
-                continue
-            method = _METHODS[kind]
-            beside = [["0x" + sidecar.payload.hex() for sidecar in sidecars]] if sidecars else []
-            try:
-                request(web3, method, "0x" + raw.hex(), *beside)
-            except ChainError as error:  # it knows it already, misses the parent (and pulls it), or is away
-                _log.debug("peer %s: %s", url, error)
+                answers = request_all(web3, calls) if calls else []
+            except ChainError as error:  # it is away
+                answers = [error]
+            for refusal in answers:
+                if isinstance(refusal, ChainError):  # it knows it already, or misses the parent, and pulls it
+                    _log.debug("peer %s: %s", url, refusal)
 
     def _pull(self, url: str, web3: Web3) -> None:
         trouble: type[Exception] | None = None
@@ -146,15 +149,24 @@ class Peers:
 
     def _fetch_all(self, web3: Web3) -> None:
         """Everything that a peer has and this node has not."""
-        self.fetch_from(web3)
-        self.fetch_votes(web3)
-        self._pools.fetch(web3)
+        round_ = self._node.final.block_number
+        asked = [("bfl_getRawHeader", "latest"), ("bfl_votes", round_), ("bfl_pendingTransactions",)]
+        head, votes, pending = request_all(web3, asked)
+        self._take_blocks(web3, Header.from_bytes(_bytes_in(head)))
+        if self._node.final.block_number == round_:
+            self._take_votes(web3, round_, votes)
+        else:
+            self.fetch_votes(web3)  # those were of a round that is over
+        self._pools.take(web3, _content(pending))
         self.fetch_payloads(web3)
 
     def fetch_from(self, web3: Web3) -> int:
         """Take blocks of a peer that this node does not have, from a common ancestor on; returns how many."""
+        return self._take_blocks(web3, Header.from_bytes(read_bytes(request(web3, "bfl_getRawHeader", "latest"))))
+
+    def _take_blocks(self, web3: Web3, head: Header) -> int:
         count = 0
-        for header in missing_headers(self._node, web3):
+        for header in missing_headers(self._node, web3, head):
             if self._stop.is_set():
                 break
             self._take_block(web3, header.hash)
@@ -177,8 +189,11 @@ class Peers:
 
     def fetch_votes(self, web3: Web3) -> int:
         """Ask a peer what servers signed in the round that is not final here (Q1, D3.2); returns how many are new."""
-        count, round_ = 0, self._node.final.block_number
-        found = request(web3, "bfl_votes", round_) if round_ else []
+        round_ = self._node.final.block_number
+        return self._take_votes(web3, round_, request(web3, "bfl_votes", round_) if round_ else [])
+
+    def _take_votes(self, web3: Web3, round_: int, found: Any) -> int:
+        count = 0
         for each in found[-_MOST_VOTES:] if isinstance(found, list) else ():
             signed = decode_signed(read_bytes(each), Domain.of(self._node.genesis))
             with suppress(EndorsementError, PassError):  # of a server that is none here, or before its time
@@ -272,6 +287,39 @@ class _Claims:
         """It has come, or the peer has it not."""
         with self._lock:
             self._until.pop(digest, None)
+
+
+def _next_news(waiting: "queue.Queue[_News]") -> list[_News]:
+    """What is to be passed on now, in one request: a block alone and at once, whatever else together."""
+    found: list[_News] = []
+    with suppress(queue.Empty):
+        found.append(waiting.get(timeout=0.2))
+        time.sleep(0.0 if found[0][0] == "block" else _GATHER_S)
+        while _may_take_more(found):
+            found.append(waiting.get_nowait())
+    return found
+
+
+def _may_take_more(found: list[_News]) -> bool:
+    size = sum(len(raw) + sum(len(each.payload) for each in beside) for _, raw, beside in found)
+    return found[-1][0] != "block" and len(found) < _TOGETHER and size < _TOGETHER_BYTES
+
+
+def _call_for(news: _News) -> tuple[Any, ...]:
+    kind, raw, sidecars = news
+    beside = [["0x" + sidecar.payload.hex() for sidecar in sidecars]] if sidecars else []
+    return (_METHODS[kind], "0x" + raw.hex(), *beside)
+
+
+def _content(found: Any) -> Any:
+    """One answer of several; a refusal is raised."""
+    if isinstance(found, ChainError):
+        raise found
+    return found
+
+
+def _bytes_in(found: Any) -> bytes:
+    return read_bytes(_content(found))
 
 
 def _small(sidecars: Sequence[Sidecar]) -> Sequence[Sidecar]:

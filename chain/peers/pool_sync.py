@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from eth_hash.auto import keccak
 from web3 import Web3
@@ -17,6 +18,7 @@ from web3 import Web3
 from chain.client.connection import read_bytes, request
 from chain.errors import (
     ChainError,
+    KnownTransactionError,
     NodeUnreachableError,
     NonceError,
     PhaseOrderError,
@@ -74,8 +76,12 @@ class PoolSync:
 
     def fetch(self, web3: Web3) -> int:
         """Take what a peer has pending and was never here; returns how many were admitted, late ones included."""
+        return self.take(web3, request(web3, "bfl_pendingTransactions"))
+
+    def take(self, web3: Web3, pending: Any) -> int:
+        """The same, where it has said already what is pending there."""
         count = 0
-        for each in _pending_hashes(web3):
+        for each in _hashes_in(pending):
             if self._is_unknown(each):
                 count += self._fetch_one(web3, each)
         return count + self.retry()
@@ -113,6 +119,8 @@ class PoolSync:
         """Whether the node takes it; if not, it is held where that may change."""
         try:
             self._node.submit(post.raw, post.sidecars)
+        except KnownTransactionError:
+            is_taken = False  # it came another way meanwhile
         except _MAY_PASS as error:
             _log.debug("post 0x%s is refused for now: %s", transaction_hash.hex(), error)
             with self._lock:
@@ -146,8 +154,7 @@ class PoolSync:
             self._known.popitem(last=False)
 
 
-def _pending_hashes(web3: Web3) -> list[bytes]:
-    found = request(web3, "bfl_pendingTransactions")
+def _hashes_in(found: Any) -> list[bytes]:
     if not isinstance(found, list):
         raise NodeUnreachableError(f"found {found!r:.80} where the peer should answer with hashes")
     return [read_bytes(each) for each in found[:MOST_PENDING]]
@@ -170,4 +177,5 @@ def _pending_post(web3: Web3, transaction_hash: bytes) -> _Held | None:
 
 def is_gap(error: ChainError) -> bool:
     """Whether a post or a block is refused because something else may be missing here."""
-    return isinstance(error, (*_MAY_PASS, UnknownParentError, WaitingBlockError))
+    is_missing = isinstance(error, (*_MAY_PASS, UnknownParentError, WaitingBlockError))
+    return is_missing and not isinstance(error, KnownTransactionError)

@@ -38,11 +38,14 @@ class RemoteSealer(BlockReader):
         except ChainError as error:  # without a block the attempt fails, and the next in rank tries
             _LOG.warning("cannot propose a block: %s", error)
             return
-        left_s = max(0.0, until_s - self._clock.now())
+        began_s = self._clock.now()
+        left_s = max(0.0, until_s - began_s)
         number = plan.round + FOUNDING_BLOCK
-        if not wait_until(
+        if wait_until(
             lambda: self._chain.head.block_number >= number, left_s, _LOOK_S, self._clock.now, self._clock.sleep
         ):
+            _LOG.info("round %d: mined in %.2f s", plan.round, self._clock.now() - began_s)
+        else:
             _LOG.warning("round %d: nobody has mined block %d in %.0f s", plan.round, proposed.block_number, left_s)
 
     def standing_now(self) -> Standing:

@@ -10,8 +10,9 @@ from chain.client.connection import RETRY_S, Connection, changes_at
 from chain.errors import ChainError
 
 _SIGNED = ("votes", "blocks")
+_ALL = ("posts", *_SIGNED)
 _CHANGED_BY: Mapping[str, tuple[str, ...]] = {
-    "bfl_pendingTransactions": ("posts", *_SIGNED),
+    "bfl_pendingTransactions": _ALL,
     "bfl_votes": _SIGNED,
     "bfl_endorsements": _SIGNED,
     "bfl_getRawHeader": _SIGNED,
@@ -19,10 +20,11 @@ _CHANGED_BY: Mapping[str, tuple[str, ...]] = {
     "bfl_status": _SIGNED,
 }
 """Which changes make an answer another one: signatures may undo blocks and posts"""
-_WRITES = {
-    "bfl_sendPost", "bfl_sendSidecar", "eth_sendRawTransaction", "bfl_sendEndorsement", "bfl_sendPass", "bfl_propose",
-    "bfl_submitWork", "bfl_importBlock", "bfl_holdEvidence",
-}  # fmt: skip
+_CHANGES = {
+    **dict.fromkeys(("bfl_sendPost", "bfl_sendSidecar", "eth_sendRawTransaction", "bfl_holdEvidence"), ("posts",)),
+    **dict.fromkeys(("bfl_sendEndorsement", "bfl_sendPass", "bfl_propose", "bfl_submitWork", "bfl_importBlock"), _ALL),
+}
+"""What a request may change by itself"""
 _KEPT_S = 1.0
 """An answer is asked for again after so long in any case"""
 _GATHER_S = 0.02
@@ -51,8 +53,8 @@ class WatchedConnection(Connection):
 
     def request(self, method: str, *params: Any) -> Any:
         """As ever, but an answer that cannot have changed is not asked for."""
-        if method in _WRITES:
-            self._kept.clear()
+        if changed := set(_CHANGES.get(method, ())):
+            self._kept = {key: kept for key, kept in self._kept.items() if not changed & {*_CHANGED_BY[key[0]]}}
         kinds = _CHANGED_BY.get(method)
         if kinds is None:
             return super().request(method, *params)

@@ -14,7 +14,7 @@ import pytest
 from web3 import Web3
 
 from chain.client.bounded_http import LARGEST, check_token_may_go
-from chain.client.connection import read_bytes, request, web3_over_http
+from chain.client.connection import read_bytes, request, request_all, web3_over_http
 from chain.errors import LedgerError, NodeUnreachableError
 
 TOKEN = "a-secret"  # noqa: S105
@@ -222,3 +222,12 @@ def test_a_proxy_does_not_get_the_token(monkeypatch: pytest.MonkeyPatch) -> None
         request(web3_over_http(node.url, TOKEN), "bfl_genesis")
         assert proxy.heard == b""
         assert b"Bearer " + TOKEN.encode() in node.heard
+
+
+def test_several_answers_together_may_be_as_long_as_each_of_them_may() -> None:
+    most = 2 * (64 << 10)
+    with (
+        saying(OK + b"\r\n[", again=b" " * (16 << 10)) as liar,
+        pytest.raises(NodeUnreachableError, match=f"more than {most} "),
+    ):
+        request_all(web3_over_http(liar.url), [("bfl_getRawHeader", "latest"), ("bfl_getRawHeader", "0x1")])

@@ -12,12 +12,15 @@ import eth_abi
 import pytest
 from web3 import Web3
 from web3.exceptions import TimeExhausted
+from web3.types import RPCEndpoint, RPCResponse
 
+from chain.client.bounded_http import BoundedProvider
 from chain.client.connection import (
     Connection,
     ranges_of,
     read_bytes,
     request,
+    request_all,
     web3_over_http,
 )
 from chain.client.empty_network import EmptyNetwork
@@ -349,3 +352,44 @@ def test_a_receipt_is_asked_for_until_it_is_there() -> None:
     answers = iter([None, None, _receipt(1)])
     web3 = saying(eth_chainId="0x1", eth_getTransactionReceipt=lambda _: next(answers))
     assert await_receipt(web3, b"\x11" * 32, 5.0)["status"] == 1
+
+
+# --- several at once
+
+
+def test_several_questions_are_one_request_and_a_refusal_stands_in_its_place(connection: Connection) -> None:
+    found = connection.request_all([("eth_chainId",), ("bfl_getSidecar", "0x12"), ("eth_blockNumber",)])
+    assert (int(found[0], 16), int(found[2], 16)) == (connection.chain_id, 1)
+    assert isinstance(found[1], RpcError)
+    assert "digest" in str(found[1])
+    assert connection.request_all([]) == []
+
+
+def test_a_call_of_the_registry_asks_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    node, ask = founded_node(NETWORK), BoundedProvider.make_request
+    asked: list[str] = []
+
+    def noted(self: BoundedProvider, method: RPCEndpoint, params: Any) -> RPCResponse:
+        asked.append(str(method))
+        return ask(self, method, params)
+
+    monkeypatch.setattr(BoundedProvider, "make_request", noted)
+    with RpcServer(node, ServerParams(port=0)) as url:
+        connection = Connection(web3_over_http(url), node.genesis.registry)
+        asked.clear()
+        connection.ask("round")
+    node.close()
+    assert asked == ["eth_call"]
+
+
+def test_fewer_answers_than_questions_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    web3 = web3_over_http("http://127.0.0.1:9")
+    answers: list[Any] = [
+        [{"jsonrpc": "2.0", "id": 0, "result": "0x0"}],
+        {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": "too many"}},
+    ]
+    monkeypatch.setattr(BoundedProvider, "make_batch_request", lambda *_: answers.pop(0))
+    with pytest.raises(NodeUnreachableError, match="1 answers to 2"):
+        request_all(web3, [("a",), ("b",)])
+    with pytest.raises(RpcError, match="too many"):
+        request_all(web3, [("a",), ("b",)])

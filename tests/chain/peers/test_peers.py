@@ -6,14 +6,17 @@ import socket
 import threading
 import time
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+from web3.types import RPCEndpoint
 
 from chain.client.connection import web3_over_http
 from chain.client.keys import address_of
 from chain.errors import ChainError, UnknownParentError
 from chain.node.node import Node
 from chain.peers.peers import Peers
+from chain.rpc.in_process import web3_in_process
 from chain.rpc.server import RpcServer, ServerParams
 from tests.chain.network import Clock, Network, genesis, seal
 from tests.chain.rpc.served import served_node, wait_until
@@ -160,3 +163,35 @@ def test_no_thread_is_left_behind(stack: ExitStack) -> None:
         time.sleep(0.1)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("peer ")]
     assert node.listeners == []
+
+
+def test_news_that_come_together_go_together_and_a_block_goes_alone(stack: ExitStack) -> None:
+    network = Network()
+    first, _ = served_node(stack)
+    network.found(first)
+    second, second_url = served_node(stack)
+    Peers(second, []).fetch_from(web3_in_process(first))
+    sent: list[list[str]] = []
+    peers = Peers(first, [second_url], pull_s=60)
+    provider: Any = peers._peers[0][1].provider
+    send = provider.make_batch_request
+
+    def noted(calls: list[tuple[RPCEndpoint, Any]]) -> Any:
+        sent.append([method for method, _ in calls])
+        return send(calls)
+
+    provider.make_batch_request = noted
+    stack.enter_context(peers)
+    wait_until(lambda: bool(sent))
+    sent.clear()
+    leader = network.leader(first)
+    network.post_plan(first, leader)
+    for device in network.devices[:3]:
+        network.post_gradient(first, device)
+    wait_until(lambda: len(second.pool) == 4)
+    first.propose(address_of(leader))
+    seal(first, address_of(network.devices[0]))
+    wait_until(lambda: second.head.hash == first.head.hash)
+    assert sum(each.count("bfl_sendPost") for each in sent) == 4
+    assert ["bfl_importBlock"] in sent
+    assert all(len(each) == 1 for each in sent if "bfl_importBlock" in each)

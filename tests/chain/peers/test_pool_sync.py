@@ -1,11 +1,14 @@
 """The pools of nodes that know each other: what one missed it fetches, what came too early it tries again."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
 
+from chain.client.connection import request, web3_over_http
 from chain.client.keys import address_of
+from chain.errors import KnownTransactionError
 from chain.node.node import Node
 from chain.peers import pool_sync
 from chain.peers.peers import Peers
@@ -141,6 +144,28 @@ def test_a_refused_push_makes_the_node_ask_at_once(stack: ExitStack) -> None:
     stack.enter_context(Peers(first, [second_url], pull_s=60))
     NETWORK.post_gradient(first, NETWORK.devices[0])
     wait_until(lambda: hashes(second) == hashes(first))
+
+
+def test_a_post_that_is_here_already_makes_nobody_ask(stack: ExitStack) -> None:
+    """Every post comes from every peer: each time but the first there is nothing missing."""
+    first, second, second_url = one_that_asks_another(stack)
+    NETWORK.post_plan(first)
+    NETWORK.post_plan(second)
+    raw = "0x" + first.pending()[0].post.transaction.raw.hex()
+    asked = counted(first, "pending")
+    with pytest.raises(KnownTransactionError):
+        request(web3_over_http(second_url), "eth_sendRawTransaction", raw)
+    time.sleep(0.6)
+    assert asked == []
+
+
+def test_what_came_another_way_meanwhile_is_not_held() -> None:
+    first, second = founded(), founded()
+    for node in (first, second):
+        NETWORK.post_plan(node)
+    sync, entry = PoolSync(second), first.pending()[0]
+    assert sync._admit(entry.post.transaction.hash, pool_sync._Held(entry.post.transaction.raw, ())) == 0
+    assert not sync._held
 
 
 def test_a_block_without_its_parent_makes_the_node_ask_at_once(stack: ExitStack) -> None:

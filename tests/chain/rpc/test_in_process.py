@@ -72,7 +72,7 @@ def test_a_post_goes_through_web3(shared: Scene) -> None:
     with pytest.raises(Web3RPCError) as refused:
         web3_in_process(own.node).eth.send_raw_transaction(HexBytes(raw))
     assert refused.value.rpc_response is not None
-    assert refused.value.rpc_response["error"]["data"]["error"] == "NonceError"  # type: ignore[index]
+    assert refused.value.rpc_response["error"]["data"]["error"] == "KnownTransactionError"  # type: ignore[index]
 
 
 def test_a_batch_of_web3_is_answered_in_order(shared: Scene, http: HTTPProvider) -> None:

@@ -1,8 +1,13 @@
 """A chain and a ledger over JSON-RPC say what the node at hand says."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import pytest
+from web3.types import RPCEndpoint, RPCResponse
 
+from chain.errors import RpcError
 from chain.node.access import LocalLedger
 from chain.protocol.slots import Slot
 from chain.rpc.in_process import web3_in_process
@@ -69,13 +74,14 @@ def test_posts_of_the_running_round_are_fetched_once_and_read_as_at_hand() -> No
             phase(network.servers)
         connection = connected(network)
         asked: list[str] = []
-        ask = connection.request
+        provider = connection.web3.provider
+        ask = provider.make_request
 
-        def counting(method: str, *params: object) -> object:
+        def counting(method: RPCEndpoint, params: Any) -> RPCResponse:
             asked.append(method)
-            return ask(method, *params)
+            return ask(method, params)
 
-        connection.request = counting  # type: ignore[method-assign]
+        provider.make_request = counting  # type: ignore[method-assign]
         far, near = RemoteLedger(connection, network.node.genesis), LocalLedger(network.node)
 
         for slot in (Slot.PLAN, Slot.GRADIENT, Slot.ROLL, Slot.CLOSE):
@@ -86,3 +92,28 @@ def test_posts_of_the_running_round_are_fetched_once_and_read_as_at_hand() -> No
 
         assert asked.count("bfl_getPending") == len(network.node.pending())
         assert "bfl_getSidecar" not in asked
+
+
+def test_posts_that_are_too_much_for_one_answer_are_read_in_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    with chain_network() as network:
+        network.walk("plan", "close")
+        connection = connected(network)
+        ask_all, sizes = connection.request_all, []
+
+        def short(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+            sizes.append(len(calls))
+            return [*ask_all(calls[:3]), *(RpcError("ask for less at once") for _ in calls[3:])]
+
+        monkeypatch.setattr(connection, "request_all", short)
+        ledger = RemoteLedger(connection, network.node.genesis)
+        assert [post.digest for post in ledger.round_posts(1)] == [
+            post.digest for post in LocalLedger(network.node).round_posts(1)
+        ]
+        assert sizes == list(range(sizes[0], 0, -3))
+
+        def refused(calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+            return [RpcError("no") for _ in calls]
+
+        monkeypatch.setattr(connection, "request_all", refused)
+        with pytest.raises(RpcError, match="no"):
+            RemoteLedger(connection, network.node.genesis).round_posts(1)
