@@ -157,7 +157,8 @@ class _Worker:
 
 def serve(parent: int) -> None:
     """Be the miner process of process `parent`, until that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which then closes this
+    for each in (signal.SIGINT, signal.SIGTERM):  # they are for the parent, which then closes this
+        signal.signal(each, signal.SIG_IGN)
     worker, orders, wait_s = _Worker(time.monotonic), Lines(0), 0.0
     with contextlib.suppress(BrokenPipeError):
         while os.getppid() == parent and (lines := orders.read(wait_s)) is not None:

@@ -199,8 +199,10 @@ class LanNetwork:
         """Hash of a block at an edge's node."""
         return str(self.ask(edge, "eth_getBlockByNumber", hex(number), False)["hash"])
 
-    def wait_for_round(self, round_: int, timeout_s: float, edges: list[str] | None = None) -> float:
-        """Until a round is final at all these edges; returns how long it took."""
+    def wait_for_round(
+        self, round_: int, timeout_s: float, edges: list[str] | None = None, look_s: float = 0.2
+    ) -> float:
+        """Until a round is final at all these edges; returns how long it took. To look costs every node some time."""
         began, left = time.monotonic(), list(edges or self.edge_names)
         while left:
             left = [each for each in left if self._final_or_none(each) < round_ + 1]
@@ -209,7 +211,7 @@ class LanNetwork:
                 told = {each: self._final_or_none(each) - 1 for each in left}
                 raise AssertionError(f"round {round_} is not final after {waited:.0f} s: {told}")
             if left:
-                time.sleep(0.2)
+                time.sleep(look_s)
         return time.monotonic() - began
 
     def _final_or_none(self, edge: str) -> int:

@@ -259,9 +259,13 @@ def test_close_leaves_neither_process_nor_thread_and_may_be_repeated() -> None:
         miner.start(ONE, 1, 0)
 
 
-def test_a_miner_process_ignores_ctrl_c(miner: Miner) -> None:
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_a_miner_process_leaves_signals_to_its_parent(miner: Miner, told: signal.Signals) -> None:
+    """Ctrl-C and systemd tell a whole group: the parent asks it what it has done, and closes it."""
     miner.start(ONE, NEVER, 0)
     assert happens(lambda: miner.hashes > 0)
-    os.kill(pid_of(miner), signal.SIGINT)
+    before = miner.hashes
+    os.kill(pid_of(miner), told)
+    assert happens(lambda: miner.hashes > before)
     miner.start(ONE, EASY, 0)
     assert miner.poll(5) is not None
