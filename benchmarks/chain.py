@@ -40,11 +40,10 @@ from benchmarks.chain_network import (
 )
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
-from chain.client.connection import request, web3_over_http
+from chain.client.asking import await_receipt, request, web3_over_http
 from chain.client.empty_network import EmptyNetwork
 from chain.client.ledger import Ledger
 from chain.client.payloads import MemoryShelf
-from chain.client.web3_errors import await_receipt
 from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.contract import RegistryTerms, encode_call

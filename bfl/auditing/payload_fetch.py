@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.progress import Progress
 from web3 import Web3
 
-from chain.client.connection import ranges_of
+from chain.client.asking import ranges_of
 from chain.client.payloads import fetch_payload
 from chain.store.store import Store
 

@@ -138,7 +138,7 @@ def fetch(
     """Bring payloads that were pruned back from a node that has them; each is checked against its digest."""
     from bfl.auditing.payload_fetch import fetch_payloads
     from chain.audit.archive import DATABASE
-    from chain.client.connection import web3_over_http
+    from chain.client.asking import web3_over_http
     from chain.store.store import Store
 
     with closing(Store.open(run / DATABASE if run.is_dir() else run)) as store:

@@ -26,7 +26,7 @@ def miner(
     """Mine blocks with a device's key. Every node is asked for work; the password comes from the terminal, or from
     BFL_KEY_PASSWORD; nodes that want a token get BFL_RPC_TOKEN.
     """
-    from chain.client.connection import web3_over_http
+    from chain.client.asking import web3_over_http
     from chain.client.keys import address_of, load_key
     from chain.client.tls import TlsClient
     from chain.mining.many_nodes import TIMEOUT_S, NodesMiner

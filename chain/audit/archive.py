@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from web3 import Web3
 
 from chain.audit.checked_state import CheckedStore
-from chain.client.connection import ranges_of, read_bytes, request, web3_over_http
+from chain.client.asking import ranges_of, read_bytes, request, web3_over_http
 from chain.client.payloads import fetch_payload
 from chain.errors import MalformedBlockError, NodeUnreachableError, ProofError, StoreError
 from chain.protocol.contract import decode_call

@@ -2,7 +2,7 @@
 again on this side.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -11,19 +11,23 @@ from eth_hash.auto import keccak
 from eth_typing import ChecksumAddress
 from web3 import Web3
 from web3.exceptions import TransactionNotFound
-from web3.types import RPCEndpoint
 
 from chain.client.access import FoundLog, SentCall
-from chain.client.bounded_http import BoundedProvider
+from chain.client.asking import (
+    await_receipt,
+    network_fees,
+    ranges_of,
+    read_bytes,
+    request,
+    request_all,
+    translate_errors,
+)
 from chain.client.keys import address_of
 from chain.client.own_node import OwnNode
-from chain.client.payloads import FetchRange, MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
-from chain.client.tls import TlsClient
+from chain.client.payloads import MemoryShelf, PayloadCache, PayloadShelf, fetch_payload
 from chain.client.waiting import retry_until
-from chain.client.web3_errors import await_receipt, error_of, network_fees, translate_errors
 from chain.errors import (
     ChainError,
-    LedgerError,
     NodeAwayError,
     NodeUnreachableError,
     NonceError,
@@ -37,71 +41,9 @@ from chain.wire.transactions import Envelope, Transaction, sign_transaction
 
 _PARAMETERS_BYTES = 64 << 20
 """Of founding parameters, at most: their size is not among the founded ones"""
-_NO_MIDDLEWARE: Sequence[Any] = ()
-"""web3's would ask for the chain's id before every call, and look for names where addresses are"""
 RETRY_S = 10.0
 """How long a node that has answered before may be away: a restart takes seconds"""
 T = TypeVar("T")
-
-
-def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0, tls: TlsClient | None = None) -> Web3:
-    """A web3 of a node or network at `url`; what it answers is bounded, and a token is not sent in the clear (Q6).
-
-    `tls`: who asks, and whom it expects there, in a network with certificates of its own.
-    """
-    return Web3(BoundedProvider(url, token, timeout_s, tls), middleware=_NO_MIDDLEWARE)
-
-
-def request(web3: Web3, method: str, *params: Any) -> Any:
-    """The answer to a method that web3 has no name for."""
-    with translate_errors():
-        return web3.manager.request_blocking(RPCEndpoint(method), params)
-
-
-def request_all(web3: Web3, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The answers to several methods with their parameters, in one request; where one is refused, its error."""
-    provider: Any = web3.provider
-    with translate_errors():
-        found = provider.make_batch_request([(RPCEndpoint(method), params) for method, *params in calls])
-    if isinstance(found, dict):
-        raise error_of(found.get("error"))
-    if len(found) != len(calls):
-        raise NodeUnreachableError(f"found {len(found)} answers to {len(calls)} questions; is the node one of ours?")
-    return [each["result"] if "result" in each else error_of(each.get("error")) for each in found]
-
-
-def changes_at(web3: Web3, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
-    """Marks of what has changed at a node of ours, at once or as soon as one differs from those that were seen."""
-    provider = web3.provider
-    if not isinstance(provider, BoundedProvider):
-        raise LedgerError(f"found {type(provider).__name__}, expected a node over HTTP to wait at")
-    with translate_errors():
-        return provider.changes(seen, hold_s)
-
-
-def read_bytes(found: Any) -> bytes:
-    """Bytes out of an answer; `NodeUnreachableError` if it has none."""
-    try:
-        return bytes.fromhex(found.removeprefix("0x"))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise NodeUnreachableError(
-            f"found {found!r:.80} where the node should answer with bytes; is it one of ours?"
-        ) from error
-
-
-def ranges_of(web3: Web3) -> FetchRange:
-    """How a node of ours is asked for some bytes of a payload."""
-
-    def fetch(digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
-        found = request(web3, "bfl_getSidecar", Web3.to_hex(digest), start, length)
-        if found is None:
-            return None
-        try:
-            return int(found["size"]), read_bytes(found["data"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with a payload") from error
-
-    return fetch
 
 
 def _read_number(found: Any) -> int:

@@ -5,10 +5,10 @@ from eth_account.signers.local import LocalAccount
 from eth_hash.auto import keccak
 from web3 import Web3
 
+from chain.client.asking import await_receipt, network_fees, translate_errors
 from chain.client.connection import Connection
 from chain.client.keys import address_of
 from chain.client.payloads import PayloadShelf
-from chain.client.web3_errors import await_receipt, network_fees, translate_errors
 from chain.errors import RevertedError
 from chain.protocol.genesis import FOUNDING_GAS
 from chain.wire.transactions import Envelope, sign_transaction

@@ -13,7 +13,8 @@ from eth_account.signers.local import LocalAccount
 from web3 import Web3
 
 from chain.client.access import ChainAccess
-from chain.client.connection import Connection, web3_over_http
+from chain.client.asking import web3_over_http
+from chain.client.connection import Connection
 from chain.client.keys import address_of
 from chain.client.network_reader import NetworkReader
 from chain.client.payloads import PayloadShelf
@@ -64,8 +65,7 @@ class Ledger(NetworkReader):
         the account's key has signed (D5); a key of a real network has one.
         """
         super().__init__(access)
-        self._memory = memory
-        self._account, self._deadline_s = account, deadline_s
+        self._account, self._deadline_s, self._memory = account, deadline_s, memory
         self._now, self._sleep = now, sleep
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Self
 
 from web3 import Web3
 
-from chain.client.connection import changes_at, read_bytes, request
+from chain.client.asking import changes_at, read_bytes, request
 from chain.errors import ChainError, NodeAwayError, WorkError
 from chain.mining.miner import Found, Miner
 from chain.protocol.consensus import next_difficulty

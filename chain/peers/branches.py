@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 from web3 import Web3
 
-from chain.client.connection import read_bytes, request
+from chain.client.asking import read_bytes, request
 from chain.errors import ChainError, InvalidBlockError, TimestampError, TransactionRefusedError, UnknownParentError
 from chain.node.node import Node
 from chain.protocol.consensus import check_header

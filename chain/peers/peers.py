@@ -3,9 +3,7 @@ JSON-RPC.
 """
 
 import logging
-import queue
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,7 +12,7 @@ from weakref import WeakKeyDictionary
 import requests
 from web3 import Web3
 
-from chain.client.connection import changes_at, ranges_of, read_bytes, request, request_all, web3_over_http
+from chain.client.asking import changes_at, ranges_of, read_bytes, request, request_all, web3_over_http
 from chain.client.payloads import fetch_payload
 from chain.client.tls import TlsClient
 from chain.errors import (
@@ -27,6 +25,8 @@ from chain.errors import (
 )
 from chain.node.node import Node
 from chain.peers.branches import Refusals, missing_headers
+from chain.peers.claims import Claims
+from chain.peers.outbox import Outbox
 from chain.peers.pool_sync import PoolSync
 from chain.protocol.endorsements import Domain
 from chain.protocol.passes import Pass, decode_signed
@@ -35,25 +35,11 @@ from chain.wire.headers import Header
 from chain.wire.sidecar import Sidecar
 
 _log = logging.getLogger(__name__)
-_QUEUE = 1024
 _PULL_S = 2.0
 _TIMEOUT_S = 10.0
 _HURRY_S = 0.25
 """Between two polls, whatever happens"""
-_PUSHED_BYTES = 1 << 20
-_GATHER_S = 0.02
-"""News come in swarms: what follows the first goes along with it"""
-_TOGETHER, _TOGETHER_BYTES = 32, 8 << 10
-"""News in one request: so many, and the last one after so many bytes"""
-
 _MOST_VOTES = 4096
-_METHODS = {
-    "transaction": "bfl_sendPost",
-    "block": "bfl_importBlock",
-    "endorsement": "bfl_sendEndorsement",
-    "pass": "bfl_sendPass",
-}
-_News = tuple[str, bytes, Sequence[Sidecar]]
 
 
 class Peers:
@@ -73,9 +59,9 @@ class Peers:
         self._node, self._pull_s = node, pull_s
         self._peers = [(url, web3_over_http(url, (tokens or {}).get(url, ""), _TIMEOUT_S, tls)) for url in urls]
         self._refusals: WeakKeyDictionary[Web3, Refusals] = WeakKeyDictionary()
-        self._queues: dict[str, queue.Queue[_News]] = {url: queue.Queue(_QUEUE) for url in urls}
+        self._outboxes = {url: Outbox() for url in urls}
         self._begun: dict[bytes, bytes] = {}
-        self._claims = _Claims()
+        self._claims = Claims()
         self._pools = PoolSync(node)
         self._hurries = {url: threading.Event() for url in urls}
         self._stop = threading.Event()
@@ -106,16 +92,13 @@ class Peers:
     def _hear(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
         if self._pools.hear(kind, raw):
             self.hurry()
-        for url, waiting in self._queues.items():
-            try:
-                waiting.put_nowait((kind, raw, _small(sidecars)))
-            except queue.Full:
+        for url, outbox in self._outboxes.items():
+            if not outbox.put(kind, raw, sidecars):
                 _log.warning("peer %s is slow: a %s is not passed on; it will fetch the block", url, kind)
 
     def _push(self, url: str, web3: Web3) -> None:
-        waiting = self._queues[url]
         while not self._stop.is_set():
-            calls = [_call_for(each) for each in _next_news(waiting)]
+            calls = self._outboxes[url].next_calls()
             try:
                 answers = request_all(web3, calls) if calls else []
             except ChainError as error:  # it is away
@@ -261,56 +244,6 @@ class Peers:
         return payload
 
 
-class _Claims:
-    """Who fetches which payload: one thread each, until it has not heard from its peer for a while."""
-
-    def __init__(self) -> None:
-        self._until: dict[bytes, float] = {}
-        self._lock = threading.Lock()
-
-    def take(self, digest: bytes) -> bool:
-        """Whether nobody else is at it."""
-        with self._lock:
-            now = time.monotonic()
-            self._until = {each: until for each, until in self._until.items() if until > now}
-            if digest in self._until:
-                return False
-            self._until[digest] = now + _TIMEOUT_S
-            return True
-
-    def renew(self, digest: bytes) -> None:
-        """A range has come."""
-        with self._lock:
-            self._until[digest] = time.monotonic() + _TIMEOUT_S
-
-    def give_back(self, digest: bytes) -> None:
-        """It has come, or the peer has it not."""
-        with self._lock:
-            self._until.pop(digest, None)
-
-
-def _next_news(waiting: "queue.Queue[_News]") -> list[_News]:
-    """What is to be passed on now, in one request: a block alone and at once, whatever else together."""
-    found: list[_News] = []
-    with suppress(queue.Empty):
-        found.append(waiting.get(timeout=0.2))
-        time.sleep(0.0 if found[0][0] == "block" else _GATHER_S)
-        while _may_take_more(found):
-            found.append(waiting.get_nowait())
-    return found
-
-
-def _may_take_more(found: list[_News]) -> bool:
-    size = sum(len(raw) + sum(len(each.payload) for each in beside) for _, raw, beside in found)
-    return found[-1][0] != "block" and len(found) < _TOGETHER and size < _TOGETHER_BYTES
-
-
-def _call_for(news: _News) -> tuple[Any, ...]:
-    kind, raw, sidecars = news
-    beside = [["0x" + sidecar.payload.hex() for sidecar in sidecars]] if sidecars else []
-    return (_METHODS[kind], "0x" + raw.hex(), *beside)
-
-
 def _content(found: Any) -> Any:
     """One answer of several; a refusal is raised."""
     if isinstance(found, ChainError):
@@ -320,11 +253,6 @@ def _content(found: Any) -> Any:
 
 def _bytes_in(found: Any) -> bytes:
     return read_bytes(_content(found))
-
-
-def _small(sidecars: Sequence[Sidecar]) -> Sequence[Sidecar]:
-    """Payloads that travel with their post; larger ones are fetched in ranges by whoever misses them."""
-    return sidecars if sum(len(each.payload) for each in sidecars) <= _PUSHED_BYTES else ()
 
 
 def _tell_trouble(url: str, error: ChainError, before: type[Exception] | None) -> type[Exception]:

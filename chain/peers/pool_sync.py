@@ -15,7 +15,7 @@ from typing import Any
 from eth_hash.auto import keccak
 from web3 import Web3
 
-from chain.client.connection import read_bytes, request
+from chain.client.asking import read_bytes, request
 from chain.errors import (
     ChainError,
     KnownTransactionError,

@@ -8,7 +8,8 @@ from typing import Any
 
 from web3 import Web3
 
-from chain.client.connection import Connection, read_bytes
+from chain.client.asking import read_bytes
+from chain.client.connection import Connection
 from chain.protocol.genesis import Genesis, read_genesis
 from chain.wire.blocks import Block, decode_block
 from chain.wire.headers import Header

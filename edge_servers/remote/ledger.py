@@ -8,7 +8,8 @@ from typing import Any
 
 from eth_account.signers.local import LocalAccount
 
-from chain.client.connection import Connection, read_bytes
+from chain.client.asking import read_bytes
+from chain.client.connection import Connection
 from chain.client.ledger import Ledger
 from chain.client.network_reader import PoolReader
 from chain.errors import ChainError

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from eth_account.signers.local import LocalAccount
 from torch import nn
 
-from chain.client.connection import web3_over_http
+from chain.client.asking import web3_over_http
 from chain.client.keys import address_of
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.signer.memory import SignedMemory

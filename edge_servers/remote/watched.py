@@ -6,7 +6,8 @@ from typing import Any
 
 from web3 import Web3
 
-from chain.client.connection import RETRY_S, Connection, changes_at
+from chain.client.asking import changes_at
+from chain.client.connection import RETRY_S, Connection
 from chain.errors import ChainError
 
 _SIGNED = ("votes", "blocks")

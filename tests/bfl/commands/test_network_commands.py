@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from bfl.commands.node import _peer_tokens
-from chain.client.connection import web3_over_http
+from chain.client.asking import web3_over_http
 from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of, load_key, save_key

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chain.client.connection import request, web3_over_http
+from chain.client.asking import request, web3_over_http
 from chain.client.tls import TlsClient
 from chain.errors import DoorError, NodeUnreachableError
 from chain.wire.address import Address

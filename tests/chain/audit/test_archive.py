@@ -14,7 +14,7 @@ from web3 import Web3
 
 from chain.audit.archive import Archive, FileArchive, RemoteArchive, open_archive
 from chain.audit.inspection import inspect_chain
-from chain.client.connection import web3_over_http
+from chain.client.asking import web3_over_http
 from chain.errors import (
     ChainError,
     MalformedBlockError,

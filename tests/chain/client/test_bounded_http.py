@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 import pytest
 from web3 import Web3
 
+from chain.client.asking import read_bytes, request, request_all, web3_over_http
 from chain.client.bounded_http import LARGEST, check_token_may_go
-from chain.client.connection import read_bytes, request, request_all, web3_over_http
 from chain.errors import LedgerError, NodeUnreachableError
 
 TOKEN = "a-secret"  # noqa: S105

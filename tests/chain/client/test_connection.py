@@ -14,19 +14,20 @@ from web3 import Web3
 from web3.exceptions import TimeExhausted
 from web3.types import RPCEndpoint, RPCResponse
 
-from chain.client.bounded_http import BoundedProvider
-from chain.client.connection import (
-    Connection,
+from chain.client.asking import (
+    await_receipt,
     ranges_of,
     read_bytes,
     request,
     request_all,
+    translate_errors,
     web3_over_http,
 )
+from chain.client.bounded_http import BoundedProvider
+from chain.client.connection import Connection
 from chain.client.empty_network import EmptyNetwork
 from chain.client.keys import address_of
 from chain.client.payloads import MemoryShelf
-from chain.client.web3_errors import await_receipt, translate_errors
 from chain.errors import (
     ChainError,
     DeadlineError,

@@ -9,7 +9,8 @@ from eth_account.signers.local import LocalAccount
 
 from benchmarks.anvil import ABSENT, anvil, find_anvil
 from chain.client.access import ChainAccess, EmptyChain
-from chain.client.connection import Connection, web3_over_http
+from chain.client.asking import web3_over_http
+from chain.client.connection import Connection
 from chain.client.empty_network import EmptyNetwork
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import requests
 
-from chain.client.connection import Connection, web3_over_http
+from chain.client.asking import web3_over_http
+from chain.client.connection import Connection
 from chain.errors import NodeAwayError, NodeUnreachableError, NonceError, RevertedError
 from chain.node.node import Node
 from chain.rpc.in_process import web3_in_process

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from chain.client.connection import web3_over_http
+from chain.client.asking import web3_over_http
 from chain.client.keys import address_of
 from chain.errors import WorkError
 from chain.mining.many_nodes import NodesMiner, Offer, best_of, check_work_of

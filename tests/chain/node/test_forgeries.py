@@ -23,6 +23,7 @@ from chain.errors import (
     GasError,
     GasLimitError,
     InvalidSealError,
+    KnownTransactionError,
     LeaderError,
     MalformedBlockError,
     MalformedTransactionError,
@@ -620,9 +621,9 @@ def loose_abi(of: Scene) -> bytes:
 
 
 TRANSACTIONS: dict[str, tuple[Forgery, type[ChainError], str]] = {
-    "the same transaction again": (sent_again, NonceError, "0x[0-9a-f]{64} is in the pool already"),
+    "the same transaction again": (sent_again, KnownTransactionError, "0x[0-9a-f]{64} is in the pool already"),
     "a sealed transaction again": (
-        lambda of: decode_block(of.blocks[1])[1][0].raw, NonceError, "is sealed in block 2 already",
+        lambda of: decode_block(of.blocks[1])[1][0].raw, KnownTransactionError, "is sealed in block 2 already",
     ),
     "another one with the same nonce": (same_nonce, NonceError, "found nonce 1 of 0x.*, expected 2"),
     "a nonce that leaves a gap": (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from web3.types import RPCEndpoint
 
-from chain.client.connection import web3_over_http
+from chain.client.asking import web3_over_http
 from chain.client.keys import address_of
 from chain.errors import ChainError, UnknownParentError
 from chain.node.node import Node

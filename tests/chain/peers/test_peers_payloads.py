@@ -11,11 +11,12 @@ import pytest
 from web3 import Web3
 
 from chain.client import payloads as client
-from chain.client.connection import web3_over_http
+from chain.client.asking import web3_over_http
 from chain.client.keys import address_of
 from chain.errors import ChainError, StoreError, WaitingBlockError
 from chain.node.node import Node
-from chain.peers import peers as peers_module
+from chain.peers import claims as claims_module
+from chain.peers import outbox
 from chain.peers.peers import Peers
 from chain.protocol.posts import Commitment
 from chain.rpc.in_process import web3_in_process
@@ -222,13 +223,13 @@ def test_a_payload_is_asked_of_one_peer_at_a_time() -> None:
 
 def test_a_peer_that_keeps_silent_loses_its_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("chain.peers.peers.time.monotonic", lambda: now)
-    claims = peers_module._Claims()
+    monkeypatch.setattr("chain.peers.claims.time.monotonic", lambda: now)
+    claims = claims_module.Claims()
     assert claims.take(DIGEST)
-    now += peers_module._TIMEOUT_S - 1
+    now += claims_module._ALIVE_S - 1
     assert not claims.take(DIGEST)
     claims.renew(DIGEST)
-    now += peers_module._TIMEOUT_S - 1
+    now += claims_module._ALIVE_S - 1
     assert not claims.take(DIGEST)
     now += 1
     assert claims.take(DIGEST)
@@ -262,7 +263,7 @@ def test_payloads_travel_with_posts_and_blocks_find_them_there(stack: ExitStack)
 def test_large_payloads_do_not_travel_with_their_posts_and_are_fetched(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(peers_module, "_PUSHED_BYTES", SIZES.gradient - 1)
+    monkeypatch.setattr(outbox, "_PUSHED_BYTES", SIZES.gradient - 1)
     monkeypatch.setattr(client, "RANGE_BYTES", RANGE)
     first, first_url = served_node(stack)
     second, second_url = served_node(stack)

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from chain.client.connection import request, web3_over_http
+from chain.client.asking import request, web3_over_http
 from chain.client.keys import address_of
 from chain.errors import KnownTransactionError
 from chain.node.node import Node

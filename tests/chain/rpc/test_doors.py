@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from chain.client.connection import request, web3_over_http
+from chain.client.asking import request, web3_over_http
 from chain.client.keys import address_of
 from chain.errors import DoorError, LedgerError
 from chain.rpc.dispatcher import Dispatcher

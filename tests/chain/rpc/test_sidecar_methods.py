@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from chain.client.connection import request
+from chain.client.asking import request
 from chain.client.keys import address_of
 from chain.client.payloads import RANGE_BYTES
 from chain.protocol.slots import iterate_slot

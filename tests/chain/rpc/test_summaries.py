@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from chain.client.connection import request
+from chain.client.asking import request
 from chain.client.keys import address_of
 from chain.rpc.in_process import web3_in_process
 from tests.chain.network import MODEL_0, PARAMETERS, SIZES, START, Network, founded_node

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chain.client.connection import request, web3_over_http
+from chain.client.asking import request, web3_over_http
 from chain.client.keys import address_of
 from chain.client.tls import TlsClient, TlsFiles
 from chain.errors import ChainError, DoorError, IdentityError, LedgerError, NodeAwayError, NodeUnreachableError

@@ -4,7 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from chain.client.connection import web3_over_http
+from chain.client.asking import web3_over_http
 from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.peers.peers import Peers

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from web3 import Web3
 
-from chain.client.connection import Connection, changes_at, web3_over_http
+from chain.client.asking import changes_at, web3_over_http
+from chain.client.connection import Connection
 from chain.client.keys import address_of
 from chain.errors import LedgerError, NodeAwayError, NodeUnreachableError
 from chain.node.node import Node

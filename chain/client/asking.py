@@ -1,23 +1,98 @@
-"""What web3 and HTTP raise, as errors of ours: with their class where our node named it, and with what to do."""
+"""One question to a node or an Ethereum network, or several at once, over web3. What web3 and HTTP raise is raised as
+errors of ours: with their class where our node named it, and with what to do.
+"""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import requests
 from web3 import Web3
 from web3.exceptions import ContractLogicError, TimeExhausted, TransactionNotFound, Web3Exception, Web3RPCError
+from web3.types import RPCEndpoint
 
+from chain.client.bounded_http import BoundedProvider
+from chain.client.payloads import FetchRange
+from chain.client.tls import TlsClient
 from chain.client.waiting import wait_until
 from chain.errors import (
     ChainError,
     DeadlineError,
+    LedgerError,
     NodeAwayError,
     NodeUnreachableError,
     RevertedError,
     RpcError,
     error_named,
 )
+
+_NO_MIDDLEWARE: Sequence[Any] = ()
+"""web3's would ask for the chain's id before every call, and look for names where addresses are"""
+
+
+def web3_over_http(url: str, token: str = "", timeout_s: float = 30.0, tls: TlsClient | None = None) -> Web3:
+    """A web3 of a node or network at `url`; what it answers is bounded, and a token is not sent in the clear (Q6).
+
+    `tls`: who asks, and whom it expects there, in a network with certificates of its own.
+    """
+    return Web3(BoundedProvider(url, token, timeout_s, tls), middleware=_NO_MIDDLEWARE)
+
+
+def request(web3: Web3, method: str, *params: Any) -> Any:
+    """The answer to a method that web3 has no name for."""
+    with translate_errors():
+        return web3.manager.request_blocking(RPCEndpoint(method), params)
+
+
+def request_all(web3: Web3, calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """The answers to several methods with their parameters, in one request; where one is refused, its error."""
+    provider: Any = web3.provider
+    with translate_errors():
+        found = provider.make_batch_request([(RPCEndpoint(method), params) for method, *params in calls])
+        if isinstance(found, dict):
+            raise error_of(found.get("error"))
+        if len(found) != len(calls):
+            raise NodeUnreachableError(
+                f"found {len(found)} answers to {len(calls)} questions; is the node one of ours?"
+            )
+        return [each["result"] if "result" in each else error_of(each.get("error")) for each in found]
+
+
+def changes_at(web3: Web3, seen: Mapping[str, str], hold_s: float) -> dict[str, str]:
+    """Marks of what has changed at a node of ours, at once or as soon as one differs from those that were seen."""
+    provider = web3.provider
+    if not isinstance(provider, BoundedProvider):
+        raise LedgerError(f"found {type(provider).__name__}, expected a node over HTTP to wait at")
+    with translate_errors():
+        return provider.changes(seen, hold_s)
+
+
+def read_bytes(found: Any) -> bytes:
+    """Bytes out of an answer; `NodeUnreachableError` if it has none."""
+    try:
+        return bytes.fromhex(found.removeprefix("0x"))
+    except (AttributeError, TypeError, ValueError) as error:
+        raise NodeUnreachableError(
+            f"found {found!r:.80} where the node should answer with bytes; is it one of ours?"
+        ) from error
+
+
+def ranges_of(web3: Web3) -> FetchRange:
+    """How a node of ours is asked for some bytes of a payload."""
+
+    def fetch(digest: bytes, start: int, length: int) -> tuple[int, bytes] | None:
+        found = request(web3, "bfl_getSidecar", Web3.to_hex(digest), start, length)
+        if found is None:
+            return None
+        try:
+            return int(found["size"]), read_bytes(found["data"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise NodeUnreachableError(f"found {found!r:.80} where the node should answer with a payload") from error
+
+    return fetch
+
+
+# --- errors
 
 _REVERTED = "execution reverted: "
 _UNAUTHORIZED, _BUSY = 401, 503

@@ -1,0 +1,65 @@
+"""What is to be passed on to one peer: news that come together go together, in one request."""
+
+import queue
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from chain.wire.sidecar import Sidecar
+
+_MOST = 1024
+_PUSHED_BYTES = 1 << 20
+_WAIT_S = 0.2
+_GATHER_S = 0.02
+"""News come in swarms: what follows the first goes along with it"""
+_TOGETHER, _TOGETHER_BYTES = 32, 8 << 10
+"""News in one request: so many, and the last one after so many bytes"""
+_METHODS = {
+    "transaction": "bfl_sendPost",
+    "block": "bfl_importBlock",
+    "endorsement": "bfl_sendEndorsement",
+    "pass": "bfl_sendPass",
+}
+_News = tuple[str, bytes, Sequence[Sidecar]]
+
+
+class Outbox:
+    """Filled by whoever has accepted something, emptied by the thread that talks to the peer."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.Queue[_News] = queue.Queue(_MOST)
+
+    def put(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> bool:
+        """Whether there was room for it."""
+        try:
+            self._waiting.put_nowait((kind, raw, _small(sidecars)))
+        except queue.Full:
+            return False
+        return True
+
+    def next_calls(self) -> list[tuple[Any, ...]]:
+        """What to send now, waited for a moment: a block alone and at once, whatever else together."""
+        found: list[_News] = []
+        with suppress(queue.Empty):
+            found.append(self._waiting.get(timeout=_WAIT_S))
+            time.sleep(0.0 if found[0][0] == "block" else _GATHER_S)
+            while _may_take_more(found):
+                found.append(self._waiting.get_nowait())
+        return [_call_for(each) for each in found]
+
+
+def _may_take_more(found: list[_News]) -> bool:
+    size = sum(len(raw) + sum(len(each.payload) for each in beside) for _, raw, beside in found)
+    return found[-1][0] != "block" and len(found) < _TOGETHER and size < _TOGETHER_BYTES
+
+
+def _call_for(news: _News) -> tuple[Any, ...]:
+    kind, raw, sidecars = news
+    beside = [["0x" + sidecar.payload.hex() for sidecar in sidecars]] if sidecars else []
+    return (_METHODS[kind], "0x" + raw.hex(), *beside)
+
+
+def _small(sidecars: Sequence[Sidecar]) -> Sequence[Sidecar]:
+    """Payloads that travel with their post; larger ones are fetched in ranges by whoever misses them."""
+    return sidecars if sum(len(each.payload) for each in sidecars) <= _PUSHED_BYTES else ()
