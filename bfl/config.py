@@ -69,7 +69,7 @@ def read_settings(
     for source, values in ((str(file), in_file), ("flags", of_person)):
         check_keys(values, source)
     if not allow_plugins:
-        _check_plugins({key: value for key, value in in_file.items() if key not in of_person}, str(file))
+        check_plugins({key: value for key, value in in_file.items() if key not in of_person}, str(file))
     try:
         return RunSettings.read(in_file | of_person)
     except ParameterError as error:
@@ -84,7 +84,7 @@ def check_keys(values: Mapping[str, object], source: str) -> None:
             raise ConfigError(f'{source}: unknown key "{key}"{did_you_mean(key, known)}')
 
 
-def _check_plugins(in_file: Mapping[str, object], source: str) -> None:
+def check_plugins(in_file: Mapping[str, object], source: str) -> None:
     """Raise `ConfigError` where a file names code of others to run."""
     for key, name in foreign_plugins(in_file).items():
         raise ConfigError(

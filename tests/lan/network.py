@@ -8,24 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chain.client.founding import Founding, found_network
-from chain.client.keys import address_of, new_account, save_key
-from chain.node.access import EmptyNode
-from chain.node.node import Node
+from bfl.network.description import ChainRules, Description, DeviceMachine, EdgeMachine
+from bfl.network.founding import found_described
+from bfl.network.kits import NewKeys
+from chain.client.keys import address_of, save_key
 from chain.protocol.contract import events
-from chain.protocol.genesis import Genesis, block_gas
+from chain.protocol.genesis import Genesis
 from chain.signer.memory import SignedMemory
 from chain.wire.address import Address
-from clients.consent import Consent
-from clients.data import load_dataset
-from clients.models import network_for, to_vector
 from clients.parameters import DataParams, TrainingParams
-from clients.partition import partition
-from edge_servers.chain_hosting import homes_of
-from edge_servers.federation import make_network
-from edge_servers.founding.parameters import FoundingParameters, registry_terms, tensors_of
 from edge_servers.parameters import RoundParams, Settings
-from edge_servers.replay.replay import model_payload
 from tests.lan.asking import ask_rpc
 from tests.lan.lan import Lan
 from tests.lan.machine import Machine
@@ -41,20 +33,8 @@ SHORT: dict[str, Any] = {
 """Offsets of deadlines for tests: rounds that fail cost seconds, not minutes"""
 
 
-class _Keys:
-    """Random keys, made here: a lab's way."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[str, int], Any] = {}
-
-    def account(self, role: str, index: int) -> Any:
-        return self._made.setdefault((role, index), new_account())
-
-    def address(self, role: str, index: int) -> Address:
-        return Address(address_of(self.account(role, index)))
-
-    def open(self, *_: Any) -> Any:
-        raise NotImplementedError
+def _names(kind: str, count: int) -> list[str]:
+    return [f"{kind}-{number}" for number in range(count)]
 
 
 @dataclass
@@ -81,44 +61,34 @@ class LanNetwork:
             DataParams(dataset="synthetic", devices=devices, data_per_round="all"),
             TrainingParams(hidden="8", iterations=2, batch=25),
         )
-        keys = _Keys()
-        dataset = load_dataset("synthetic", "", settings.data.seed)
-        shares = partition(dataset.train.labels.numpy(), settings.data, dataset.labels_per_device)
-        network = make_network([(len(share), Consent("never")) for share in shares], settings, keys)
-        architecture = network_for(dataset, settings.training, settings.data.seed)
-        founding = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes)
-        genesis = Genesis(
-            chain_id=int(time.time()) % 2**31 + 2**16,
-            founder=str(keys.address("founder", 0)),
-            timestamp=int(time.time()),
-            gas_limit=block_gas(2 * devices + 2 * edges * 16 + 8),
-            difficulty=devices * hashes_per_s,
+        edge_names, device_names = _names("edge", edges), _names("device", devices)
+        homes = [edge_names[number % edges] for number in range(devices)]
+        description = Description(
+            "lan",
+            tuple(EdgeMachine(name, lan[name].address) for name in edge_names),
+            tuple(DeviceMachine(name, home, offload="never") for name, home in zip(device_names, homes, strict=True)),
+            settings,
+            ChainRules(devices * hashes_per_s, retarget=False),
         )
+        keys, first = NewKeys(), lan[edge_names[0]].folder / "founded.db"
+        genesis = found_described(description, keys, first, time.time()).genesis
         made = cls(lan, edges, devices, settings, genesis, rounds)
-        first = lan[made.edge_names[0]].folder / "founded.db"
-        node = Node.create(first, genesis)
-        payload = model_payload(to_vector(architecture), founding)
-        posts = Founding(
-            homes_of(network), founding.encode(), payload, founding.payload_sizes, registry_terms(settings.rounds)
-        )
-        found_network(EmptyNode(node), keys.account("founder", 0), posts)
-        node.close()
         for m, name in enumerate(made.edge_names):
-            made.addresses[name] = str(keys.address("server", m))
+            made.addresses[name] = str(address_of(keys.account("server", m)))
             made.write_edge(lan[name], keys.account("server", m), first)
         for n, name in enumerate(made.device_names):
-            made.addresses[name] = str(keys.address("device", n))
+            made.addresses[name] = str(address_of(keys.account("device", n)))
             made.write_device(lan[name], keys.account("device", n), n, hashes_per_s)
         first.unlink()
         return made
 
     @property
     def edge_names(self) -> list[str]:
-        return [f"edge-{m}" for m in range(self.edges)]
+        return _names("edge", self.edges)
 
     @property
     def device_names(self) -> list[str]:
-        return [f"device-{n}" for n in range(self.devices)]
+        return _names("device", self.devices)
 
     def home_of(self, device: str) -> str:
         """The edge whose server orders a device to train."""

@@ -1,0 +1,182 @@
+"""Kits: complete, private, of one network; and what is said of one that is not."""
+
+import datetime
+import shutil
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from typer.testing import CliRunner
+
+from bfl.cli import app
+from bfl.errors import BflError
+from bfl.network import certificates
+from bfl.network import kits as kits_module
+from bfl.network.certificates import Authority
+from bfl.network.kits import DEVICE, EDGE, make_kits, read_kit
+from chain.client.keys import address_of, load_key, save_key
+from chain.client.tls import TlsFiles
+from chain.node.node import Node
+from chain.protocol.genesis import read_genesis
+from chain.wire.address import Address
+from chain.wire.identity import Identity
+from edge_servers.founding.parameters import read_founding_parameters
+from edge_servers.replay.record import parameters_in
+from tests.bfl.network.described import SMALL, write
+
+PASSWORD = "of a test"  # noqa: S105
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("operator")
+    make_kits(write(folder), folder / "kits", PASSWORD, NOW, work=2)
+    return folder / "kits"
+
+
+@pytest.fixture
+def kits(made: Path, tmp_path: Path) -> Path:
+    """A set of kits of one's own."""
+    return Path(shutil.copytree(made, tmp_path / "kits"))
+
+
+def test_every_machine_has_a_kit_with_its_own_key_and_the_same_founding(made: Path) -> None:
+    found = {name: read_kit(made / name, EDGE) for name in ("edge-a", "edge-b", "edge-c")}
+    found |= {name: read_kit(made / name, DEVICE) for name in ("pi-1", "pi-2")}
+    keys = {name: address_of(load_key(kit.key_file, PASSWORD)) for name, kit in found.items()}
+    assert len(set(keys.values())) == len(keys)
+    assert [str(keys[name]) for name in found] == [kit.config["key-address"] for kit in found.values()]
+    assert len({kit.config["founding-block"] for kit in found.values()}) == 1
+    assert len({(kit.folder / "genesis.json").read_text() for kit in found.values()}) == 1
+    assert [place["name"] for place in found["edge-b"].config["peers"]] == ["edge-a", "edge-c"]
+    assert [place["node-port"] for place in found["pi-1"].config["edges"]] == [8545, 8545, 9545]
+
+
+def test_what_was_founded_is_what_was_described(made: Path) -> None:
+    kit = read_kit(made / "edge-c", EDGE)
+    node = Node.open(kit.database)
+    try:
+        block = node.block(1)
+        assert block is not None
+        assert "0x" + block.header.hash.hex() == kit.config["founding-block"]
+        assert node.genesis == read_genesis((kit.folder / "genesis.json").read_text())
+        founding = read_founding_parameters(parameters_in(block, node))
+    finally:
+        node.close()
+    assert [(device.home, device.consent.text) for device in founding.network.devices] == [(1, "0,2"), (1, "never")]
+    assert str(founding.network.devices[1].address) == read_kit(made / "pi-2", DEVICE).config["key-address"]
+    assert founding.settings.rounds.scheme == "bfl"
+
+
+def test_nobody_else_reads_a_kit(made: Path) -> None:
+    for path in made.rglob("*"):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        if path.is_dir() or path.name in ("key.json", "tls.key", "ca.key", "founder.json", "config.toml"):
+            assert mode & 0o077 == 0, path
+    assert not list(made.rglob("signed.db*")), "a memory of a key is never in a kit (D5)"
+    assert not (made / "edge-a" / "ca.key").exists()
+
+
+def test_certificates_speak_for_their_machines(made: Path) -> None:
+    for name, host in (("edge-a", "10.0.0.1"), ("edge-b", "edge-b.local"), ("pi-1", "127.0.0.1")):
+        files = TlsFiles(made / name / "tls.crt", made / name / "tls.key", made / name / "ca.crt")
+        assert isinstance(files.server_context(), ssl.SSLContext)
+        certificate = x509.load_pem_x509_certificate(files.certificate.read_bytes())
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        hosts = names.get_values_for_type(x509.DNSName) + list(map(str, names.get_values_for_type(x509.IPAddress)))
+        assert host in hosts
+
+
+def test_made_again_nothing_is_done_and_another_network_is_refused(made: Path, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in made.rglob("*")}
+    assert make_kits(write(tmp_path), made, PASSWORD, NOW) == [f"the kits of this network are in {made} already"]
+    with pytest.raises(BflError, match="the kits of another description"):
+        make_kits(write(tmp_path, SMALL.replace("greenhouse", "other")), made, PASSWORD, NOW)
+    assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(BflError, match="exists and has no kits"):
+        make_kits(write(tmp_path), tmp_path / "mine", PASSWORD, NOW)
+
+
+def test_half_a_set_of_kits_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Authority, "save", fails)
+    with pytest.raises(OSError, match="No space"):
+        make_kits(write(tmp_path), tmp_path / "kits", PASSWORD, NOW, work=2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["network.toml"]
+
+
+# --- a kit that is not right
+
+
+def test_a_kit_of_another_role_a_missing_file_and_a_readable_key_are_told(kits: Path) -> None:
+    with pytest.raises(BflError, match="is the kit of device pi-1, expected edge"):
+        read_kit(kits / "pi-1", EDGE)
+    with pytest.raises(BflError, match=r"is no kit: found no config.toml; make kits with: bfl network init"):
+        read_kit(kits, EDGE)
+    (kits / "pi-2" / "tls.crt").unlink()
+    with pytest.raises(BflError, match=r"found no tls.crt; copy the whole kit again"):
+        read_kit(kits / "pi-2", DEVICE)
+    (kits / "edge-a" / "key.json").chmod(0o644)
+    with pytest.raises(BflError, match=r"can be read by others \(mode 644\); run: chmod 600"):
+        read_kit(kits / "edge-a", EDGE)
+    (kits / "edge-b" / "config.toml").write_text("role = [")
+    with pytest.raises(BflError, match="cannot be read"):
+        read_kit(kits / "edge-b", EDGE)
+
+
+def test_another_authority_and_another_machines_certificate_are_told(kits: Path) -> None:
+    (kits / "edge-a" / "ca.crt").write_bytes(Authority.create("other").pem)
+    with pytest.raises(BflError, match="is not of the authority beside it"):
+        read_kit(kits / "edge-a", EDGE)
+    shutil.copy(kits / "edge-c" / "tls.crt", kits / "edge-b" / "tls.crt")
+    with pytest.raises(BflError, match="is for another participant"):
+        read_kit(kits / "edge-b", EDGE)
+    (kits / "pi-1" / "tls.crt").write_text("no certificate")
+    with pytest.raises(BflError, match="is no certificate"):
+        read_kit(kits / "pi-1", DEVICE)
+
+
+@pytest.mark.parametrize(("days", "told"), [(-1, "ran out on .*; ask the operator"), (2000, "set the clock")])
+def test_a_certificate_that_is_not_valid_now_is_told(
+    days: int, told: str, kits: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = read_kit(kits / "edge-a", EDGE).config
+    authority = Authority.load(kits / "operator")
+    if days < 0:
+        monkeypatch.setattr(certificates, "MACHINE_DAYS", 0)
+        monkeypatch.setattr(certificates, "_EARLIER", datetime.timedelta(days=2))
+    else:
+        monkeypatch.setattr(certificates, "_EARLIER", datetime.timedelta(days=-1))
+    identity = Identity(config["chain-id"], Address(config["key-address"]))
+    issued = authority.issue("edge-a", ["10.0.0.1"], identity)
+    (kits / "edge-a" / "tls.crt").write_bytes(issued.certificate)
+    with pytest.raises(BflError, match=told):
+        read_kit(kits / "edge-a", EDGE)
+
+
+def test_an_operators_folder_without_its_authority_is_told(kits: Path) -> None:
+    assert Authority.load(kits / "operator").pem == (kits / "pi-1" / "ca.crt").read_bytes()
+    (kits / "operator" / "ca.key").unlink()
+    with pytest.raises(BflError, match="found no authority"):
+        Authority.load(kits / "operator")
+
+
+# --- the command
+
+
+def test_the_command_makes_kits_and_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BFL_KEY_PASSWORD", PASSWORD)
+    monkeypatch.setattr(
+        kits_module, "save_key", lambda path, account, password, _: save_key(path, account, password, 2)
+    )
+    words = ["network", "init", str(write(tmp_path)), "--out", str(tmp_path / "kits")]
+    ran = CliRunner().invoke(app, words)
+    assert ran.exit_code == 0, ran.output
+    assert f"5 kits in {tmp_path / 'kits'}" in ran.output
+    assert read_kit(tmp_path / "kits" / "edge-a", EDGE).index == 0
