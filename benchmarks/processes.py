@@ -10,6 +10,8 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 2**20
 _FLAT = 0.02
 """What grows by less than this share of itself in a third of the time is flat"""
+ONE = 1.0
+"""So many files or threads are none: a connection may be open in the moment of a look"""
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,13 @@ class Growth:
     at_end: float
     rounds: float
     """Of a third."""
+    slack: float = 0.0
+    """What may be added in a third in any case."""
 
     @property
     def is_flat(self) -> bool:
-        """Whether the last third added next to nothing."""
-        return abs(self.last * self.rounds) <= _FLAT * max(abs(self.at_end), 1e-9)
+        """Whether the last third added next to nothing, or took away."""
+        return self.last * self.rounds <= max(_FLAT * abs(self.at_end), self.slack, 1e-9)
 
     @property
     def is_steady(self) -> bool:
@@ -79,11 +83,11 @@ class Growth:
         return self.last <= 1.1 * max(self.first, 0.0) or self.is_flat
 
 
-def growth(rounds: Sequence[float], values: Sequence[float]) -> Growth:
+def growth(rounds: Sequence[float], values: Sequence[float], slack: float = 0.0) -> Growth:
     """Slopes of the first and the last third of the samples, by least squares; each third has two at least."""
     third = max(2, len(rounds) // 3)
     if len(rounds) < 2:
         raise ValueError(f"found {len(rounds)} samples, expected two at least")
     first = statistics.linear_regression(rounds[:third], values[:third]).slope
     last = statistics.linear_regression(rounds[-third:], values[-third:]).slope
-    return Growth(first, last, statistics.fmean(values[-third:]), rounds[-1] - rounds[-third])
+    return Growth(first, last, statistics.fmean(values[-third:]), rounds[-1] - rounds[-third], slack)

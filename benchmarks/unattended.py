@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import Taken, folder_mb, growth, taken_by
+from benchmarks.processes import ONE, Taken, folder_mb, growth, taken_by
 from edge_servers.parameters import RoundParams, Settings
 from tests.lan.lan import Lan
 from tests.lan.network import SHORT, LanNetwork
@@ -202,7 +202,7 @@ def growth_table(watched: Watched) -> tuple[str, list[str]]:
     for kind in kinds:
         for what in ("resident_mb", "files", "threads"):
             values = [_mean(taken, kind, what) for taken in watched.processes]
-            found = growth(watched.rounds, values)
+            found = growth(watched.rounds, values, 0.0 if what == "resident_mb" else ONE)
             lines.append(_row(kind, what, found.at_end, found.first, found.last, "flat" if found.is_flat else "GROWS"))
             wrong += [f"{kind}: {what} grows"] * (not found.is_flat)
     for kind in ("edge", "device"):

@@ -14,7 +14,7 @@ RANGE_BYTES = 4 << 20
 """Of a payload, in one answer"""
 MOST_BYTES = 4 << 30
 """Of a payload whose size nobody has told"""
-_KEPT_BYTES = 64 << 20
+_KEPT_BYTES = 16 << 20
 
 
 class PayloadShelf(PayloadSource, Protocol):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.processes import Taken, folder_mb, growth, taken_by
+from benchmarks.processes import ONE, Taken, folder_mb, growth, taken_by
 from benchmarks.unattended import DEPLOYMENT, Watched, accuracy_line, cpu_table, faults_in, growth_table
 from benchmarks.unattended import Simulated as Rounds
 from edge_servers.parameters import RoundParams
@@ -46,6 +46,14 @@ def test_what_grows_all_the_time_is_steady_and_not_flat() -> None:
     assert [found.first, found.last] == pytest.approx([2, 2])
     assert not found.is_flat
     assert found.is_steady
+
+
+def test_what_shrinks_is_flat_and_so_is_a_file_that_comes_and_goes() -> None:
+    assert growth(ROUNDS, [500 - 2 * round_ for round_ in ROUNDS]).is_flat
+    files = [5.0 + (round_ > 25) * 0.2 for round_ in ROUNDS]
+    assert not growth(ROUNDS, files).is_flat
+    assert growth(ROUNDS, files, ONE).is_flat
+    assert not growth(ROUNDS, [5 + round_ for round_ in ROUNDS], ONE).is_flat
 
 
 def test_what_grows_faster_and_faster_is_neither() -> None:
