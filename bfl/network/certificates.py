@@ -107,8 +107,8 @@ def check_issued(certificate: x509.Certificate, authority: x509.Certificate, uri
             f"{path} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, and this machine's clock "
             f"says {now:%Y-%m-%d %H:%M}; set the clock (install chrony)"
         )
-    names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    if uri not in names.get_values_for_type(x509.UniformResourceIdentifier):
+    names = [each.value for each in certificate.extensions if isinstance(each.value, x509.SubjectAlternativeName)]
+    if not any(uri in each.get_values_for_type(x509.UniformResourceIdentifier) for each in names):
         raise BflError(f"{path} is for another participant than {uri}; copy the whole kit again")
 
 

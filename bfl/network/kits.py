@@ -10,6 +10,7 @@ All keys are made here, in one place: a lab's way. Whoever has the folder has th
 
 import os
 import shutil
+import tempfile
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -84,16 +85,14 @@ def make_kits(
     description, text = read_description(description_file, allow_plugins), description_file.read_bytes()
     if out.exists():
         return [_made_before(out, text)]
-    partial = out.with_name(out.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(mode=0o700, parents=True)
-    try:
-        _write_all(description, partial, password, now_s, work)
-        (partial / _DESCRIPTION).write_bytes(text)
-        partial.rename(out)  # half a set of kits is none
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
+    if not out.absolute().parent.is_dir():
+        raise BflError(f"{out.parent} does not exist; make it, or choose another --out")
+    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".kits-") as scratch:
+        made = Path(scratch) / "kits"
+        made.mkdir(mode=0o700)
+        _write_all(description, made, password, now_s, work)
+        (made / _DESCRIPTION).write_bytes(text)
+        made.rename(out)  # half a set of kits is none
     machines = len(description.edges) + len(description.devices)
     return [f"{machines} kits in {out}, and {out / _OPERATOR} for you alone", *description.warnings]
 
@@ -177,7 +176,10 @@ def _write_config(folder: Path, description: Description, content: Mapping[str, 
 def read_kit(folder: Path, role: str) -> Kit:
     """A kit whose files are all there and belong together; `BflError` says which is missing or wrong."""
     config = _read_config(folder / _CONFIG)
-    if config.get("role") != role:
+    lacking = [key for key in ("role", "name", "index", "chain-id", "key-address") if key not in config]
+    if lacking:
+        raise BflError(f"{folder / _CONFIG}: found no {lacking[0]}, expected what bfl network init writes")
+    if config["role"] != role:
         raise BflError(f"{folder} is the kit of {config.get('role')!s:.20} {config.get('name')!s:.40}, expected {role}")
     names = [_KEY, _CERTIFICATE, _TLS_KEY, _AUTHORITY, _GENESIS] + ([_DATABASE] if role == EDGE else [])
     missing = [name for name in names if not (folder / name).is_file()]

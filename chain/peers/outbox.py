@@ -13,8 +13,8 @@ _PUSHED_BYTES = 1 << 20
 _WAIT_S = 0.2
 _GATHER_S = 0.02
 """News come in swarms: what follows the first goes along with it"""
-_TOGETHER, _TOGETHER_BYTES = 32, 8 << 10
-"""News in one request: so many, and the last one after so many bytes"""
+_TOGETHER, _TOGETHER_BYTES = 32, 64 << 10
+"""News in one request; one that is larger goes alone"""
 _METHODS = {
     "transaction": "bfl_sendPost",
     "block": "bfl_importBlock",
@@ -29,6 +29,8 @@ class Outbox:
 
     def __init__(self) -> None:
         self._waiting: queue.Queue[_News] = queue.Queue(_MOST)
+        self._held: list[_News] = []
+        """Taken out, and left for the next request."""
 
     def put(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> bool:
         """Whether there was room for it."""
@@ -40,18 +42,25 @@ class Outbox:
 
     def next_calls(self) -> list[tuple[Any, ...]]:
         """What to send now, waited for a moment: a block alone and at once, whatever else together."""
-        found: list[_News] = []
+        found, self._held = self._held, []
         with suppress(queue.Empty):
-            found.append(self._waiting.get(timeout=_WAIT_S))
-            time.sleep(0.0 if found[0][0] == "block" else _GATHER_S)
-            while _may_take_more(found):
-                found.append(self._waiting.get_nowait())
+            found = found or [self._waiting.get(timeout=_WAIT_S)]
+            if found[0][0] != "block":
+                time.sleep(_GATHER_S)
+                while not self._held:
+                    each = self._waiting.get_nowait()
+                    (found if _fits(each, found) else self._held).append(each)
         return [_call_for(each) for each in found]
 
 
-def _may_take_more(found: list[_News]) -> bool:
-    size = sum(len(raw) + sum(len(each.payload) for each in beside) for _, raw, beside in found)
-    return found[-1][0] != "block" and len(found) < _TOGETHER and size < _TOGETHER_BYTES
+def _fits(news: _News, found: list[_News]) -> bool:
+    """Whether it may go along with what there is."""
+    is_block = news[0] == "block"
+    return not is_block and len(found) < _TOGETHER and sum(map(_size, [*found, news])) <= _TOGETHER_BYTES
+
+
+def _size(news: _News) -> int:
+    return len(news[1]) + sum(len(sidecar.payload) for sidecar in news[2])
 
 
 def _call_for(news: _News) -> tuple[Any, ...]:

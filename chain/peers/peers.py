@@ -90,7 +90,7 @@ class Peers:
             event.set()
 
     def _hear(self, kind: str, raw: bytes, sidecars: Sequence[Sidecar]) -> None:
-        if self._pools.hear(kind, raw):
+        if self._pools.hear(kind, raw) or self._node.wanted():
             self.hurry()
         for url, outbox in self._outboxes.items():
             if not outbox.put(kind, raw, sidecars):
@@ -115,7 +115,7 @@ class Peers:
                 own = self._node.changes.now()
                 marks = {**changes_at(web3, {}, 0.0), "own votes": own["votes"], "own blocks": own["blocks"]}
                 self._pools.retry()
-                if marks != seen or self._hurries[url].is_set() or self._node.wanted():
+                if marks != seen or self._hurries[url].is_set():
                     self._hurries[url].clear()
                     self._fetch_all(web3)
                 seen = marks

@@ -96,6 +96,8 @@ def test_made_again_nothing_is_done_and_another_network_is_refused(made: Path, t
     with pytest.raises(BflError, match="the kits of another description"):
         make_kits(write(tmp_path, SMALL.replace("greenhouse", "other")), made, PASSWORD, NOW)
     assert {path: path.stat().st_mtime_ns for path in made.rglob("*")} == before
+    with pytest.raises(BflError, match="does not exist; make it"):
+        make_kits(write(tmp_path), tmp_path / "nowhere" / "kits", PASSWORD, NOW)
     (tmp_path / "mine").mkdir()
     with pytest.raises(BflError, match="exists and has no kits"):
         make_kits(write(tmp_path), tmp_path / "mine", PASSWORD, NOW)
@@ -125,6 +127,9 @@ def test_a_kit_of_another_role_a_missing_file_and_a_readable_key_are_told(kits: 
     (kits / "edge-a" / "key.json").chmod(0o644)
     with pytest.raises(BflError, match=r"can be read by others \(mode 644\); run: chmod 600"):
         read_kit(kits / "edge-a", EDGE)
+    (kits / "edge-c" / "config.toml").write_text('role = "edge"\nname = "edge-c"')
+    with pytest.raises(BflError, match="found no index, expected what bfl network init writes"):
+        read_kit(kits / "edge-c", EDGE)
     (kits / "edge-b" / "config.toml").write_text("role = [")
     with pytest.raises(BflError, match="cannot be read"):
         read_kit(kits / "edge-b", EDGE)
@@ -137,6 +142,9 @@ def test_another_authority_and_another_machines_certificate_are_told(kits: Path)
     shutil.copy(kits / "edge-c" / "tls.crt", kits / "edge-b" / "tls.crt")
     with pytest.raises(BflError, match="is for another participant"):
         read_kit(kits / "edge-b", EDGE)
+    shutil.copy(kits / "pi-1" / "ca.crt", kits / "pi-1" / "tls.crt")  # of the authority, and for nobody
+    with pytest.raises(BflError, match="is for another participant"):
+        read_kit(kits / "pi-1", DEVICE)
     (kits / "pi-1" / "tls.crt").write_text("no certificate")
     with pytest.raises(BflError, match="is no certificate"):
         read_kit(kits / "pi-1", DEVICE)

@@ -315,3 +315,21 @@ def test_a_payload_of_many_ranges_comes_whole_over_http(stack: ExitStack, monkey
     Peers(other, []).fetch_from(web3_over_http(url))
     assert other.head == node.head
     assert other.payload(payload_digest(payload)) == payload
+
+
+def test_a_payload_that_does_not_come_with_its_post_is_fetched_at_once(
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at the next poll: with large models every phase of a round would wait for one."""
+    monkeypatch.setattr(outbox, "_PUSHED_BYTES", SIZES.gradient - 1)
+    network = Network()
+    first, first_url = served_node(stack)
+    second, second_url = served_node(stack)
+    network.found(first)
+    Peers(second, []).fetch_from(web3_over_http(first_url))
+    asking = stack.enter_context(Peers(second, [first_url], pull_s=60))
+    stack.enter_context(Peers(first, [second_url], pull_s=60))
+    wait_until(lambda: not any(event.is_set() for event in asking._hurries.values()))
+    network.post_plan(first)
+    network.post_gradient(first, network.devices[0])
+    wait_until(lambda: len(second.pool) == 2 and second.wanted() == [])
