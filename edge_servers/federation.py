@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -13,6 +13,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from torch import nn
 
+from chain.wire.address import Address
 from clients.consent import Consent
 from clients.data import Dataset, Samples
 from clients.errors import ClientError
@@ -191,15 +192,30 @@ def validation_data(dataset: Dataset, settings: Settings) -> Samples | None:
     return dataset.train.select(torch.from_numpy(np.sort(chosen)))
 
 
-def make_network(introduced: Sequence[tuple[int, Consent]], settings: Settings, hosting: Hosting) -> Network:
-    """The participants (P2) from what the devices said: samples and consent, by device."""
+class Addresses(Protocol):
+    """Whoever knows the address of every participant."""
+
+    def address(self, role: str, index: int) -> Address:
+        """Of a server or a device."""
+
+
+def make_network(
+    introduced: Sequence[tuple[int, Consent]],
+    settings: Settings,
+    addresses: Addresses,
+    homes: Sequence[int] | None = None,
+) -> Network:
+    """The participants (P2) from what the devices said: samples and consent, by device. `homes`: the server of each,
+    where it was chosen; else they are dealt in turn.
+    """
     rounds = settings.rounds
+    at_home = homes or [home_server(n, rounds.edges) for n in range(len(introduced))]
     graph = make_graph(rounds.graph, rounds.edges)
     devices = tuple(
-        DeviceRecord(n, hosting.address("device", n), home_server(n, rounds.edges), samples, consent)
+        DeviceRecord(n, addresses.address("device", n), at_home[n], samples, consent)
         for n, (samples, consent) in enumerate(introduced)
     )
-    servers = tuple(hosting.address("server", m) for m in range(rounds.edges))
+    servers = tuple(addresses.address("server", m) for m in range(rounds.edges))
     return Network(servers, devices, graph, consensus_weight(graph, rounds.weights))
 
 

@@ -9,7 +9,6 @@ from eth_account.signers.local import LocalAccount
 
 from bfl.network.description import Description
 from chain.client.founding import Founding, found_network
-from chain.client.keys import address_of
 from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.genesis import FIXED, RETARGET, Genesis, block_gas
@@ -18,9 +17,8 @@ from clients.data import load_dataset
 from clients.models import network_for, to_vector
 from clients.partition import partition
 from edge_servers.chain_hosting import homes_of
-from edge_servers.founding.network import DeviceRecord, Network
+from edge_servers.federation import make_network
 from edge_servers.founding.parameters import FoundingParameters, registry_terms, tensors_of
-from edge_servers.learning.graph import consensus_weight, make_graph
 from edge_servers.replay.replay import model_payload
 
 _CALLS_OF_AN_EDGE, _CALLS_OF_A_DEVICE, _OTHER_CALLS = 32, 2, 8
@@ -32,6 +30,9 @@ class Keys(Protocol):
 
     def account(self, role: str, index: int) -> LocalAccount:
         """One of them."""
+
+    def address(self, role: str, index: int) -> Address:
+        """What it signs for."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +51,13 @@ def found_described(description: Description, keys: Keys, database: Path, now_s:
     dataset = load_dataset(settings.data.dataset, settings.data.data_dir, settings.data.seed)
     shares = partition(dataset.train.labels.numpy(), settings.data, dataset.labels_per_device)
     architecture = network_for(dataset, settings.training, settings.data.seed)
-    network = _network(description, keys, [len(share) for share in shares])
+    introduced = [
+        (len(share), description.consent(each)) for share, each in zip(shares, description.devices, strict=True)
+    ]
+    homes = [description.edge_index(device.home) for device in description.devices]
+    network = make_network(introduced, settings, keys, homes)
     parameters = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes)
-    genesis = _genesis(description, address_of(keys.account("founder", 0)), now_s)
+    genesis = _genesis(description, keys.address("founder", 0), now_s)
     posts = Founding(
         homes_of(network),
         parameters.encode(),
@@ -66,23 +71,6 @@ def found_described(description: Description, keys: Keys, database: Path, now_s:
         return Founded(genesis, parameters, node.head.hash)
     finally:
         node.close()
-
-
-def _network(description: Description, keys: Keys, samples: list[int]) -> Network:
-    rounds = description.settings.rounds
-    graph = make_graph(rounds.graph, rounds.edges)
-    devices = tuple(
-        DeviceRecord(
-            number,
-            address_of(keys.account("device", number)),
-            description.edge_index(device.home),
-            samples[number],
-            description.consent(device),
-        )
-        for number, device in enumerate(description.devices)
-    )
-    servers = tuple(address_of(keys.account("server", number)) for number in range(rounds.edges))
-    return Network(servers, devices, graph, consensus_weight(graph, rounds.weights))
 
 
 def _genesis(description: Description, founder: Address, now_s: float) -> Genesis:

@@ -11,7 +11,6 @@ All keys are made here, in one place: a lab's way. Whoever has the folder has th
 import os
 import shutil
 import tempfile
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ import tomli_w
 from cryptography import x509
 from eth_account.signers.local import LocalAccount
 
+from bfl.config import read_toml
 from bfl.errors import BflError
 from bfl.network.certificates import Authority, check_issued, write_private
 from bfl.network.description import Description, EdgeMachine, read_description
@@ -28,12 +28,10 @@ from bfl.network.founding import Founded, found_described
 from chain.client.keys import address_of, new_account, save_key
 from chain.wire.address import Address
 from chain.wire.identity import Identity
-from policy.files import read_bounded_text
 
 EDGE, DEVICE = "edge", "device"
 _CONFIG, _KEY, _CERTIFICATE, _TLS_KEY, _AUTHORITY = "config.toml", "key.json", "tls.crt", "tls.key", "ca.crt"
 _GENESIS, _DATABASE, _OPERATOR, _DESCRIPTION = "genesis.json", "chain.db", "operator", "network.toml"
-_MOST_CONFIG_BYTES = 1 << 20
 _OTHERS = 0o077
 _LOOPBACK = "127.0.0.1"
 
@@ -71,6 +69,10 @@ class NewKeys:
         if (role, index) not in self._made:
             self._made[role, index] = new_account()
         return self._made[role, index]
+
+    def address(self, role: str, index: int) -> Address:
+        """What it signs for."""
+        return address_of(self.account(role, index))
 
 
 def make_kits(
@@ -194,12 +196,9 @@ def read_kit(folder: Path, role: str) -> Kit:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_bounded_text(path, _MOST_CONFIG_BYTES))
-    except FileNotFoundError as error:
-        raise BflError(f"{path.parent} is no kit: found no {path.name}; make kits with: bfl network init") from error
-    except (OSError, ValueError, RecursionError) as error:
-        raise BflError(f"{path} cannot be read: {error}") from error
+    if not path.is_file():
+        raise BflError(f"{path.parent} is no kit: found no {path.name}; make kits with: bfl network init")
+    return read_toml(path)
 
 
 def _check_certificate(folder: Path, config: Mapping[str, Any]) -> None:
