@@ -35,3 +35,11 @@ class LateError(ClientError):
 
 class ReplyError(ClientError):
     """A reply that is malformed."""
+
+
+class FlowerAwayError(ClientError):
+    """A SuperNode or a SuperLink that does not answer, or not as expected."""
+
+
+class FlowerEndedError(FlowerAwayError):
+    """A task or a run that Flower no longer knows as ours."""

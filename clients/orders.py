@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from dataclasses import fields as dataclass_fields
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,12 @@ TRAIN = "train"
 OFFLOAD = "query.offload"
 INTRODUCE = "query.introduce"
 _SHORTEST_LIFETIME_S = 60.0
+
+try:
+    SOFTWARE = version("bfl")
+except PackageNotFoundError:  # run from a bundle of Flower's
+    SOFTWARE = "0"
+"""Of whoever makes an order, and of whoever carries it out: they must be the same (D2)"""
 
 MALFORMED = 400
 """Error code of a reply to an order that cannot be read."""
@@ -74,6 +81,7 @@ class Order:
     plan_post: bytes = b""
     plan_payload: bytes = b""
     """On a chain: the leader's plan, the signed transaction and what is beside it (Q5)."""
+    software: str = SOFTWARE
 
     @property
     def message_type(self) -> str:
@@ -84,6 +92,7 @@ class Order:
 _FIELDS: dict[str, type] = {
     "round": int, "device": int, "model-digest": str, "plan-digest": str, "samples": int, "iterations": int,
     "batch": int, "learning-rate": float, "optimizer": str, "seed": int, "deadline-s": float, "offload-to": int,
+    "software": str,
 }  # fmt: skip
 _POSITIVE = ("round", "samples", "iterations", "batch", "learning-rate", "deadline-s")
 _MOST_BYTES = {"proof": 16 << 20, "plan_post": 1 << 10, "plan_payload": 16 << 20}
@@ -117,6 +126,9 @@ def read_order(message: Message) -> Order:
         model = read_array(_record(message, "model"), "model")
     except (KeyError, TypeError, ValueError) as error:
         raise OrderError(f"expected records 'order' and 'model' with a model: {error}") from error
+    if fields.get("software") != SOFTWARE:
+        found = f"found an order of bfl {fields.get('software')!s:.40}, this device has {SOFTWARE}"
+        raise OrderError(f"order: {found}; install the same version on both")
     for key, kind in _FIELDS.items():
         if type(fields.get(key)) is not kind:
             raise OrderError(f"order: {key} is {fields.get(key)!r}, expected {kind.__name__}")

@@ -36,6 +36,9 @@ from policy.clock import epoch_s
 from policy.streams import Purpose, stream
 
 _VALIDATION_SAMPLES = 500
+Phase = Callable[[Sequence[EdgeServer]], None]
+Attempt = Callable[[dict[str, float]], bool]
+"""One try at a round, which notes the seconds of its phases; whether it has ended the round"""
 _TURNS = 2
 """How often every server leads a round in vain before a simulation ends"""
 
@@ -61,7 +64,7 @@ class Federation:
     settings: Settings
     hosted: Hosted
     """What the servers stand on; to be closed at the end."""
-    phases: Sequence[Callable[[Sequence[EdgeServer]], None]] = algorithm_1.ALGORITHM_1
+    phases: Sequence[Phase] = algorithm_1.ALGORITHM_1
 
     @property
     def round(self) -> int:
@@ -73,11 +76,11 @@ class Federation:
         while self.round < self.settings.rounds.rounds:
             yield self.run_round()
 
-    def run_round(self) -> RoundReport:
+    def run_round(self, attempt: Attempt | None = None) -> RoundReport:
         """One round of Algorithm 1: attempts at it until a block is final; evaluated where it is due."""
         seconds: dict[str, float] = defaultdict(float)
         algorithm_1.begin(self.servers)
-        while not self._attempt(seconds):
+        while not (attempt or self._attempt)(seconds):
             algorithm_1.pass_on(self.servers)
             self._check_hope()
         algorithm_1.finish(self.servers)
@@ -94,13 +97,26 @@ class Federation:
             raise BoardError(f"round {one.round}: all {len(one.ranking)} leaders have failed, each {_TURNS} times")
 
     def _attempt(self, seconds: dict[str, float]) -> bool:
-        """One attempt at the round, timed by phase; whether it has ended the round."""
-        for phase in self.phases:
+        """One attempt at the round; whether it has ended the round."""
+        self.plan_attempt(seconds)
+        return self.work_attempt(seconds)
+
+    def plan_attempt(self, seconds: dict[str, float]) -> None:
+        """The first phase of an attempt: then there are orders."""
+        self._run(self.phases[:1], seconds)
+
+    def work_attempt(self, seconds: dict[str, float]) -> bool:
+        """Its other phases, on what the devices answer; whether it has ended the round."""
+        self._run(self.phases[1:], seconds)
+        return algorithm_1.settle(self.servers)
+
+    def _run(self, phases: Sequence[Phase], seconds: dict[str, float]) -> None:
+        """Phases by those who are at work, timed."""
+        for phase in phases:
             servers = algorithm_1.at_work(self.servers)
             if servers:
                 with _timed(seconds, phase.__name__):
                     phase(servers)
-        return algorithm_1.settle(self.servers)
 
     def evaluate(self) -> Scores:
         """Accuracy and loss on the test set, averaged over the servers' models where they differ (L15)."""

@@ -96,9 +96,16 @@ class EdgeServer(RankedServer):
         orders = planned_orders(self.current.plan, devices, self.standing.model, self.current.model_digest, self.recipe)
         return self.board.with_terms(orders, [device.address for device in self.cluster])
 
+    def prepare_orders(self) -> list[Message]:
+        """The orders as Flower messages."""
+        self.current.is_ordered = True
+        return self.link.prepare(self.orders())
+
     def send_orders(self) -> None:
-        """Hand every device of this cluster its order."""
-        self.link.send(self.orders(), self.current.plan.deadline_s)
+        """Hand every device of this cluster its order, unless Flower's own loop has."""
+        if not self.current.is_ordered:
+            self.prepare_orders()
+        self.link.send(self.current.plan.deadline_s)
 
     def collect_data(self) -> None:
         """Wait for the devices that offload, at most until the deadline: they answer first, the others still train."""

@@ -1,7 +1,7 @@
-"""One edge server as a Flower strategy: for an edge PC with its own SuperLink, or a network of one server."""
+"""The servers that this process hosts, as a Flower strategy: one on an edge PC, all of them under `flwr run` (P19)."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from logging import INFO
 from typing import Any
 
@@ -11,81 +11,112 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from clients.flower import log
-from edge_servers import round as round_
+from edge_servers import round as algorithm_1
 from edge_servers.errors import FederationError
-from edge_servers.server import EdgeServer
+from edge_servers.federation import Federation
+from edge_servers.report import RoundReport
+
+Tell = Callable[[RoundReport], None]
 
 
 class EdgeStrategy(Strategy):
-    """Flower's calls as phases of the round: `configure_train` plans, `aggregate_train` does the rest.
+    """Flower's calls as phases of Algorithm 1: `configure_train` plans and orders, `aggregate_train` does the rest."""
 
-    `start()` counts from round 1; a resumed server goes on from its own standing, whatever number Flower gives.
-    """
-
-    def __init__(self, server: EdgeServer, evaluate_on_devices: bool = False) -> None:
-        self.server = server
-        self._evaluates = evaluate_on_devices
-        self._sent: list[tuple[int, Message]] = []
+    def __init__(self, federation: Federation, tell: Tell = lambda _: None, evaluate_on_devices: bool = False) -> None:
+        self.federation, self._tell, self._evaluates = federation, tell, evaluate_on_devices
+        self._is_ours, self._has_ended = False, True
 
     def start(
         self,
         grid: Grid,
         initial_arrays: ArrayRecord,
-        num_rounds: int = 3,
+        num_rounds: int | None = None,
         timeout: float | None = None,
         train_config: ConfigRecord | None = None,
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
     ) -> Result:
-        """Flower's loop; the wait for a round's devices is the plan's deadline, not Flower's hour."""
-        wait_s = self.server.settings.rounds.deadline_s if timeout is None else timeout
-        return super().start(grid, initial_arrays, num_rounds, wait_s, train_config, evaluate_config, evaluate_fn)
+        """Rounds until `num_rounds` are done, of the network and not of this start: it goes on where its chain stands.
+
+        Flower's own loop counts from 1, has one attempt at a round and one wait for all devices. Here a round has as
+        many attempts as it takes, servers train on offloaded data while devices still train theirs, and waits are the
+        plan's. Flower's loop works too where one attempt is enough (`Strategy.start`).
+        """
+        self._check_model(initial_arrays)
+        result, config = Result(), train_config or ConfigRecord()
+        last = self.federation.settings.rounds.rounds if num_rounds is None else num_rounds
+        while self.federation.round < last:
+            report = self.federation.run_round(lambda seconds: self._attempt(grid, config, seconds))
+            self._tell(report)
+            result.train_metrics_clientapp[report.round] = self._metrics()
+            if report.scores is not None:
+                scores: dict[str, Any] = {"accuracy": report.scores.accuracy, "loss": report.scores.loss}
+                result.evaluate_metrics_serverapp[report.round] = MetricRecord(scores)
+        result.arrays = self._model()
+        return result
+
+    def _attempt(self, grid: Grid, config: ConfigRecord, seconds: dict[str, float]) -> bool:
+        """The round has begun; between the two calls it is the links that send and collect."""
+        self._is_ours, self._seconds = True, seconds
+        try:
+            self.configure_train(self.federation.round + 1, self._model(), config, grid)
+            self.aggregate_train(self.federation.round + 1, ())
+        finally:
+            self._is_ours = False
+        return self._has_ended
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """Phase plan, then one order per device."""
-        self._adopt(arrays)
-        round_.begin([self.server])
-        round_.plan([self.server])
-        orders = self.server.orders()
-        messages = self.server.link.messages(orders)
-        self._sent = [(order.device, message) for order, message in zip(orders, messages, strict=True)]
+        self._check_model(arrays)
+        if not self._is_ours:
+            self._seconds = defaultdict(float)
+            algorithm_1.begin(self.federation.servers)
+        self.federation.plan_attempt(self._seconds)
+        messages: list[Message] = []
+        algorithm_1.everyone(self.federation.servers, lambda server: messages.extend(server.prepare_orders()))
         return messages
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Phases train to seal on what came back; the next model and a few numbers."""
-        asked = {message.metadata.message_id: device for device, message in self._sent}
-        answered = {
-            asked[r.metadata.reply_to_message_id]: r for r in replies if r.metadata.reply_to_message_id in asked
-        }
-        self.server.admit_replies(self.server.cluster, answered)
-        round_.train_on_offloaded([self.server])
-        round_.post_gradients([self.server])
-        for phase in (round_.close, round_.gossip, round_.verify, round_.model, round_.seal):
-            phase([self.server])
-        if not round_.settle([self.server]):
-            raise FederationError(f"round {self.server.round} has not ended, and Flower's loop has no other attempt")
-        round_.finish([self.server])
-        work = self.server.current
-        metrics: dict[str, Any] = {
-            "training-nodes": len(work.closed),
-            "refused": len(work.refused),
-            "phi": work.plan.phi,
-        }
-        return ArrayRecord({"model": Array(self.server.standing.model)}), MetricRecord(metrics)
+        """Phases train to seal on what came back; the next model and a few numbers. In our own loop nothing has been
+        sent yet: the phase train does it, and takes replies as they come.
+        """
+        servers = self.federation.servers
+        if not self._is_ours:
+            came = list(replies)
+            for server in algorithm_1.at_work(servers):
+                server.link.deliver(came)
+        self._has_ended = self.federation.work_attempt(self._seconds)
+        if self._is_ours:
+            return None, None
+        if not self._has_ended:
+            raise FederationError(f"round {server_round} has not ended, and Flower's loop has no other attempt")
+        algorithm_1.finish(servers)
+        return self._model(), self._metrics()
 
-    def _adopt(self, arrays: ArrayRecord) -> None:
-        """Flower holds the model between rounds; train the one it gives."""
-        model = arrays["model"].numpy()
-        if model.shape != self.server.standing.model.shape or model.dtype != np.float32:
+    def _model(self) -> ArrayRecord:
+        return ArrayRecord({"model": Array(self.federation.servers[0].standing.model)})
+
+    def _metrics(self) -> MetricRecord:
+        work = self.federation.servers[0].current
+        metrics: dict[str, Any] = {
+            "training-nodes": len(work.closed), "refused": len(work.refused), "phi": work.plan.phi
+        }  # fmt: skip
+        return MetricRecord(metrics)
+
+    def _check_model(self, arrays: ArrayRecord) -> None:
+        """Flower holds the model between rounds; what counts is what the network agreed on."""
+        model, own = arrays["model"].numpy(), self.federation.servers[0].standing.model
+        if model.shape != own.shape or model.dtype != np.float32:
             raise FederationError(
                 f"found a model of {model.dtype} and shape {model.shape}, "
-                f"expected float32 of {self.server.standing.model.shape} under the key 'model'"
+                f"expected float32 of {own.shape} under the key 'model'"
             )
-        self.server.standing = replace(self.server.standing, model=model)
+        if not np.array_equal(model, own):
+            raise FederationError(f"found another model than the one of round {self.federation.round}")
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -94,7 +125,8 @@ class EdgeStrategy(Strategy):
         if not self._evaluates:
             return []
         content = RecordDict({"model": arrays})
-        return [Message(content, node, "evaluate") for node in self.server.link.nodes.values()]
+        nodes = [node for server in self.federation.servers for node in server.link.nodes.values()]
+        return [Message(content, node, "evaluate") for node in nodes]
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Mean accuracy and loss over the devices that answered, weighted by their samples."""
@@ -111,7 +143,8 @@ class EdgeStrategy(Strategy):
         )
 
     def summary(self) -> None:
-        """What this server is, in Flower's log."""
-        network = self.server.network
-        log(INFO, "\t├──> edge server %d of %d", self.server.index, len(network.servers))
-        log(INFO, "\t└──> %d devices in its cluster", len(network.cluster(self.server.index)))
+        """Who is hosted here, in Flower's log."""
+        for server in self.federation.servers:
+            cluster = len(server.network.cluster(server.index))
+            log(INFO, "\t├──> edge server %d of %d", server.index, len(server.network.servers))
+            log(INFO, "\t└──> %d devices in its cluster", cluster)

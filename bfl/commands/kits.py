@@ -22,7 +22,7 @@ def init(
     comes from the terminal, or from BFL_KEY_PASSWORD. Run again with the same description it does nothing.
     """
     from bfl.network.description import read_description
-    from bfl.network.kits import make_kits
+    from bfl.network.making import make_kits
 
     read_description(description, allow_plugins)  # before anybody is asked for a password
     password = os.environ.get(PASSWORD_VARIABLE) or asked_password()

@@ -31,14 +31,6 @@ _EARLIER = datetime.timedelta(hours=1)
 
 
 @dataclass(frozen=True)
-class Issued:
-    """PEM: a certificate, and the key it is about."""
-
-    certificate: bytes
-    key: bytes
-
-
-@dataclass(frozen=True)
 class Authority:
     """Who issues the certificates of one network."""
 
@@ -69,7 +61,7 @@ class Authority:
 
     def save(self, folder: Path) -> None:
         """For the operator alone."""
-        write_private(folder / "ca.key", _pem(self.key))
+        write_private(folder / "ca.key", pem_of(self.key))
         (folder / "ca.crt").write_bytes(self.pem)
 
     @property
@@ -77,12 +69,8 @@ class Authority:
         """What everybody believes."""
         return self.certificate.public_bytes(Encoding.PEM)
 
-    def issue(self, name: str, hosts: list[str], identity: Identity) -> Issued:
-        """A certificate for a machine, with a new key."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        return Issued(self._sign(name, hosts, identity, key.public_key()), _pem(key))
-
-    def _sign(self, name: str, hosts: list[str], identity: Identity, public: ec.EllipticCurvePublicKey) -> bytes:
+    def certify(self, name: str, hosts: list[str], identity: Identity, public: ec.EllipticCurvePublicKey) -> bytes:
+        """A certificate (PEM) for the key of a machine."""
         names = [_host(host) for host in hosts] + [x509.UniformResourceIdentifier(identity.uri)]
         builder = _builder(_name(name), self.certificate.subject, public, MACHINE_DAYS)
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
@@ -153,5 +141,6 @@ def _host(host: str) -> x509.GeneralName:
         return x509.DNSName(host)
 
 
-def _pem(key: ec.EllipticCurvePrivateKey) -> bytes:
+def pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """A key as a file has it."""
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -21,8 +21,10 @@ _PAUSES_BELOW = 3
 """So many edges, and the network pauses as soon as one is off"""
 _DEPLOYED = {"scheme": "bfl", "deadline-s": 60.0}
 """Where a network on machines differs from a simulation, unless its settings say otherwise"""
+RESERVED = "operator"
+"""The folder of whoever runs the network, beside those of the machines"""
 _COUNTED = ("edges", "devices")
-Row = TypeVar("Row", "EdgeMachine", "DeviceMachine", "ChainRules")
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,16 @@ class EdgeMachine:
     owner_port: int = 8546
     """On loopback: the door of its own edge server."""
     devices_port: int = 9100
+    """Where its devices come: Flower's fleet interface."""
+    edge_port: int = 9101
+    """Where other edges bring data that was offloaded to it."""
+    link_port: int = 9102
+    """On loopback: its SuperLink."""
+
+    @property
+    def ports(self) -> tuple[int, ...]:
+        """All that it listens on."""
+        return (self.node_port, self.owner_port, self.devices_port, self.edge_port, self.link_port)
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,9 @@ class DeviceMachine:
     offload: str = "any"
     """To whom it hands its data: any, never, or names of edges."""
     hashes_per_s: float = 0.0
-    """What its miner may take; 0: as much as the plan gives it."""
+    """What its miner may take; 0: as much as it can get."""
+    node_port: int = 9094
+    """On loopback: its SuperNode."""
 
 
 @dataclass(frozen=True)
@@ -106,25 +120,27 @@ def read_description(path: Path, allow_plugins: bool = False) -> Description:
     name = content.get("name")
     if not isinstance(name, str) or _NAME.fullmatch(name) is None:
         raise ConfigError(f"{path}: found name = {name!r:.60}, expected small letters, digits and hyphens")
-    edges = _rows(content.get("edges"), "edges", EdgeMachine, path)
-    devices = _rows(content.get("devices"), "devices", DeviceMachine, path)
-    chain = _row(content.get("chain", {}), ChainRules, f"{path}, [chain]")
+    edges = read_rows(content.get("edges"), "edges", EdgeMachine, path)
+    devices = read_rows(content.get("devices"), "devices", DeviceMachine, path)
+    chain = read_row(content.get("chain", {}), ChainRules, f"{path}, [chain]")
     settings = _settings(content.get("settings", {}), len(edges), len(devices), path, allow_plugins)
     made = Description(name, tuple(edges), tuple(devices), settings, chain)
     _check(made, path)
     return made
 
 
-def _rows(found: object, key: str, kind: type[Row], path: Path) -> list[Row]:
+def read_rows(found: object, key: str, kind: type[Row], path: Path) -> list[Row]:
+    """A list of tables, one for each of them."""
     if not isinstance(found, list) or not found:
         raise ConfigError(f"{path}: found no [[{key}]], expected one for each of them, with its name")
-    return [_row(each, kind, f"{path}, {key} {number}") for number, each in enumerate(found, 1)]
+    return [read_row(each, kind, f"{path}, {key} {number}") for number, each in enumerate(found, 1)]
 
 
-def _row(found: object, kind: type[Row], where: str) -> Row:
+def read_row(found: object, kind: type[Row], where: str) -> Row:
+    """A table as a frozen dataclass: unknown and missing keys are named, and every value has its type."""
     if not isinstance(found, Mapping):
         raise ConfigError(f"{where}: found {found!r:.60}, expected keys with values")
-    known = {each.name.replace("_", "-"): each for each in fields(kind)}
+    known = {each.name.replace("_", "-"): each for each in fields(kind)}  # type: ignore[arg-type]
     for key in found:
         if key not in known:
             raise ConfigError(f'{where}: unknown key "{key}"{did_you_mean(key, known)}; expected {", ".join(known)}')
@@ -168,17 +184,19 @@ def _check(made: Description, path: Path) -> None:
         if _NAME.fullmatch(machine.name) is None:
             raise ConfigError(f"{path}: found name {machine.name!r:.60}, expected small letters, digits and hyphens")
     _check_once((machine.name for machine in machines), "two machines are called", path)
+    if any(machine.name == RESERVED for machine in machines):
+        raise ConfigError(f"{path}: found a machine called {RESERVED}, expected another name: its folder is yours")
     for edge in made.edges:
         _check_edge(edge, path)
-    ports = [
-        f"{edge.address}:{port}" for edge in made.edges for port in {edge.node_port, edge.owner_port, edge.devices_port}
-    ]
+    ports = [f"{edge.address}:{port}" for edge in made.edges for port in edge.ports]
     _check_once(ports, "two edges answer at", path)
     homes = [edge.name for edge in made.edges]
     for device in made.devices:
         if device.home not in homes:
             known = f"{did_you_mean(device.home, homes)}; expected one of {', '.join(homes)}"
             raise ConfigError(f'{path}: {device.name} is at home at "{device.home}", which is no edge{known}')
+        if not 1 <= device.node_port < 1 << 16:
+            raise ConfigError(f"{path}: {device.name}: found node-port = {device.node_port}, expected 1 to 65535")
         if not 0 <= device.hashes_per_s < float("inf"):
             raise ConfigError(f"{path}: {device.name}: found hashes-per-s = {device.hashes_per_s}, expected 0 or more")
         _check_offload(made, device, homes, path)
@@ -195,9 +213,9 @@ def _check_edge(edge: EdgeMachine, path: Path) -> None:
                 f"{path}: {edge.name}: found address {edge.address!r:.60}, expected an IP address or a host name, "
                 "without a port"
             ) from None
-    ports = (edge.node_port, edge.owner_port, edge.devices_port)
+    ports = edge.ports
     if not all(1 <= port < 1 << 16 for port in ports) or len(set(ports)) < len(ports):
-        raise ConfigError(f"{path}: {edge.name}: found ports {ports}, expected three different ones, 1 to 65535")
+        raise ConfigError(f"{path}: {edge.name}: found ports {ports}, expected {len(ports)} different ones, 1 to 65535")
 
 
 def _check_offload(made: Description, device: DeviceMachine, homes: Sequence[str], path: Path) -> None:

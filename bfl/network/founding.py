@@ -1,20 +1,24 @@
 """The founding of a network that was described: its genesis, who takes part, and the founding block."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Protocol
 
 from eth_account.signers.local import LocalAccount
 
 from bfl.network.description import Description
 from chain.client.founding import Founding, found_network
+from chain.client.keys import address_of
 from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.genesis import FIXED, RETARGET, Genesis, block_gas
 from chain.wire.address import Address
 from clients.data import load_dataset
+from clients.joined import Joined
 from clients.models import network_for, to_vector
+from clients.orders import vector_digest
+from clients.parameters import DataParams, TrainingParams, key_of
 from clients.partition import partition
 from edge_servers.chain_hosting import homes_of
 from edge_servers.federation import make_network
@@ -25,16 +29,6 @@ _CALLS_OF_AN_EDGE, _CALLS_OF_A_DEVICE, _OTHER_CALLS = 32, 2, 8
 """In one block, at most: posts, endorsements, flags"""
 
 
-class Keys(Protocol):
-    """The keys of everybody, by role (founder, server, device) and number."""
-
-    def account(self, role: str, index: int) -> LocalAccount:
-        """One of them."""
-
-    def address(self, role: str, index: int) -> Address:
-        """What it signs for."""
-
-
 @dataclass(frozen=True)
 class Founded:
     """A network that exists."""
@@ -43,34 +37,84 @@ class Founded:
     parameters: FoundingParameters
     block_hash: bytes
     """Of the founding block: whoever knows it knows the network."""
+    model_digest: str
+    """sha256 of model 0's values."""
+
+    @property
+    def joined(self) -> Joined:
+        """What its devices are told."""
+        settings, parameters = self.parameters.settings, self.parameters
+        flat = settings.flat()
+        told = [key_of(each.name) for kind in (DataParams, TrainingParams) for each in fields(kind)]
+        return Joined(
+            self.genesis,
+            tuple(map(str, parameters.network.servers)),
+            "0x" + self.block_hash.hex(),
+            self.model_digest,
+            parameters.sizes,
+            parameters.work,
+            {key: flat[key] for key in told},
+        )
 
 
-def found_described(description: Description, keys: Keys, database: Path, now_s: float) -> Founded:
+@dataclass(frozen=True)
+class Members:
+    """Whose addresses take part, by the names of their machines, and how many samples each device has."""
+
+    addresses: Mapping[str, Address]
+    samples: Mapping[str, int]
+
+
+def samples_described(description: Description) -> dict[str, int]:
+    """How many samples each device has, where its data is at hand: in its own folder, or its part of the data set."""
+    data = description.settings.data
+    whole = load_dataset(data.dataset, data.data_dir, data.seed)
+    shares = partition(whole.train.labels.numpy(), data, whole.labels_per_device)
+    return {
+        device.name: len(load_dataset(data.dataset, device.data, data.seed).train) if device.data else len(share)
+        for device, share in zip(description.devices, shares, strict=True)
+    }
+
+
+def found_described(
+    description: Description, members: Members, founder: LocalAccount, database: Path, now_s: float
+) -> Founded:
     """Found it on a new database, with which every node of the network begins."""
     settings = description.settings
     dataset = load_dataset(settings.data.dataset, settings.data.data_dir, settings.data.seed)
-    shares = partition(dataset.train.labels.numpy(), settings.data, dataset.labels_per_device)
     architecture = network_for(dataset, settings.training, settings.data.seed)
-    introduced = [
-        (len(share), description.consent(each)) for share, each in zip(shares, description.devices, strict=True)
-    ]
+    introduced = [(members.samples[each.name], description.consent(each)) for each in description.devices]
     homes = [description.edge_index(device.home) for device in description.devices]
-    network = make_network(introduced, settings, keys, homes)
+    network = make_network(introduced, settings, _Addresses(description, members), homes)
     parameters = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes)
-    genesis = _genesis(description, keys.address("founder", 0), now_s)
+    genesis = _genesis(description, address_of(founder), now_s)
+    first = to_vector(architecture)
     posts = Founding(
         homes_of(network),
         parameters.encode(),
-        model_payload(to_vector(architecture), parameters),
+        model_payload(first, parameters),
         parameters.payload_sizes,
         registry_terms(settings.rounds),
     )
     node = Node.create(database, genesis)
     try:
-        found_network(EmptyNode(node), keys.account("founder", 0), posts)
-        return Founded(genesis, parameters, node.head.hash)
+        found_network(EmptyNode(node), founder, posts)
+        return Founded(genesis, parameters, node.head.hash, vector_digest(first))
     finally:
         node.close()
+
+
+@dataclass(frozen=True)
+class _Addresses:
+    """By role and number, as a network is put together."""
+
+    description: Description
+    members: Members
+
+    def address(self, role: str, index: int) -> Address:
+        """Of a server or a device."""
+        machines = self.description.edges if role == "server" else self.description.devices
+        return self.members.addresses[machines[index].name]
 
 
 def _genesis(description: Description, founder: Address, now_s: float) -> Genesis:

@@ -1,212 +1,231 @@
-"""A kit for each machine (D6): its key, its certificate, where the others are, and what the network was founded with.
+"""A kit (D6): what one machine has of its network. Its keys, its certificate, where the others are, what was founded.
 
-    kits/network.toml       as it was described
-    kits/operator/          ca.key, ca.crt, founder.json: stays with whoever runs the network
-    kits/edge-a/            config.toml key.json tls.key tls.crt ca.crt genesis.json chain.db
-    kits/pi-1/              config.toml key.json tls.key tls.crt ca.crt genesis.json
+    edge-a/   config.toml key.json tls.key tls.crt ca.crt genesis.json chain.db
+    pi-1/     config.toml key.json tls.key tls.crt ca.crt genesis.json flower.key founding.json
 
-All keys are made here, in one place: a lab's way. Whoever has the folder has the network.
+Beside them a running machine keeps what it remembers: signed.db or device.json, its log, its SuperLink's database.
 """
 
 import os
-import shutil
-import tempfile
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tomli_w
 from cryptography import x509
-from eth_account.signers.local import LocalAccount
 
 from bfl.config import read_toml
 from bfl.errors import BflError
-from bfl.network.certificates import Authority, check_issued, write_private
-from bfl.network.description import Description, EdgeMachine, read_description
-from bfl.network.founding import Founded, found_described
-from chain.client.keys import address_of, new_account, save_key
-from chain.wire.address import Address
-from chain.wire.identity import Identity
+from bfl.network.certificates import check_issued
+from bfl.network.description import read_row, read_rows
+from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
+from chain.client.tls import TlsFiles
 
 EDGE, DEVICE = "edge", "device"
-_CONFIG, _KEY, _CERTIFICATE, _TLS_KEY, _AUTHORITY = "config.toml", "key.json", "tls.crt", "tls.key", "ca.crt"
-_GENESIS, _DATABASE, _OPERATOR, _DESCRIPTION = "genesis.json", "chain.db", "operator", "network.toml"
+CONFIG, CERTIFICATE, AUTHORITY = "config.toml", "tls.crt", "ca.crt"
+GENESIS, DATABASE, FOUNDING = "genesis.json", "chain.db", "founding.json"
+UNUSED = "never-signed"
+"""There until a kit is started for the first time: its key has signed nothing yet (D5)"""
 _OTHERS = 0o077
-_LOOPBACK = "127.0.0.1"
+_PRIVATE = (KEY, TLS_KEY, FLOWER_KEY)
+
+
+@dataclass(frozen=True)
+class EdgePlace:
+    """Where an edge is."""
+
+    name: str
+    address: str
+    node_port: int
+    devices_port: int
+    edge_port: int
+
+    @property
+    def node_url(self) -> str:
+        """Of its node's door for members."""
+        return f"https://{self.host}:{self.node_port}"
+
+    @property
+    def host(self) -> str:
+        """As an URL has it."""
+        return f"[{self.address}]" if ":" in self.address else self.address
+
+
+@dataclass(frozen=True)
+class KnownDevice:
+    """A device that comes to an edge: how its SuperLink knows it."""
+
+    name: str
+    index: int
+    flower_key: str
+
+
+@dataclass(frozen=True)
+class Common:
+    """What every kit's config says."""
+
+    network: str
+    role: str
+    name: str
+    index: int
+    chain_id: int
+    registry: str
+    founding_block: str
+    key_address: str
+
+
+@dataclass(frozen=True)
+class EdgeConfig(Common):
+    """`config.toml` of an edge PC."""
+
+    address: str
+    node_port: int
+    owner_port: int
+    devices_port: int
+    edge_port: int
+    link_port: int
+    data_dir: str = ""
+    """Folder with the files of the network's data set, for its tests; empty: the usual places."""
+    rounds: int = 0
+    """After so many it ends; 0: never."""
+    peers: tuple[EdgePlace, ...] = ()
+    devices: tuple[KnownDevice, ...] = ()
+
+
+@dataclass(frozen=True)
+class DeviceConfig(Common):
+    """`config.toml` of a device. What its owner may change: data, offload, hashes-per-s, allow-plugins."""
+
+    home: str
+    node_port: int = 9094
+    data: str = ""
+    """Folder with its own data; empty: its part of the network's data set."""
+    offload: str = "any"
+    """To whom it hands its data: any, never, or numbers of edges such as 0,2."""
+    hashes_per_s: float = 0.0
+    """What its miner may take; 0: as much as it can get."""
+    allow_plugins: bool = False
+    """Whether it loads code that the network was founded with as module:function."""
+    edges: tuple[EdgePlace, ...] = ()
+
+    @property
+    def home_place(self) -> EdgePlace:
+        """Where its home is."""
+        found = [edge for edge in self.edges if edge.name == self.home]
+        if not found:
+            raise BflError(f"config.toml: found home = {self.home!r}, expected one of its edges")
+        return found[0]
+
+
+_Config = TypeVar("_Config", EdgeConfig, DeviceConfig)
+_LISTS: dict[str, Any] = {"peers": EdgePlace, "edges": EdgePlace, "devices": KnownDevice}
 
 
 @dataclass(frozen=True)
 class Kit:
-    """What one machine has of its network."""
+    """A folder whose files are all there and belong together."""
 
     folder: Path
-    role: str
-    name: str
-    index: int
-    config: Mapping[str, Any]
-    """Everything in `config.toml`."""
 
     @property
     def key_file(self) -> Path:
         """Its key of the chain."""
-        return self.folder / _KEY
+        return self.folder / KEY
 
     @property
     def database(self) -> Path:
         """Of an edge's node."""
-        return self.folder / _DATABASE
+        return self.folder / DATABASE
+
+    @property
+    def tls(self) -> TlsFiles:
+        """How it shows itself to the others."""
+        return TlsFiles(self.folder / CERTIFICATE, self.folder / TLS_KEY, self.folder / AUTHORITY)
 
 
-class NewKeys:
-    """Keys from the operating system's randomness, made as they are asked for."""
+@dataclass(frozen=True)
+class EdgeKit(Kit):
+    """That of an edge PC."""
 
-    def __init__(self) -> None:
-        self._made: dict[tuple[str, int], LocalAccount] = {}
-
-    def account(self, role: str, index: int) -> LocalAccount:
-        """The same one each time."""
-        if (role, index) not in self._made:
-            self._made[role, index] = new_account()
-        return self._made[role, index]
-
-    def address(self, role: str, index: int) -> Address:
-        """What it signs for."""
-        return address_of(self.account(role, index))
+    config: EdgeConfig
 
 
-def make_kits(
-    description_file: Path,
-    out: Path,
-    password: str,
-    now_s: float,
-    work: int | None = None,
-    allow_plugins: bool = False,
-) -> list[str]:
-    """Found the network and write everybody's kit; what to tell about it. Made already, nothing is done."""
-    description, text = read_description(description_file, allow_plugins), description_file.read_bytes()
-    if out.exists():
-        return [_made_before(out, text)]
-    if not out.absolute().parent.is_dir():
-        raise BflError(f"{out.parent} does not exist; make it, or choose another --out")
-    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".kits-") as scratch:
-        made = Path(scratch) / "kits"
-        made.mkdir(mode=0o700)
-        _write_all(description, made, password, now_s, work)
-        (made / _DESCRIPTION).write_bytes(text)
-        made.rename(out)  # half a set of kits is none
-    machines = len(description.edges) + len(description.devices)
-    return [f"{machines} kits in {out}, and {out / _OPERATOR} for you alone", *description.warnings]
+@dataclass(frozen=True)
+class DeviceKit(Kit):
+    """That of a device."""
+
+    config: DeviceConfig
 
 
-def _made_before(out: Path, text: bytes) -> str:
-    made = out / _DESCRIPTION
-    if not made.is_file():
-        raise BflError(f"{out} exists and has no kits; choose another --out")
-    if made.read_bytes() != text:
-        raise BflError(f"{out} has the kits of another description ({made}); choose another --out, or remove it")
-    return f"the kits of this network are in {out} already"
+def config_text(config: EdgeConfig | DeviceConfig) -> bytes:
+    """As the kit has it."""
+    return tomli_w.dumps(_keyed(asdict(config))).encode()
 
 
-def _write_all(description: Description, out: Path, password: str, now_s: float, work: int | None) -> None:
-    keys, authority, database = NewKeys(), Authority.create(description.name), out / "founded.db"
-    founded = found_described(description, keys, database, now_s)
-    operator = out / _OPERATOR
-    operator.mkdir(mode=0o700)
-    authority.save(operator)
-    save_key(operator / "founder.json", keys.account("founder", 0), password, work)
-    for index, edge in enumerate(description.edges):
-        folder = out / edge.name
-        shared = _kit(folder, authority, founded, keys.account("server", index), password, work)
-        _certify(folder, authority, edge.name, [edge.address, _LOOPBACK], shared)
-        shutil.copy(database, folder / _DATABASE)
-        own = {"role": EDGE, "name": edge.name, "index": index, "address": edge.address, **_ports(edge)}
-        _write_config(folder, description, {**own, **shared, "peers": _places(description, but=edge.name)})
-    for index, device in enumerate(description.devices):
-        folder = out / device.name
-        shared = _kit(folder, authority, founded, keys.account("device", index), password, work)
-        _certify(folder, authority, device.name, [_LOOPBACK], shared)
-        own = {"role": DEVICE, "name": device.name, "index": index, "home": device.home, "data": device.data}
-        own |= {"offload": device.offload, "hashes-per-s": device.hashes_per_s}
-        _write_config(folder, description, {**own, **shared, "edges": _places(description)})
-    database.unlink()
+def _keyed(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {key.replace("_", "-"): _keyed(value) for key, value in content.items()}
+    return [_keyed(each) for each in content] if isinstance(content, (list, tuple)) else content
 
 
-def _kit(
-    folder: Path, authority: Authority, founded: Founded, account: LocalAccount, password: str, work: int | None
-) -> dict[str, Any]:
-    """What all kits have; returns what their config says of it."""
-    folder.mkdir(mode=0o700)
-    save_key(folder / _KEY, account, password, work)
-    (folder / _AUTHORITY).write_bytes(authority.pem)
-    (folder / _GENESIS).write_text(founded.genesis.canonical_json() + "\n", encoding="utf-8")
-    return {
-        "chain-id": founded.genesis.chain_id,
-        "registry": str(founded.genesis.registry),
-        "founding-block": "0x" + founded.block_hash.hex(),
-        "key-address": str(address_of(account)),
-    }
+def read_kit(folder: Path) -> EdgeKit | DeviceKit:
+    """The kit in a folder; `BflError` says which file is missing or wrong."""
+    path = folder / CONFIG
+    if not path.is_file():
+        raise BflError(f"{folder} is no kit: found no {CONFIG}; make kits with: bfl network init")
+    content = read_toml(path)
+    role = content.get("role")
+    if role not in (EDGE, DEVICE):
+        raise BflError(f"{path}: found role = {role!r:.40}, expected {EDGE} or {DEVICE}")
+    _check_files(folder, str(role))
+    if role == EDGE:
+        edge = EdgeKit(folder, _read_config(content, EdgeConfig, path))
+        _check_certificate(folder, edge.config)
+        return edge
+    device = DeviceKit(folder, _read_config(content, DeviceConfig, path))
+    _check_certificate(folder, device.config)
+    return device
 
 
-def _certify(folder: Path, authority: Authority, name: str, hosts: list[str], shared: Mapping[str, Any]) -> None:
-    issued = authority.issue(name, hosts, Identity(shared["chain-id"], Address(shared["key-address"])))
-    (folder / _CERTIFICATE).write_bytes(issued.certificate)
-    write_private(folder / _TLS_KEY, issued.key)
+def read_edge_kit(folder: Path) -> EdgeKit:
+    """That of an edge PC, and no other."""
+    kit = read_kit(folder)
+    if not isinstance(kit, EdgeKit):
+        raise BflError(f"{folder} is the kit of {kit.config.role} {kit.config.name}, expected an edge's")
+    return kit
 
 
-def _ports(edge: EdgeMachine) -> dict[str, int]:
-    return {"node-port": edge.node_port, "owner-port": edge.owner_port, "devices-port": edge.devices_port}
+def read_device_kit(folder: Path) -> DeviceKit:
+    """That of a device, and no other."""
+    kit = read_kit(folder)
+    if not isinstance(kit, DeviceKit):
+        raise BflError(f"{folder} is the kit of {kit.config.role} {kit.config.name}, expected a device's")
+    return kit
 
 
-def _places(description: Description, but: str = "") -> list[dict[str, Any]]:
-    """Where the edges are."""
-    return [
-        {"name": edge.name, "address": edge.address, "node-port": edge.node_port, "devices-port": edge.devices_port}
-        for edge in description.edges
-        if edge.name != but
-    ]
+def _read_config(content: dict[str, Any], kind: type[_Config], path: Path) -> _Config:
+    lists = {each.name for each in fields(kind)} & _LISTS.keys()
+    flat = read_row({key: value for key, value in content.items() if key not in lists}, kind, str(path))
+    rows = {key: tuple(read_rows(content[key], key, _LISTS[key], path)) for key in lists if content.get(key)}
+    return kind(**{**{each.name: getattr(flat, each.name) for each in fields(kind)}, **rows})
 
 
-def _write_config(folder: Path, description: Description, content: Mapping[str, Any]) -> None:
-    text = tomli_w.dumps({"network": description.name, **content})
-    write_private(folder / _CONFIG, text.encode())
-
-
-# --- reading
-
-
-def read_kit(folder: Path, role: str) -> Kit:
-    """A kit whose files are all there and belong together; `BflError` says which is missing or wrong."""
-    config = _read_config(folder / _CONFIG)
-    lacking = [key for key in ("role", "name", "index", "chain-id", "key-address") if key not in config]
-    if lacking:
-        raise BflError(f"{folder / _CONFIG}: found no {lacking[0]}, expected what bfl network init writes")
-    if config["role"] != role:
-        raise BflError(f"{folder} is the kit of {config.get('role')!s:.20} {config.get('name')!s:.40}, expected {role}")
-    names = [_KEY, _CERTIFICATE, _TLS_KEY, _AUTHORITY, _GENESIS] + ([_DATABASE] if role == EDGE else [])
-    missing = [name for name in names if not (folder / name).is_file()]
+def _check_files(folder: Path, role: str) -> None:
+    own = [DATABASE] if role == EDGE else [FLOWER_KEY, FOUNDING]
+    missing = [name for name in (KEY, CERTIFICATE, TLS_KEY, AUTHORITY, GENESIS, *own) if not (folder / name).is_file()]
     if missing:
         raise BflError(f"{folder}: found no {missing[0]}; copy the whole kit again")
-    for name in (_KEY, _TLS_KEY):
-        mode = (folder / name).stat().st_mode
+    for name in _PRIVATE:
+        mode = (folder / name).stat().st_mode if (folder / name).exists() else 0
         if os.name == "posix" and mode & _OTHERS:
             raise BflError(f"{folder / name} can be read by others (mode {mode & 0o777:o}); run: chmod 600 {folder}/*")
-    _check_certificate(folder, config)
-    return Kit(folder, role, str(config["name"]), int(config["index"]), config)
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise BflError(f"{path.parent} is no kit: found no {path.name}; make kits with: bfl network init")
-    return read_toml(path)
-
-
-def _check_certificate(folder: Path, config: Mapping[str, Any]) -> None:
+def _check_certificate(folder: Path, config: Common) -> None:
     """It is of this network's authority, for this key, and has not run out."""
     try:
-        certificate = x509.load_pem_x509_certificate((folder / _CERTIFICATE).read_bytes())
-        authority = x509.load_pem_x509_certificate((folder / _AUTHORITY).read_bytes())
+        certificate = x509.load_pem_x509_certificate((folder / CERTIFICATE).read_bytes())
+        authority = x509.load_pem_x509_certificate((folder / AUTHORITY).read_bytes())
     except (OSError, ValueError) as error:
-        raise BflError(f"{folder}: {_CERTIFICATE} or {_AUTHORITY} is no certificate ({error})") from error
-    uri = f"bfl:{config.get('chain-id')}:{config.get('key-address')}"
-    check_issued(certificate, authority, uri, folder / _CERTIFICATE)
+        raise BflError(f"{folder}: {CERTIFICATE} or {AUTHORITY} is no certificate ({error})") from error
+    check_issued(certificate, authority, f"bfl:{config.chain_id}:{config.key_address}", folder / CERTIFICATE)

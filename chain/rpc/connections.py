@@ -129,7 +129,7 @@ class Visit(H11Protocol):
     @property
     def unsent(self) -> int:
         """Bytes of answers that the other side has not taken."""
-        return int(self.transport.get_write_buffer_size())
+        return 0 if self.transport.is_closing() else int(self.transport.get_write_buffer_size())
 
     def handle_events(self) -> None:
         """What was sent; the header has come once there is a request."""

@@ -1,15 +1,17 @@
-"""The node's JSON-RPC over HTTP: bounded requests, bounded rate, an optional token, 127.0.0.1 unless told otherwise."""
+"""HTTP servers within limits: requests, rate, an optional token, 127.0.0.1 unless told otherwise; a node's JSON-RPC."""
 
 import logging
 import socket
 import threading
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, LedgerError
@@ -21,7 +23,7 @@ from chain.rpc.limits import RequestLimits, ServerParams, visitor_of
 from chain.rpc.shares import Turns, in_one_step
 from chain.rpc.watching import Watchers, hold_in, seen_in
 
-__all__ = ["RpcServer", "ServerParams"]
+__all__ = ["Application", "HttpServer", "RpcServer", "ServerParams"]
 _FINISH_S = 5
 _REQUEST_BYTES = 64 << 10
 _STOP_S = 10.0
@@ -83,15 +85,22 @@ def _application(
     return Starlette(routes=[Route(path, what, methods=[verb]) for path, (what, verb) in routes.items()])
 
 
+@dataclass(frozen=True)
+class Application:
+    """What answers requests, and how it is told that the end has come."""
+
+    app: ASGIApp
+    close: Callable[[], None] = lambda: None
+
+
 class _Server(uvicorn.Server):
     """uvicorn, except that a client that stalls does not delay its end."""
 
-    def __init__(self, node: Node, params: ServerParams, dispatcher: Dispatcher) -> None:
-        self._door = RequestLimits(params, lambda: _post_bytes(node))
+    def __init__(self, params: ServerParams, make: "Make", most_bytes: Callable[[], int]) -> None:
+        self._door = RequestLimits(params, most_bytes)
         visits = Visits(_visit_limits(params), self._door.shares)
-        turns = Turns(params.max_answers, params.max_answers_per_address, self._door.shares)
-        self._watchers = Watchers(node.changes)
-        config = _config(_application(dispatcher, node, self._door, turns, visits, self._watchers), visits)
+        self._made = make(self._door, visits)
+        config = _config(self._made.app, visits)
         if params.tls is not None:
             config.load()
             config.ssl = params.tls.server_context(params.asks_certificates)
@@ -99,7 +108,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._door.hurry()
-        self._watchers.close()
+        self._made.close()
         await super().shutdown(sockets)
 
 
@@ -121,22 +130,26 @@ def _post_bytes(node: Node) -> int:
         return 0
 
 
-class RpcServer:
-    """A node's HTTP server in a thread of its own."""
+Make = Callable[[RequestLimits, Visits], Application]
+"""Makes what answers, for a server with these limits and connections"""
 
-    def __init__(self, node: Node, params: ServerParams, on_gap: Callable[[], None] = lambda: None) -> None:
-        """`on_gap` hears of posts and blocks that did not fit what is here (`Peers.hurry`)."""
-        self._node, self._params, self._on_gap = node, params, on_gap
+
+class HttpServer:
+    """An application over HTTP, in a thread of its own."""
+
+    def __init__(self, params: ServerParams, make: Make, name: str, most_bytes: Callable[[], int] = lambda: 0) -> None:
+        """`most_bytes`: what a request may have at least, whatever the parameters say."""
+        self._params, self._make, self._name, self._most_bytes = params, make, name, most_bytes
         self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, deadline_s: float = 10.0) -> str:
         """Answer from now on; returns the URL. After `stop` it may be started again."""
         if self._thread is not None:
-            raise LedgerError("this JSON-RPC server runs already; stop it first")
-        listening = _listening(self._params.host, self._params.port)
-        server = self._server = _Server(self._node, self._params, Dispatcher(self._node, self._on_gap))
-        self._thread = threading.Thread(target=server.run, args=([listening],), name="json-rpc", daemon=True)
+            raise LedgerError(f"this {self._name} server runs already; stop it first")
+        listening = _listening(self._params.host, self._params.port, self._name)
+        server = self._server = _Server(self._params, self._make, self._most_bytes)
+        self._thread = threading.Thread(target=server.run, args=([listening],), name=self._name, daemon=True)
         port = listening.getsockname()[1]
         self._thread.start()
         thread = self._thread
@@ -144,7 +157,7 @@ class RpcServer:
         if not server.started:
             self.stop()
             listening.close()
-            raise LedgerError(f"the JSON-RPC server has not started within {deadline_s:g} s; the log says why")
+            raise LedgerError(f"the {self._name} server has not started within {deadline_s:g} s; the log says why")
         return f"{'http' if self._params.tls is None else 'https'}://{_in_url(self._params.host)}:{port}"
 
     def stop(self) -> None:
@@ -155,7 +168,7 @@ class RpcServer:
         server.should_exit = True
         thread.join(_STOP_S)
         if thread.is_alive():
-            _log.warning("the JSON-RPC server still answers a request %g s after it was stopped", _STOP_S)
+            _log.warning("the %s server still answers a request %g s after it was stopped", self._name, _STOP_S)
 
     def __enter__(self) -> str:
         return self.start()
@@ -164,7 +177,22 @@ class RpcServer:
         self.stop()
 
 
-def _config(app: Starlette, visits: Visits) -> uvicorn.Config:
+class RpcServer(HttpServer):
+    """A node's JSON-RPC."""
+
+    def __init__(self, node: Node, params: ServerParams, on_gap: Callable[[], None] = lambda: None) -> None:
+        """`on_gap` hears of posts and blocks that did not fit what is here (`Peers.hurry`)."""
+
+        def make(limits: RequestLimits, visits: Visits) -> Application:
+            turns = Turns(params.max_answers, params.max_answers_per_address, limits.shares)
+            watchers = Watchers(node.changes)
+            app = _application(Dispatcher(node, on_gap), node, limits, turns, visits, watchers)
+            return Application(app, watchers.close)
+
+        super().__init__(params, make, "JSON-RPC", lambda: _post_bytes(node))
+
+
+def _config(app: ASGIApp, visits: Visits) -> uvicorn.Config:
     """No logging set-up of its own (it would close the handlers of whoever runs us), no access log, no proxy's word."""
     return uvicorn.Config(
         app,
@@ -182,7 +210,7 @@ def _config(app: Starlette, visits: Visits) -> uvicorn.Config:
     )
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def _listening(host: str, port: int, name: str) -> socket.socket:
     """A socket that says it is TCP: asyncio switches Nagle's delay (40 ms per answer) off for such ones only."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -193,7 +221,7 @@ def _listening(host: str, port: int) -> socket.socket:
     except (OSError, UnicodeError) as error:
         listening.close()
         raise LedgerError(
-            f"the JSON-RPC server cannot listen on {_in_url(host)}:{port}: {error}; "
+            f"the {name} server cannot listen on {_in_url(host)}:{port}: {error}; "
             "is the port taken? choose another one, or 0 for any that is free"
         ) from error
     return listening

@@ -1,6 +1,6 @@
 """One edge server's line to its devices: orders out, replies in, over any Flower Grid, with a bounded wait."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from flwr.app import Message
 from flwr.serverapp import Grid
@@ -19,15 +19,29 @@ class DeviceLink:
         self._poll_s = poll_s
         self._asked: dict[str, int] = {}  # message -> device
         self._end_s = 0.0
+        self._prepared: list[tuple[int, Message]] | None = None
+        self._delivered: list[Message] | None = None
 
-    def messages(self, orders: list[Order]) -> list[Message]:
-        """The orders as Flower messages to the right nodes."""
-        return order_messages((order, self.nodes[order.device]) for order in orders)
+    def prepare(self, orders: list[Order]) -> list[Message]:
+        """The orders as Flower messages to the right nodes; whoever sends them may be another (`deliver`)."""
+        messages = order_messages((order, self.nodes[order.device]) for order in orders)
+        self._prepared = [(order.device, message) for order, message in zip(orders, messages, strict=True)]
+        return messages
 
-    def send(self, orders: list[Order], deadline_s: float) -> None:
-        """Hand the orders to Flower; the deadline runs from here. What is still owed from last round is forgotten."""
-        ids = self._grid.push_messages(self.messages(orders))
-        self._asked = dict(zip(ids, (order.device for order in orders), strict=True))
+    def deliver(self, replies: Iterable[Message]) -> None:
+        """Flower has sent what was prepared, and these are the replies; no others will come."""
+        self._asked = {message.metadata.message_id: device for device, message in self._prepared or []}
+        self._delivered, self._prepared, self._end_s = list(replies), None, self._clock.now()
+
+    def send(self, deadline_s: float) -> None:
+        """Hand what was prepared to Flower, if nobody has; the deadline runs from here. What is still owed from last
+        round is forgotten.
+        """
+        if self._prepared is None:
+            return
+        sent, self._prepared, self._delivered = self._prepared, None, None
+        ids = self._grid.push_messages([message for _, message in sent])
+        self._asked = dict(zip(ids, (device for device, _ in sent), strict=True))
         self._end_s = self._clock.now() + deadline_s
 
     def collect(self, devices: Container[int]) -> dict[int, Message]:
@@ -37,7 +51,7 @@ class DeviceLink:
         """
         replies: dict[int, Message] = {}
         while waiting := [i for i, device in self._asked.items() if device in devices]:
-            for reply in self._grid.pull_messages(waiting):
+            for reply in self._pull(waiting):
                 device = self._asked.pop(reply.metadata.reply_to_message_id, None)
                 if device is not None:
                     replies[device] = reply
@@ -46,3 +60,8 @@ class DeviceLink:
             if any(i in self._asked for i in waiting):
                 self._clock.sleep(self._poll_s)
         return replies
+
+    def _pull(self, waiting: list[str]) -> Iterable[Message]:
+        if self._delivered is None:
+            return self._grid.pull_messages(waiting)
+        return [reply for reply in self._delivered if reply.metadata.reply_to_message_id in waiting]

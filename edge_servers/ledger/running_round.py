@@ -21,6 +21,8 @@ class RunningRound:
     model_digest: str
     model: Vector = field(default_factory=lambda: np.zeros(0, np.float32))
     """The round's model, once it is published."""
+    is_ordered: bool = False
+    """Whether the orders of its devices are made."""
     data: dict[int, DataReply] = field(default_factory=dict)
     """Offloaded to this server, by device."""
     outgoing: dict[int, DataReply] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from eth_account.signers.local import LocalAccount
+from flwr.serverapp import Grid
 from torch import nn
 
 from chain.client.asking import web3_over_http
@@ -31,7 +32,6 @@ from edge_servers.ledger.referee import Referee
 from edge_servers.planning.proposal import make_planner
 from edge_servers.recovery import recovered_report
 from edge_servers.remote.chain import RemoteChain
-from edge_servers.remote.devices import StubGrid
 from edge_servers.remote.ledger import RemoteLedger
 from edge_servers.remote.sealing import RemoteSealer
 from edge_servers.remote.watched import WatchedConnection
@@ -41,6 +41,8 @@ from edge_servers.server import EdgeServer
 
 _LOOK_S = 2.0
 """A server looks so often where it is told of no change"""
+_POLL_S = 0.2
+"""Between two questions to Flower for replies"""
 
 
 class WatchingClock:
@@ -54,8 +56,9 @@ class WatchingClock:
         return self._clock.now()
 
     def sleep(self, seconds: float) -> None:
-        """At most so long."""
+        """At most so long; the clock beneath may say that it is time to stop."""
         self._connection.rest(seconds)
+        self._clock.sleep(0.0)
 
 
 @dataclass
@@ -118,13 +121,14 @@ def remote_federation(
     remote: RemoteNetwork,
     account: LocalAccount,
     memory: SignedMemory | None,
-    grid: StubGrid,
+    grid: Grid,
+    nodes: Mapping[int, int],
     dataset: Dataset,
     architecture: nn.Module,
     clock: Clock,
     rounds: int,
 ) -> Federation:
-    """One edge server with its devices, ready to run its rounds."""
+    """One edge server with its devices, ready to run its rounds. `nodes`: the Flower node of each device."""
     founding = remote.founding
     if tensors_of(architecture) != founding.tensors:
         raise FederationError("the model that these settings give is not the one that the network was founded with")
@@ -140,6 +144,6 @@ def remote_federation(
     hosted = RemoteHosted([access], sealer.standing_now(), remote)
     task = LearningTask(architecture, dataset.train, dataset.classes)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
-    link = DeviceLink(grid, grid.nodes, clock)
+    link = DeviceLink(grid, nodes, clock, _POLL_S)
     server = EdgeServer(index, founding.network, settings, task, access, link, planner, hosted.standing)
     return Federation([server], dataset, settings, hosted)

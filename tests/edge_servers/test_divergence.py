@@ -1,14 +1,13 @@
 """A server whose node refuses what the others have signed stops (D3.5): it posts and signs nothing, and says why."""
 
 import threading
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import pytest
 
-from bfl.commands import participants
-from bfl.commands.participants import EdgeConfig
+from bfl.network import edge_server
+from bfl.network.edge_server import RunningServer
 from chain.errors import DivergedError, RoundRefusedError
 from chain.protocol.round_check import ChainReader, RoundBody
 from edge_servers import round as algorithm_1
@@ -83,19 +82,20 @@ def test_refusing_what_no_majority_signs_stops_nobody() -> None:
         assert len(network.node.votes(1)[0]) == 1
 
 
-def test_the_process_of_a_server_ends_with_what_its_node_says(tmp_path: Path) -> None:
+def test_the_process_of_a_server_ends_with_what_its_node_says(monkeypatch: pytest.MonkeyPatch) -> None:
     """After any other trouble it looks again."""
     tried: list[str] = []
 
-    def run_round() -> NoReturn:
+    def one_round(*_: object) -> NoReturn:
         tried.append("round")
         raise RoundRefusedError("trouble") if len(tried) == 1 else DivergedError("DIVERGED at round 1")
 
-    federation: Any = SimpleNamespace(round=0, run_round=run_round)
-    remote: Any = SimpleNamespace(chain=SimpleNamespace(final=SimpleNamespace(timestamp=0)))
-    memory = SimpleNamespace(round_began=lambda *_: None)
-    stop = SimpleNamespace(is_set=threading.Event().is_set, wait=lambda _: None)
-    config = EdgeConfig("http://127.0.0.1:1", "0x", "key.json", "127.0.0.1:1")
+    strategy = SimpleNamespace(federation=SimpleNamespace(round=0))
+    monkeypatch.setattr(RunningServer, "_start", lambda *_: strategy)
+    monkeypatch.setattr(RunningServer, "_one_round", one_round)
+    monkeypatch.setattr(edge_server, "_AGAIN_S", 0.0)
+    nothing: Any = None
+    server = RunningServer(nothing, nothing, nothing, nothing, nothing, nothing, 3, nothing, nothing)
     with pytest.raises(DivergedError, match="DIVERGED at round 1"):
-        participants._run_rounds(lambda: federation, remote, memory, config, tmp_path, stop)
+        server.run(threading.Event())
     assert tried == ["round", "round"]

@@ -1,21 +1,19 @@
 """A whole network on machines of its own: three edge servers with their nodes, devices with their miners."""
 
-import shutil
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
+from bfl.network.certificates import Authority
 from bfl.network.description import ChainRules, Description, DeviceMachine, EdgeMachine
-from bfl.network.founding import found_described
-from bfl.network.kits import NewKeys
-from chain.client.keys import address_of, save_key
+from bfl.network.founding import samples_described
+from bfl.network.making import founded_plan, machines_of, write_given
+from bfl.network.own_keys import OwnKeys
+from chain.client.keys import new_account
 from chain.protocol.contract import events
 from chain.protocol.genesis import Genesis
-from chain.signer.memory import SignedMemory
-from chain.wire.address import Address
 from clients.parameters import DataParams, TrainingParams
 from edge_servers.parameters import RoundParams, Settings
 from tests.lan.asking import ask_rpc
@@ -24,6 +22,7 @@ from tests.lan.machine import Machine
 from tests.lan.process import MachineProcess
 
 BFL = [sys.executable, "-m", "bfl", "network"]
+STUBS = [sys.executable, "-m", "tests.lan.stubs"]
 PASSWORD = "of the test"  # noqa: S105 - of keys that are made here and gone with the test
 NODE_PORT, OWNER_PORT, DEVICES_PORT = 8545, 8546, 9101
 SHORT: dict[str, Any] = {
@@ -46,7 +45,6 @@ class LanNetwork:
     devices: int
     settings: Settings
     genesis: Genesis
-    rounds: int
     processes: dict[str, MachineProcess] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     """Of the keys, by machine."""
@@ -70,17 +68,21 @@ class LanNetwork:
             settings,
             ChainRules(devices * hashes_per_s, retarget=False),
         )
-        keys, first = NewKeys(), lan[edge_names[0]].folder / "founded.db"
-        genesis = found_described(description, keys, first, time.time()).genesis
-        made = cls(lan, edges, devices, settings, genesis, rounds)
-        for m, name in enumerate(made.edge_names):
-            made.addresses[name] = str(address_of(keys.account("server", m)))
-            made.write_edge(lan[name], keys.account("server", m), first)
-        for n, name in enumerate(made.device_names):
-            made.addresses[name] = str(address_of(keys.account("device", n)))
-            made.write_device(lan[name], keys.account("device", n), n, hashes_per_s)
-        first.unlink()
-        return made
+        machines = machines_of(description)
+        keys = {each.name: OwnKeys.create(isinstance(each, DeviceMachine)) for each in machines}
+        public = {name: each.public for name, each in keys.items()}
+        samples, authority = samples_described(description), Authority.create("lan")
+        plan = founded_plan(description, public, samples, authority, new_account(), time.time())
+        for machine in machines:
+            folder = lan[machine.name].folder
+            keys[machine.name].save(folder, PASSWORD, work=2)
+            write_given(folder, plan.files_of(machine))
+            config = folder / "config.toml"
+            config.write_text(config.read_text().replace("rounds = 0", f"rounds = {rounds}"))
+            if isinstance(machine, DeviceMachine):
+                (folder / "rate").write_text(str(hashes_per_s))
+        addresses = {name: str(each.address) for name, each in public.items()}
+        return cls(lan, edges, devices, settings, plan.founded.genesis, addresses=addresses)
 
     @property
     def edge_names(self) -> list[str]:
@@ -94,32 +96,14 @@ class LanNetwork:
         """The edge whose server orders a device to train."""
         return self.edge_names[self.device_names.index(device) % self.edges]
 
-    def write_edge(self, machine: Machine, account: Any, founded: Path) -> None:
-        folder = machine.folder
-        shutil.copy(founded, folder / "chain.db")
-        save_key(folder / "key.json", account, PASSWORD, work=2)
-        SignedMemory.open(folder / "signed.db", Address(address_of(account)), self.genesis.chain_id, True).close()
-        (folder / "edge.toml").write_text(
-            f'node = "http://127.0.0.1:{OWNER_PORT}"\nregistry = "{self.genesis.registry}"\nkey = "key.json"\n'
-            f'listen = "{machine.address}:{DEVICES_PORT}"\nrounds = {self.rounds}\nmetrics = "metrics.jsonl"\n'
-        )
-
-    def write_device(self, machine: Machine, account: Any, index: int, hashes_per_s: int) -> None:
-        home = self.lan[self.home_of(machine.name)].address
-        save_key(machine.folder / "key.json", account, PASSWORD, work=2)
-        (machine.folder / "device.toml").write_text(
-            f'edge = "http://{home}:{DEVICES_PORT}"\nnode = "http://{home}:{NODE_PORT}"\n'
-            f'registry = "{self.genesis.registry}"\nkey = "key.json"\ndevice = {index}\n'
-        )
-        (machine.folder / "rate").write_text(str(hashes_per_s))
-
     # --- processes
 
     def start(self, machine_name: str, part: str) -> MachineProcess:
         """node, edge-server, device-stub or miner on a machine."""
         machine = self.lan[machine_name]
         env: Mapping[str, str] = {"BFL_KEY_PASSWORD": PASSWORD, "OMP_NUM_THREADS": "1"}
-        process = machine.start(part, [*BFL, *self._command(machine, machine_name, part)], env)
+        program = STUBS if part in ("edge-server", "device-stub") else BFL
+        process = machine.start(part, [*program, *self._command(machine, machine_name, part)], env)
         self.processes[f"{machine_name} {part}"] = process
         return process
 
@@ -134,7 +118,9 @@ class LanNetwork:
             nodes = [word for url in urls for word in ("--node", url)]
             rate = (machine.folder / "rate").read_text()
             return ["miner", *nodes, "--key", "key.json", "--hashes-per-s", rate]
-        return [part, "edge.toml" if part == "edge-server" else "device.toml"]
+        if part == "edge-server":
+            return [part, ".", f"{machine.address}:{DEVICES_PORT}"]
+        return [part, ".", f"http://{self.lan[self.home_of(name)].address}:{DEVICES_PORT}"]
 
     def start_all(self) -> None:
         """Every part of every machine."""

@@ -1,5 +1,7 @@
 """A small network as somebody would describe it."""
 
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 SMALL = """
@@ -40,3 +42,12 @@ def write(folder: Path, text: str = SMALL) -> Path:
     path = folder / "network.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens at just now."""
+    with ExitStack() as stack:
+        found = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in found:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in found]

@@ -4,6 +4,7 @@ import datetime
 import shutil
 import ssl
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,22 @@ from typer.testing import CliRunner
 
 from bfl.cli import app
 from bfl.errors import BflError
-from bfl.network import certificates
-from bfl.network import kits as kits_module
+from bfl.network import certificates, making, own_keys
 from bfl.network.certificates import Authority
-from bfl.network.kits import DEVICE, EDGE, make_kits, read_kit
+from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit, read_kit
+from bfl.network.making import make_kits
+from bfl.network.own_keys import OwnKeys
 from chain.client.keys import address_of, load_key, save_key
 from chain.client.tls import TlsFiles
 from chain.node.node import Node
 from chain.protocol.genesis import read_genesis
 from chain.wire.address import Address
 from chain.wire.identity import Identity
+from clients.errors import ClientError, WalletError
+from clients.joined import OwnChoice, open_device, read_joined
+from clients.orders import vector_digest
 from edge_servers.founding.parameters import read_founding_parameters
-from edge_servers.replay.record import parameters_in
+from edge_servers.replay.record import model_in, parameters_in
 from tests.bfl.network.described import SMALL, write
 
 PASSWORD = "of a test"  # noqa: S105
@@ -44,37 +49,38 @@ def kits(made: Path, tmp_path: Path) -> Path:
 
 
 def test_every_machine_has_a_kit_with_its_own_key_and_the_same_founding(made: Path) -> None:
-    found = {name: read_kit(made / name, EDGE) for name in ("edge-a", "edge-b", "edge-c")}
-    found |= {name: read_kit(made / name, DEVICE) for name in ("pi-1", "pi-2")}
+    edges = {name: read_edge_kit(made / name) for name in ("edge-a", "edge-b", "edge-c")}
+    devices = {name: read_device_kit(made / name) for name in ("pi-1", "pi-2")}
+    found: dict[str, EdgeKit | DeviceKit] = {**edges, **devices}
     keys = {name: address_of(load_key(kit.key_file, PASSWORD)) for name, kit in found.items()}
     assert len(set(keys.values())) == len(keys)
-    assert [str(keys[name]) for name in found] == [kit.config["key-address"] for kit in found.values()]
-    assert len({kit.config["founding-block"] for kit in found.values()}) == 1
+    assert [str(keys[name]) for name in found] == [kit.config.key_address for kit in found.values()]
+    assert len({kit.config.founding_block for kit in found.values()}) == 1
     assert len({(kit.folder / "genesis.json").read_text() for kit in found.values()}) == 1
-    assert [place["name"] for place in found["edge-b"].config["peers"]] == ["edge-a", "edge-c"]
-    assert [place["node-port"] for place in found["pi-1"].config["edges"]] == [8545, 8545, 9545]
+    assert [place.name for place in edges["edge-b"].config.peers] == ["edge-a", "edge-c"]
+    assert [place.node_port for place in devices["pi-1"].config.edges] == [8545, 8545, 9545]
 
 
 def test_what_was_founded_is_what_was_described(made: Path) -> None:
-    kit = read_kit(made / "edge-c", EDGE)
+    kit = read_edge_kit(made / "edge-c")
     node = Node.open(kit.database)
     try:
         block = node.block(1)
         assert block is not None
-        assert "0x" + block.header.hash.hex() == kit.config["founding-block"]
+        assert "0x" + block.header.hash.hex() == kit.config.founding_block
         assert node.genesis == read_genesis((kit.folder / "genesis.json").read_text())
         founding = read_founding_parameters(parameters_in(block, node))
     finally:
         node.close()
     assert [(device.home, device.consent.text) for device in founding.network.devices] == [(1, "0,2"), (1, "never")]
-    assert str(founding.network.devices[1].address) == read_kit(made / "pi-2", DEVICE).config["key-address"]
+    assert str(founding.network.devices[1].address) == read_kit(made / "pi-2").config.key_address
     assert founding.settings.rounds.scheme == "bfl"
 
 
 def test_nobody_else_reads_a_kit(made: Path) -> None:
     for path in made.rglob("*"):
         mode = stat.S_IMODE(path.stat().st_mode)
-        if path.is_dir() or path.name in ("key.json", "tls.key", "ca.key", "founder.json", "config.toml"):
+        if path.is_dir() or path.name in ("key.json", "tls.key", "flower.key", "ca.key", "founder.json", "config.toml"):
             assert mode & 0o077 == 0, path
     assert not list(made.rglob("signed.db*")), "a memory of a key is never in a kit (D5)"
     assert not (made / "edge-a" / "ca.key").exists()
@@ -117,55 +123,56 @@ def test_half_a_set_of_kits_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_kit_of_another_role_a_missing_file_and_a_readable_key_are_told(kits: Path) -> None:
-    with pytest.raises(BflError, match="is the kit of device pi-1, expected edge"):
-        read_kit(kits / "pi-1", EDGE)
+    with pytest.raises(BflError, match="is the kit of device pi-1, expected an edge's"):
+        read_edge_kit(kits / "pi-1")
+    with pytest.raises(BflError, match="is the kit of edge edge-a, expected a device's"):
+        read_device_kit(kits / "edge-a")
     with pytest.raises(BflError, match=r"is no kit: found no config.toml; make kits with: bfl network init"):
-        read_kit(kits, EDGE)
+        read_kit(kits)
     (kits / "pi-2" / "tls.crt").unlink()
     with pytest.raises(BflError, match=r"found no tls.crt; copy the whole kit again"):
-        read_kit(kits / "pi-2", DEVICE)
+        read_kit(kits / "pi-2")
     (kits / "edge-a" / "key.json").chmod(0o644)
     with pytest.raises(BflError, match=r"can be read by others \(mode 644\); run: chmod 600"):
-        read_kit(kits / "edge-a", EDGE)
+        read_kit(kits / "edge-a")
     (kits / "edge-c" / "config.toml").write_text('role = "edge"\nname = "edge-c"')
-    with pytest.raises(BflError, match="found no index, expected what bfl network init writes"):
-        read_kit(kits / "edge-c", EDGE)
+    with pytest.raises(BflError, match="found no network, expected one"):
+        read_kit(kits / "edge-c")
     (kits / "edge-b" / "config.toml").write_text("role = [")
     with pytest.raises(BflError, match="is not TOML"):
-        read_kit(kits / "edge-b", EDGE)
+        read_kit(kits / "edge-b")
 
 
 def test_another_authority_and_another_machines_certificate_are_told(kits: Path) -> None:
     (kits / "edge-a" / "ca.crt").write_bytes(Authority.create("other").pem)
     with pytest.raises(BflError, match="is not of the authority beside it"):
-        read_kit(kits / "edge-a", EDGE)
+        read_kit(kits / "edge-a")
     shutil.copy(kits / "edge-c" / "tls.crt", kits / "edge-b" / "tls.crt")
     with pytest.raises(BflError, match="is for another participant"):
-        read_kit(kits / "edge-b", EDGE)
+        read_kit(kits / "edge-b")
     shutil.copy(kits / "pi-1" / "ca.crt", kits / "pi-1" / "tls.crt")  # of the authority, and for nobody
     with pytest.raises(BflError, match="is for another participant"):
-        read_kit(kits / "pi-1", DEVICE)
+        read_kit(kits / "pi-1")
     (kits / "pi-1" / "tls.crt").write_text("no certificate")
     with pytest.raises(BflError, match="is no certificate"):
-        read_kit(kits / "pi-1", DEVICE)
+        read_kit(kits / "pi-1")
 
 
 @pytest.mark.parametrize(("days", "told"), [(-1, "ran out on .*; ask the operator"), (2000, "set the clock")])
 def test_a_certificate_that_is_not_valid_now_is_told(
     days: int, told: str, kits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    config = read_kit(kits / "edge-a", EDGE).config
+    config = read_kit(kits / "edge-a").config
     authority = Authority.load(kits / "operator")
     if days < 0:
         monkeypatch.setattr(certificates, "MACHINE_DAYS", 0)
         monkeypatch.setattr(certificates, "_EARLIER", datetime.timedelta(days=2))
     else:
         monkeypatch.setattr(certificates, "_EARLIER", datetime.timedelta(days=-1))
-    identity = Identity(config["chain-id"], Address(config["key-address"]))
-    issued = authority.issue("edge-a", ["10.0.0.1"], identity)
-    (kits / "edge-a" / "tls.crt").write_bytes(issued.certificate)
+    identity, public = Identity(config.chain_id, Address(config.key_address)), OwnKeys.create(is_device=False).public
+    (kits / "edge-a" / "tls.crt").write_bytes(authority.certify("edge-a", ["10.0.0.1"], identity, public.tls))
     with pytest.raises(BflError, match=told):
-        read_kit(kits / "edge-a", EDGE)
+        read_kit(kits / "edge-a")
 
 
 def test_an_operators_folder_without_its_authority_is_told(kits: Path) -> None:
@@ -180,11 +187,53 @@ def test_an_operators_folder_without_its_authority_is_told(kits: Path) -> None:
 
 def test_the_command_makes_kits_and_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BFL_KEY_PASSWORD", PASSWORD)
-    monkeypatch.setattr(
-        kits_module, "save_key", lambda path, account, password, _: save_key(path, account, password, 2)
-    )
+    for module in (making, own_keys):
+        monkeypatch.setattr(module, "save_key", lambda path, account, password, _: save_key(path, account, password, 2))
     words = ["network", "init", str(write(tmp_path)), "--out", str(tmp_path / "kits")]
     ran = CliRunner().invoke(app, words)
     assert ran.exit_code == 0, ran.output
     assert f"5 kits in {tmp_path / 'kits'}" in ran.output
-    assert read_kit(tmp_path / "kits" / "edge-a", EDGE).index == 0
+    assert read_kit(tmp_path / "kits" / "edge-a").config.index == 0
+
+
+def test_what_a_device_is_told_is_what_the_chain_says_of_it(made: Path) -> None:
+    joined = read_joined(made / "pi-1" / "founding.json")
+    node = Node.open(made / "edge-a" / "chain.db")
+    try:
+        block = node.block(1)
+        assert block is not None
+        founding = read_founding_parameters(parameters_in(block, node))
+        assert joined.chain.founding_hash == block.header.hash
+        assert joined.model_digest == vector_digest(model_in(block, founding, node))
+    finally:
+        node.close()
+    assert joined.genesis == node.genesis
+    assert joined.chain.servers == frozenset(founding.network.servers)
+    assert (joined.sizes, joined.work) == (founding.sizes, founding.work)
+
+
+def test_a_founding_file_that_is_damaged_is_told(kits: Path) -> None:
+    path = kits / "pi-1" / "founding.json"
+    for text, told in (
+        ("{}", "found no genesis"),
+        ("[", "no JSON"),
+        (path.read_text().replace("sizes", "size"), "size"),
+    ):
+        path.write_text(text)
+        with pytest.raises(WalletError, match=told):
+            read_joined(path)
+
+
+def test_a_device_opens_with_its_kit_and_refuses_other_data(kits: Path) -> None:
+    kit = read_device_kit(kits / "pi-1")
+    account, joined = load_key(kit.key_file, PASSWORD), read_joined(kit.folder / "founding.json")
+    device, _ = open_device(joined, kit.config.index, account, OwnChoice(), kit.folder / "device.json")
+    assert len(device.share) == joined.work.shares[0]
+    fewer = replace(joined, work=replace(joined.work, shares=(7, 7)))
+    with pytest.raises(ClientError, match="expected the 7 that this device registered with: is it the right data"):
+        open_device(fewer, 0, account, OwnChoice(), kit.folder / "device.json")
+    with pytest.raises(ClientError, match="found device 5, expected one of 2"):
+        open_device(joined, 5, account, OwnChoice(), kit.folder / "device.json")
+    code = replace(joined, settings={**joined.settings, "model": "os:getcwd"})
+    with pytest.raises(ClientError, match="code to run on this device; its owner may allow that with allow-plugins"):
+        open_device(code, 0, account, OwnChoice(), kit.folder / "device.json")

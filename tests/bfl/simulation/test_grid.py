@@ -138,7 +138,8 @@ def test_a_device_that_never_answers_costs_simulated_time_only(devices: list[Dev
     grid = WatchedGrid(devices, faults={1: lost})
     a_year = 365 * 24 * 3600.0
     link = DeviceLink(grid, {n: node_of(grid, n) for n in (0, 1)}, clock, poll_s=a_year / 100)
-    link.send([order_for(devices[0]), order_for(devices[1])], deadline_s=a_year)
+    link.prepare([order_for(devices[0]), order_for(devices[1])])
+    link.send(deadline_s=a_year)
     assert sorted(link.collect({0, 1})) == [0]
     assert a_year <= clock.now() <= 1.02 * a_year
 
@@ -165,8 +166,10 @@ def test_one_pull_answers_the_waiting_orders_of_all_links(devices: list[Device])
     answered: list[int] = []
     grid, clock = InProcessGrid(devices, faults={n: recorded(answered, n) for n in range(4)}), SimulatedClock()
     first, second = link_to(grid, [0, 1], clock), link_to(grid, [2, 3], clock)
-    first.send([order_for(devices[n]) for n in (0, 1)], 60.0)
-    second.send([order_for(devices[n]) for n in (2, 3)], 60.0)
+    first.prepare([order_for(devices[n]) for n in (0, 1)])
+    first.send(60.0)
+    second.prepare([order_for(devices[n]) for n in (2, 3)])
+    second.send(60.0)
     assert answered == []
     assert sorted(first.collect({0, 1})) == [0, 1]
     assert sorted(answered) == [0, 1, 2, 3]
@@ -179,7 +182,8 @@ def test_data_is_handed_over_while_the_others_still_train(devices: list[Device])
     answered: list[int] = []
     grid = InProcessGrid(devices, faults={n: recorded(answered, n) for n in range(4)})
     link = link_to(grid, [0, 1, 2], SimulatedClock())
-    link.send([order_for(devices[0], offload_to=2), order_for(devices[1]), order_for(devices[2])], 60.0)
+    link.prepare([order_for(devices[0], offload_to=2), order_for(devices[1]), order_for(devices[2])])
+    link.send(60.0)
     replies = link.collect({0})
     data = read_reply(replies[0])
     assert isinstance(data, DataReply)
@@ -192,7 +196,8 @@ def test_devices_trained_together_answer_what_each_would_alone(devices: list[Dev
     grid = InProcessGrid(devices)
     link = link_to(grid, [0, 1, 2, 3], SimulatedClock())
     orders = [order_for(device) for device in devices]
-    link.send(orders, 60.0)
+    link.prepare(orders)
+    link.send(60.0)
     replies = link.collect(range(4))
     for device, order in zip(devices, orders, strict=True):
         found, expected = gradient_in(replies[device.index]), alone(device, order)
@@ -204,7 +209,8 @@ def test_a_device_that_does_not_consent_trains_instead(devices: list[Device]) ->
     shy = replace(devices[0], consent=Consent("never"))
     grid = InProcessGrid([shy, *devices[1:]])
     link = link_to(grid, [0], SimulatedClock())
-    link.send([order_for(shy, offload_to=1)], 60.0)
+    link.prepare([order_for(shy, offload_to=1)])
+    link.send(60.0)
     assert gradient_in(link.collect({0})[0]).samples == 10
 
 
@@ -240,7 +246,8 @@ def test_servers_train_beside_the_devices_as_they_would_alone(
     grid = InProcessGrid(devices)
     link = link_to(grid, [0, 1, 2, 3], SimulatedClock())
     orders = [order_for(device) for device in devices]
-    link.send(orders, 60.0)
+    link.prepare(orders)
+    link.send(60.0)
     nodes = server_nodes(dataset, network)
     check_same(grid.train(nodes, network, RECIPE), local_updates(nodes, network, RECIPE))
     replies = link.collect(range(4))
@@ -258,7 +265,8 @@ def test_servers_train_whether_or_not_a_device_has_the_same_recipe(
 ) -> None:
     grid = InProcessGrid(devices)
     link = link_to(grid, [0], SimulatedClock())
-    link.send([order_for(devices[0])], 60.0)
+    link.prepare([order_for(devices[0])])
+    link.send(60.0)
     nodes = server_nodes(dataset, network)
     check_same(grid.train(nodes, network, recipe), local_updates(nodes, network, recipe))
     np.testing.assert_allclose(
@@ -278,7 +286,8 @@ def test_a_device_that_cannot_train_fails_alone(
     devices[2] = replace(devices[2], table=too_small)
     grid = InProcessGrid(devices)
     link = link_to(grid, [0, 1, 2, 3], SimulatedClock())
-    link.send([order_for(device) for device in devices], 60.0)
+    link.prepare([order_for(device) for device in devices])
+    link.send(60.0)
     nodes = server_nodes(dataset, network)
     check_same(grid.train(nodes, network, RECIPE), local_updates(nodes, network, RECIPE))
     replies = link.collect(range(4))

@@ -8,7 +8,7 @@ import requests
 from flwr.app import ConfigRecord, Message, RecordDict
 
 from clients.flower import identify_process, message_bytes, read_message
-from edge_servers.remote.devices import StubGrid
+from tests.lan.stub_grid import StubGrid
 
 NODE = 103
 

@@ -1,0 +1,110 @@
+"""`bfl network edge`, `device` and their parts: one command per machine, and the programs that it starts (D1)."""
+
+import logging
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bfl.commands.network import asked_password, stop_by_signal
+from bfl.config import PASSWORD_VARIABLE
+from bfl.errors import BflError
+
+if TYPE_CHECKING:
+    from eth_account.signers.local import LocalAccount
+
+    from bfl.network.kits import Kit
+
+CREDENTIAL = "bfl-password"
+"""What systemd calls the password of a kit's key"""
+KitFolder = Annotated[Path, typer.Argument(help="The machine's kit.", metavar="KIT")]
+
+
+def edge(kit: KitFolder) -> None:
+    """Run an edge PC: its chain node, its SuperLink and its edge server, watched and started again. The password of
+    its key comes from BFL_KEY_PASSWORD, from systemd's credential bfl-password, or from the terminal. Ctrl-C ends all.
+    """
+    from bfl.network.kits import read_edge_kit
+    from bfl.network.parts import edge_parts, read_secret
+    from bfl.network.supervision import Supervisor
+
+    found, stop = read_edge_kit(kit), stop_by_signal()
+    password = _password(found)
+    read_secret(found.folder)
+    Supervisor(edge_parts(found, password), found.folder, _print).run(stop)
+
+
+def device(kit: KitFolder) -> None:
+    """Run a device: its SuperNode, what trains and signs, and its miner, watched and started again. The password of
+    its key comes from BFL_KEY_PASSWORD, from systemd's credential bfl-password, or from the terminal. Ctrl-C ends all.
+    """
+    from bfl.network.kits import read_device_kit
+    from bfl.network.parts import device_parts, read_secret
+    from bfl.network.supervision import Supervisor
+
+    found, stop = read_device_kit(kit), stop_by_signal()
+    password = _password(found)
+    read_secret(found.folder)
+    Supervisor(device_parts(found, password), found.folder, _print).run(stop)
+
+
+def edge_server(kit: KitFolder) -> None:
+    """Run the edge server of a kit alone; its node and its SuperLink run already. `bfl network edge` does it all."""
+    from bfl.network.edge_server import run_edge_server
+    from bfl.network.kits import read_edge_kit
+
+    stop = stop_by_signal()
+    found = read_edge_kit(kit)
+    _log_to_terminal()
+    run_edge_server(found, _key(found), stop, _print)
+    _print("stopped")
+
+
+def device_executor(kit: KitFolder) -> None:
+    """Run what trains and signs on a device alone; its SuperNode runs already. `bfl network device` does it all."""
+    from bfl.network.device import run_device
+    from bfl.network.kits import read_device_kit
+
+    stop = stop_by_signal()
+    found = read_device_kit(kit)
+    _log_to_terminal()
+    run_device(found, _key(found), stop, _print)
+    _print("stopped")
+
+
+def _password(kit: "Kit") -> str:
+    """Of the kit's key, and the right one: nothing is started with a wrong one."""
+    password = os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False)
+    _open_key(kit, password)
+    return password
+
+
+def _credential() -> str:
+    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    path = Path(folder) / CREDENTIAL
+    return path.read_text(encoding="utf-8").rstrip("\n") if folder and path.is_file() else ""
+
+
+def _key(kit: "Kit") -> "LocalAccount":
+    return _open_key(kit, os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False))
+
+
+def _open_key(kit: "Kit", password: str) -> "LocalAccount":
+    from chain.client.keys import load_key
+    from chain.errors import ChainError
+
+    try:
+        return load_key(kit.key_file, password)
+    except ChainError as error:
+        raise BflError(f"{error}; without its password a key is lost: then this machine joins anew") from error
+
+
+def _log_to_terminal() -> None:
+    logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    for name in ("edge_servers", "bfl"):
+        logging.getLogger(name).setLevel(logging.INFO)
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)

@@ -1,0 +1,222 @@
+"""The parts of one machine as child processes: started in their order, watched, started again, ended together.
+
+One log for all of them, each line with the name of its part. What ends by itself is started again after a pause that
+doubles while it keeps ending.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from filelock import FileLock, Timeout
+
+from bfl.errors import BflError
+
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
+_WELL_S = 60.0
+"""Who has run for so long is well, and its next pause a short one"""
+_END_S = 15.0
+_LOOK_S = 0.2
+_MOST_LOG_BYTES, _KEPT_LOGS = 10 << 20, 3
+_LAST_LINES = 3
+_PR_SET_PDEATHSIG = 1
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A program of this machine."""
+
+    name: str
+    command: Sequence[str]
+    env: Mapping[str, str] = field(default_factory=dict)
+    hides: str = ""
+    """Lines of it that nobody reads: a regular expression."""
+    restarts_with: str = ""
+    """Another part; when that one ends, this one has work in hand that nobody will finish."""
+
+
+class LogFile:
+    """Lines of all parts, in a file that does not grow for ever."""
+
+    def __init__(self, path: Path, say: Say) -> None:
+        self._path, self._say, self._lock = path, say, threading.Lock()
+
+    def write(self, part: str, line: str) -> None:
+        """One line of a part."""
+        told = f"{time.strftime('%Y-%m-%d %H:%M:%S')} {part:<12} {line}"
+        with self._lock:
+            with contextlib.suppress(OSError):  # a full disk stops no machine
+                if self._path.exists() and self._path.stat().st_size > _MOST_LOG_BYTES:
+                    self._rotate()
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(told + "\n")
+            self._say(told)
+
+    def _rotate(self) -> None:
+        names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, _KEPT_LOGS + 1))]
+        for older, newer in reversed(list(zip(names[1:], names[:-1], strict=True))):
+            if newer.exists():
+                newer.replace(older)
+
+
+class _Running:
+    """A part that is running, or waits to be started again."""
+
+    def __init__(self, part: Part, folder: Path, log: LogFile) -> None:
+        self.part, self._folder, self._log = part, folder, log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pause_s, self._since_s, self._again_s = FIRST_PAUSE_S, 0.0, 0.0
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self.starts = 0
+
+    @property
+    def pid(self) -> int | None:
+        """None while it is not running."""
+        return None if self._process is None else self._process.pid
+
+    def look(self) -> bool:
+        """Start it where it is due; whether it has just ended."""
+        now = time.monotonic()
+        if self._process is None:
+            if now >= self._again_s:
+                self._start(now)
+        elif (code := self._process.poll()) is not None:
+            self._ended(code, now)
+            return True
+        return False
+
+    def _start(self, now: float) -> None:
+        self._since_s, self.starts = now, self.starts + 1
+        try:
+            process = subprocess.Popen(  # noqa: S603 - commands of ours
+                list(self.part.command),
+                cwd=self._folder,
+                env={**os.environ, **self.part.env},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        except OSError as error:
+            self._log.write(self.part.name, f"cannot be started: {error}")
+            self._wait(now)
+            return
+        self._process = process
+        if process.stdout is not None:
+            threading.Thread(target=self._read, args=(process.stdout,), daemon=True, name=self.part.name).start()
+
+    def _read(self, said: IO[bytes]) -> None:
+        for raw in iter(lambda: said.readline(1 << 16), b""):
+            line = _COLOURS.sub("", raw.decode(errors="replace")).rstrip()
+            if line and not (self.part.hides and re.search(self.part.hides, line)):
+                self._last.append(line)
+                self._log.write(self.part.name, line)
+
+    def _ended(self, code: int, now: float) -> None:
+        self._process = None
+        if now - self._since_s > _WELL_S:
+            self._pause_s = FIRST_PAUSE_S
+        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        self._log.write(self.part.name, f"has ended ({how}); it is started again in {self._pause_s:g} s")
+        self._wait(now)
+
+    def _wait(self, now: float) -> None:
+        self._again_s = now + self._pause_s
+        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    def tell(self, number: signal.Signals) -> None:
+        """A signal for it and what it has started."""
+        if self._process is not None and self._process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, number)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it has ended in this time."""
+        if self._process is None:
+            return True
+        try:
+            self._process.wait(max(0.0, seconds))
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+class Supervisor:
+    """The parts of a kit; one at a time for each kit."""
+
+    def __init__(self, parts: Sequence[Part], folder: Path, say: Say) -> None:
+        self._folder, self._log = folder, LogFile(folder / "log", say)
+        self._running = [_Running(part, folder, self._log) for part in parts]
+
+    def run(self, stop: threading.Event) -> None:
+        """Until it is told to stop; `BflError` where another one runs this kit."""
+        with self._alone():
+            try:
+                while not stop.is_set():
+                    ended = {each.part.name for each in self._running if each.look()}
+                    for each in self._running:
+                        if each.part.restarts_with in ended:
+                            each.tell(signal.SIGTERM)
+                    self._note()
+                    stop.wait(_LOOK_S)
+            finally:
+                self._end()
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        lock = FileLock(self._folder / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise BflError(f"{self._folder} runs already; stop it first: bfl network stop {self._folder}") from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _note(self) -> None:
+        """For `status` and `stop`."""
+        parts = {each.part.name: {"pid": each.pid, "starts": each.starts} for each in self._running}
+        state = json.dumps({"pid": os.getpid(), "parts": parts})
+        path = self._folder / "state.json"
+        with contextlib.suppress(OSError):
+            if not path.exists() or path.read_text(encoding="utf-8") != state:
+                path.with_suffix(".new").write_text(state, encoding="utf-8")
+                path.with_suffix(".new").replace(path)
+
+    def _end(self) -> None:
+        """In the reverse order: who depends on others goes first."""
+        for each in reversed(self._running):
+            each.tell(signal.SIGTERM)
+        end = time.monotonic() + _END_S
+        for each in reversed(self._running):
+            if not each.wait(end - time.monotonic()):
+                self._log.write(each.part.name, f"does not end in {_END_S:g} s; it is killed")
+                each.tell(signal.SIGKILL)
+                each.wait(_END_S)
+        with contextlib.suppress(OSError):
+            (self._folder / "state.json").unlink(missing_ok=True)
+
+
+def _end_with_parent() -> None:
+    """In the child: whoever kills the supervisor with -9 leaves nothing behind (Linux)."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None

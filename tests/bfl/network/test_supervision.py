@@ -1,0 +1,142 @@
+"""The parts of a machine: started, started again, told in one log, ended together."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bfl.errors import BflError
+from bfl.network import supervision
+from bfl.network.supervision import LogFile, Part, Supervisor
+
+SLEEPS = "import time; print('here', flush=True); time.sleep(60)"
+
+
+def python(code: str, *arguments: str) -> list[str]:
+    return [sys.executable, "-c", code, *arguments]
+
+
+def happens(look: Callable[[], bool], seconds: float = 10) -> bool:
+    end = time.monotonic() + seconds
+    while not (found := look()) and time.monotonic() < end:
+        time.sleep(0.02)
+    return found
+
+
+@contextmanager
+def supervised(folder: Path, *parts: Part) -> Iterator[list[str]]:
+    told: list[str] = []
+    stop = threading.Event()
+    thread = threading.Thread(target=Supervisor(parts, folder, told.append).run, args=(stop,))
+    thread.start()
+    try:
+        yield told
+    finally:
+        stop.set()
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+def pids(folder: Path) -> dict[str, int]:
+    state = json.loads((folder / "state.json").read_text())
+    return {name: part["pid"] for name, part in state["parts"].items()}
+
+
+def test_parts_run_are_told_with_their_names_and_end_together(tmp_path: Path) -> None:
+    with supervised(tmp_path, Part("one", python(SLEEPS)), Part("two", python(SLEEPS))) as told:
+        assert happens(lambda: sum("here" in line for line in told) == 2)
+        assert happens(lambda: all(pids(tmp_path).values()))
+        running = pids(tmp_path)
+    assert {line.split()[2] for line in told} == {"one", "two"}
+    assert (tmp_path / "log").read_text().splitlines() == told
+    for pid in running.values():
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+    assert not (tmp_path / "state.json").exists()
+
+
+def test_what_is_killed_is_started_again(tmp_path: Path) -> None:
+    with supervised(tmp_path, Part("one", python(SLEEPS))) as told:
+        assert happens(lambda: any("here" in line for line in told))
+        os.kill(pids(tmp_path)["one"], signal.SIGKILL)
+        assert happens(lambda: sum("here" in line for line in told) == 2)
+    assert any("has ended (SIGKILL); it is started again in 1 s" in line for line in told)
+
+
+def test_pauses_double_while_it_keeps_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "FIRST_PAUSE_S", 0.05)
+    monkeypatch.setattr(supervision, "LONGEST_PAUSE_S", 0.2)
+    monkeypatch.setattr(supervision, "_LOOK_S", 0.01)
+    with supervised(tmp_path, Part("one", python("print('no'); raise SystemExit(3)"))) as told:
+        assert happens(lambda: sum("has ended" in line for line in told) >= 4)
+    pauses = [line.rpartition("in ")[2] for line in told if "has ended (exit code 3)" in line][:4]
+    assert pauses == ["0.05 s", "0.1 s", "0.2 s", "0.2 s"]
+
+
+def test_a_program_that_is_not_there_is_told_and_tried_again(tmp_path: Path) -> None:
+    with supervised(tmp_path, Part("one", [str(tmp_path / "nothing")]), Part("two", python(SLEEPS))) as told:
+        assert happens(lambda: any("cannot be started" in line for line in told))
+        assert happens(lambda: any("here" in line for line in told)), "the others run"
+
+
+def test_one_at_a_time_runs_a_kit(tmp_path: Path) -> None:
+    with supervised(tmp_path, Part("one", python(SLEEPS))) as told:
+        assert happens(lambda: bool(told))
+        with pytest.raises(BflError, match="runs already; stop it first"):
+            Supervisor([], tmp_path, print).run(threading.Event())
+
+
+def test_who_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "_END_S", 0.5)
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+    with supervised(tmp_path, Part("one", python(deaf))) as told:
+        assert happens(lambda: any("here" in line for line in told))
+        pid = pids(tmp_path)["one"]
+    assert any("does not end in 0.5 s; it is killed" in line for line in told)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="children end with their parent on Linux alone")
+def test_a_supervisor_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
+    code = (
+        "import sys, threading; from pathlib import Path; from bfl.network.supervision import Part, Supervisor\n"
+        "one = Part('one', [sys.executable, '-c', sys.argv[2]])\n"
+        "Supervisor([one], Path(sys.argv[1]), print).run(threading.Event())"
+    )
+    running = subprocess.Popen(python(code, str(tmp_path), SLEEPS), stdout=subprocess.DEVNULL)
+    try:
+        assert happens(lambda: (tmp_path / "log").exists())
+        assert happens(lambda: pids(tmp_path)["one"] is not None)
+        child = pids(tmp_path)["one"]
+    finally:
+        running.kill()
+        running.wait()
+    assert happens(lambda: _is_gone(child))
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return status == "Z"  # nobody is left to collect it
+
+
+def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "_MOST_LOG_BYTES", 1000)
+    log = LogFile(tmp_path / "log", lambda _: None)
+    for number in range(200):
+        log.write("one", f"line {number}")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "log.1", "log.2", "log.3"]
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 5000
+    assert "line 199" in (tmp_path / "log").read_text()
