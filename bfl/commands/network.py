@@ -98,6 +98,11 @@ def check_node_url(url: str, option: str) -> None:
         raise BflError(f"found {option} {url!r}, expected http:// or https:// and a host, such as http://other:8545")
 
 
+def stop_by_exception() -> None:
+    """SIGTERM ends this program as Ctrl-C does: what it started ends with it."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
 def stop_by_signal() -> threading.Event:
     """Set by Ctrl-C or SIGTERM, also by one that comes while the program is starting."""
     stop = threading.Event()

@@ -41,7 +41,7 @@ def edge_parts(kit: EdgeKit, password: str) -> list[Part]:
     return [
         Part("node", node, _env(kit.folder)),
         Part("superlink", link, _env(kit.folder), hides=_FLOWERS_TALK),
-        Part("edge-server", [*_bfl("edge-server"), "."], _env(kit.folder, password)),
+        Part("edge-server", [*_bfl("edge-server"), "."], _env(kit.folder, password), may_end=True),
     ]
 
 

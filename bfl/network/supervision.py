@@ -43,6 +43,8 @@ class Part:
     name: str
     command: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
+    may_end: bool = False
+    """Whether it has done its work when it ends without an error; else it is started again whatever it says."""
     hides: str = ""
     """Lines of it that nobody reads: a regular expression."""
     restarts_with: str = ""
@@ -81,7 +83,7 @@ class _Running:
         self._process: subprocess.Popen[bytes] | None = None
         self._pause_s, self._since_s, self._again_s = FIRST_PAUSE_S, 0.0, 0.0
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
-        self.starts = 0
+        self.starts, self.is_done = 0, False
 
     @property
     def pid(self) -> int | None:
@@ -92,7 +94,7 @@ class _Running:
         """Start it where it is due; whether it has just ended."""
         now = time.monotonic()
         if self._process is None:
-            if now >= self._again_s:
+            if now >= self._again_s and not self.is_done:
                 self._start(now)
         elif (code := self._process.poll()) is not None:
             self._ended(code, now)
@@ -128,7 +130,10 @@ class _Running:
                 self._log.write(self.part.name, line)
 
     def _ended(self, code: int, now: float) -> None:
-        self._process = None
+        self._process, self.is_done = None, code == 0 and self.part.may_end
+        if self.is_done:
+            self._log.write(self.part.name, "has done its work")
+            return
         if now - self._since_s > _WELL_S:
             self._pause_s = FIRST_PAUSE_S
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
@@ -191,7 +196,9 @@ class Supervisor:
 
     def _note(self) -> None:
         """For `status` and `stop`."""
-        parts = {each.part.name: {"pid": each.pid, "starts": each.starts} for each in self._running}
+        parts = {
+            each.part.name: {"pid": each.pid, "starts": each.starts, "done": each.is_done} for each in self._running
+        }
         state = json.dumps({"pid": os.getpid(), "parts": parts})
         path = self._folder / "state.json"
         with contextlib.suppress(OSError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from tests.lan.commands import LanError
+from bfl.network.lan.commands import LanError
 from tests.lan.machine import Machine
 
 _ANSWERS_S = 5.0

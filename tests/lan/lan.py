@@ -19,10 +19,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from tests.lan import leftovers
-from tests.lan.commands import LanError, run_tool
+from bfl.network.lan import leftovers
+from bfl.network.lan.commands import LanError, run_tool
+from bfl.network.lan.switch import Switch
 from tests.lan.machine import Machine, NeedsNamespacesError
-from tests.lan.switch import Switch
 
 PREFIX = "bfl"
 _MOST_MACHINES = 64

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from tests.lan.commands import LanError
+from bfl.network.lan.commands import LanError
+from bfl.network.lan.switch import Switch
 from tests.lan.process import MachineProcess
-from tests.lan.switch import Switch
 
 CLOCK_VARIABLE = "BFL_CLOCK_OFFSET_S"
 """Seconds (with a sign and a fraction) by which the clock of a machine's processes is wrong"""

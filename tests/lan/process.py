@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tests.lan.commands import LanError
-from tests.lan.leftovers import MARK, end_processes
+from bfl.network.lan.commands import LanError
+from bfl.network.lan.leftovers import MARK, end_processes
 
 _ENDS_S = 10.0
 _LOOK_S = 0.02

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.lan import leftovers
+from bfl.network.lan import leftovers
+from bfl.network.lan.commands import LanError, run_tool
 from tests.lan.asking import ask, connect, reaches, wait_until_reaches
-from tests.lan.commands import LanError, run_tool
 from tests.lan.lan import Lan
 from tests.lan.machine import Machine, NeedsNamespacesError
 from tests.lan.process import MachineProcess

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bfl.network.lan.commands import LanError
 from tests.lan.asking import ask_rpc
-from tests.lan.commands import LanError
 from tests.lan.lan import Lan
 from tests.lan.machine import Machine
 from tests.lan.process import MachineProcess

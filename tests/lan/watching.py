@@ -7,11 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from bfl.network.lan.commands import LanError
 from chain.protocol.contract import Call, decode_call, decode_result, encode_call
 from chain.protocol.endorsements import Domain, decode_endorsement, quorum
 from chain.protocol.passes import Pass, decode_signed
 from chain.wire.address import Address
-from tests.lan.commands import LanError
 from tests.lan.network import LanNetwork
 
 PHASES = ("plan", "train", "close", "gossip", "verify", "seal")

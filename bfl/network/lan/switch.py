@@ -1,4 +1,4 @@
-"""The wires of a test network: a bridge in a namespace of its own, and from it a cable to each machine's namespace.
+"""The wires between machines: a bridge in a namespace of its own, and from it a cable to each machine's namespace.
 
 Loss and partitions are classic BPF programs at the bridge's ports, rates are token buckets at both ends of a cable.
 That needs `ip` and `tc` and nothing else: nftables is not everywhere, and `netem` (delay) is not in every kernel.
@@ -6,7 +6,7 @@ That needs `ip` and `tc` and nothing else: nftables is not everywhere, and `nete
 
 from dataclasses import dataclass, field, replace
 
-from tests.lan.commands import LanError, run_tool
+from bfl.network.lan.commands import LanError, run_tool
 
 _LOAD_RANDOM, _LOAD_TARGET = "32 0 0 4294963256", "32 0 0 2"  # SKF_AD_RANDOM; the last 4 bytes of a frame's target
 _DROP, _PASS = "6 0 0 2", "6 0 0 0"  # TC_ACT_SHOT, TC_ACT_OK

@@ -1,4 +1,4 @@
-"""What a test network leaves behind if its harness is killed, and how the next one finds and removes it.
+"""What such a network leaves behind if whoever made it is killed, and how the next one finds and removes it.
 
 Everything carries the network's name: namespaces in their name, disks as the source of their mount, folders in their
 name, processes (and whatever they started) in their environment. The name says whose it is: a process id, and when that
@@ -15,9 +15,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.lan.commands import LanError, run_tool
+from bfl.network.lan.commands import LanError, run_tool
 
-MARK = "TEST_LAN"  # not BFL_...: those are settings
+MARK = "LAN_MACHINE"  # not BFL_...: those are settings
 _NAMESPACES = Path("/run/netns")
 _ENDS_S = 10.0
 _count = itertools.count()

@@ -2,18 +2,22 @@
 
 import subprocess
 
+from bfl.errors import BflError
+
 _ENDS_S = 20.0
 
 
-class LanError(Exception):
-    """The test network cannot do what it was asked for."""
+class LanError(BflError):
+    """The network cannot do what it was asked for."""
 
 
 def run_tool(*words: str) -> str:
     """What a command of the system prints; raises `LanError` with the command and what it said."""
     command = " ".join(words)
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_ENDS_S, stdin=subprocess.DEVNULL)
+        done = subprocess.run(  # noqa: S603 - words of ours
+            words, capture_output=True, text=True, timeout=_ENDS_S, stdin=subprocess.DEVNULL
+        )
     except FileNotFoundError as error:
         raise LanError(f"`{command}`: found no {words[0]}; install it (Debian: iproute2, util-linux, mount)") from error
     except subprocess.TimeoutExpired as error:
