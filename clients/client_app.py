@@ -14,10 +14,10 @@ from clients.device import Device, answer_orders
 from clients.errors import ClientError
 from clients.memory import keep_freed_memory
 from clients.models import network_for
-from clients.orders import MALFORMED, error_message
 from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import Share, partition
 from clients.plugins import OURS, foreign_plugins
+from clients.replies import MALFORMED, error_message
 
 app = ClientApp()
 

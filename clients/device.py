@@ -16,17 +16,18 @@ from clients.data import Samples
 from clients.errors import ClientError, LateError, OrderError
 from clients.evaluation import evaluate_model
 from clients.models import Vector
-from clients.orders import (
+from clients.orders import Order, read_order
+from clients.partition import Share
+from clients.replies import (
     FAILED,
     MALFORMED,
-    Order,
+    data_bytes,
     data_message,
     error_message,
     gradient_message,
-    read_order,
+    sealed_message,
     signed_message,
 )
-from clients.partition import Share
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Device:
 
     def gives_data(self, order: Order) -> bool:
         """Whether it hands over the data of this round; if not, it trains, as the order's other half says."""
-        if order.offload_to < 0 or not self.consent.allows(order.offload_to):
+        if order.offload_to < 0 or order.train_anyway or not self.consent.allows(order.offload_to):
             return False
         return self.wallet is None or self.wallet.give_data(order)
 
@@ -143,7 +144,14 @@ class Device:
     def hand_over(self, order: Order, message: Message) -> Message:
         """The data of this round, for the edge server that asked."""
         mine = self.table.select(torch.from_numpy(self.subset(order)))
-        return data_message(order, mine.images.numpy(), mine.labels.numpy(), message)
+        images, labels = mine.images.numpy(), mine.labels.numpy()
+        if self.wallet is None or order.ledger is None or not self.wallet.chain.server_keys:
+            return data_message(order, images, labels, message)
+        from clients.sealing import associated, seal
+
+        keys, terms = self.wallet.chain.server_keys, order.ledger
+        about = associated(terms.chain_id, order.round, self.index, order.offload_to, terms.plan)
+        return sealed_message(order, seal(data_bytes(images, labels), keys[order.offload_to], about), message)
 
 
 def answer_orders(

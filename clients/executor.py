@@ -11,8 +11,9 @@ from flwr.app import Message
 from clients.device import Device, answer_orders
 from clients.errors import FlowerAwayError, OrderError
 from clients.flower_tasks import DeviceTasks
-from clients.orders import MALFORMED, OFFLOAD, TRAIN, error_message
+from clients.orders import OFFLOAD, TRAIN
 from clients.parameters import TrainingParams
+from clients.replies import MALFORMED, error_message
 
 _LOOK_S = 0.3
 _AGAIN_S = 1.0

@@ -10,6 +10,7 @@ import numpy as np
 from eth_account.signers.local import LocalAccount
 from pydantic import ConfigDict
 
+from chain.client.keys import address_of_key
 from chain.errors import ChainError, CodecError
 from chain.protocol.genesis import Genesis
 from chain.wire.address import Address
@@ -38,6 +39,8 @@ class Joined:
     genesis: Genesis
     servers: tuple[str, ...]
     """Addresses."""
+    server_keys: tuple[str, ...]
+    """Public keys, in hex, of the same servers: data that are offloaded are sealed to them (D7)."""
     founding_block: str
     model_digest: str
     """sha256 of model 0's values."""
@@ -49,9 +52,13 @@ class Joined:
     @property
     def chain(self) -> KnownChain:
         """What its wallet is made with."""
-        servers = frozenset[bytes](Address(each) for each in self.servers)
+        servers = [Address(each) for each in self.servers]
+        keys = tuple(bytes.fromhex(each) for each in self.server_keys)
+        if [address_of_key(key) for key in keys] != servers:
+            raise CodecError("found public keys that are not those of its servers")
         block = bytes.fromhex(self.founding_block.removeprefix("0x"))
-        return KnownChain(self.genesis, servers, block, self.model_digest, self.sizes, self.work)
+        known = frozenset[bytes](servers)
+        return KnownChain(self.genesis, known, block, self.model_digest, self.sizes, self.work, keys)
 
     def to_json(self) -> str:
         """As the kit has it."""

@@ -16,7 +16,7 @@ from clients.orders import ATTEMPTS, Order
 
 _LOCAL = -1
 """In an assignment: the device trains itself"""
-_BESIDE = ("model", "ledger", "proof", "plan_post", "plan_payload", "software")
+_BESIDE = ("model", "ledger", "proof", "plan_post", "plan_payload", "software", "train_anyway")
 _SAID = tuple(field.name for field in fields(Order) if field.name not in _BESIDE)
 _OF_AN_ATTEMPT = ("plan_digest", "offload_to", "deadline_s")
 _WORK = tuple(name for name in _SAID if name not in _OF_AN_ATTEMPT)

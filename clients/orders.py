@@ -12,11 +12,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
 from numpy.typing import NDArray
 
 from clients.arrays import one_array, read_array
-from clients.errors import ClientError, OrderError, ReplyError
+from clients.errors import OrderError
 from clients.models import Vector
 
 TRAIN = "train"
@@ -29,11 +29,6 @@ try:
 except PackageNotFoundError:  # run from a bundle of Flower's
     SOFTWARE = "0"
 """Of whoever makes an order, and of whoever carries it out: they must be the same (D2)"""
-
-MALFORMED = 400
-"""Error code of a reply to an order that cannot be read."""
-FAILED = 500
-"""Error code of a reply to an order whose training failed."""
 
 
 def vector_digest(vector: Vector) -> str:
@@ -82,17 +77,19 @@ class Order:
     plan_payload: bytes = b""
     """On a chain: the leader's plan, the signed transaction and what is beside it (Q5)."""
     software: str = SOFTWARE
+    train_anyway: bool = False
+    """The same order once more: the server that should get the data has not signed that it has them (D7)."""
 
     @property
     def message_type(self) -> str:
         """How Flower routes it."""
-        return TRAIN if self.offload_to < 0 else OFFLOAD
+        return TRAIN if self.offload_to < 0 or self.train_anyway else OFFLOAD
 
 
 _FIELDS: dict[str, type] = {
     "round": int, "device": int, "model-digest": str, "plan-digest": str, "samples": int, "iterations": int,
     "batch": int, "learning-rate": float, "optimizer": str, "seed": int, "deadline-s": float, "offload-to": int,
-    "software": str,
+    "software": str, "train-anyway": bool,
 }  # fmt: skip
 _POSITIVE = ("round", "samples", "iterations", "batch", "learning-rate", "deadline-s")
 _MOST_BYTES = {"proof": 16 << 20, "plan_post": 1 << 10, "plan_payload": 16 << 20}
@@ -122,8 +119,8 @@ def order_messages(orders: Iterable[tuple[Order, int]]) -> list[Message]:
 def read_order(message: Message) -> Order:
     """The order in a message, or an `OrderError` that says what is wrong with it."""
     try:
-        fields = dict(_record(message, "order"))
-        model = read_array(_record(message, "model"), "model")
+        fields = dict(record_in(message, "order"))
+        model = read_array(record_in(message, "model"), "model")
     except (KeyError, TypeError, ValueError) as error:
         raise OrderError(f"expected records 'order' and 'model' with a model: {error}") from error
     if fields.get("software") != SOFTWARE:
@@ -141,7 +138,7 @@ def read_order(message: Message) -> Order:
     _check_model(model, str(fields["model-digest"]))
     values: dict[str, Any] = {key.replace("-", "_"): value for key, value in fields.items() if key in _FIELDS}
     if "ledger" in message.content:
-        values |= _read_terms(dict(_record(message, "ledger")))
+        values |= _read_terms(dict(record_in(message, "ledger")))
     return Order(model=model, **values)
 
 
@@ -174,108 +171,8 @@ def _check_model(model: NDArray[Any], digest: str) -> None:
         raise OrderError(f"order: model has digest {found[:12]}, expected {digest[:12]}")
 
 
-@dataclass(frozen=True)
-class GradientReply:
-    """A trained device's answer: C_n with its weight, and what it was made from."""
-
-    device: int
-    round: int
-    model_digest: str
-    plan_digest: str
-    samples: int
-    iterations: int
-    values: NDArray[Any]
-
-
-@dataclass(frozen=True)
-class SignedReply:
-    """A trained device's answer on a chain: the signed transaction that posts its gradient, and the gradient (B8)."""
-
-    device: int
-    round: int
-    transaction: bytes
-    payload: bytes
-
-
-@dataclass(frozen=True)
-class DataReply:
-    """An offloading device's answer: the data it would have trained on."""
-
-    device: int
-    round: int
-    images: NDArray[Any]
-    labels: NDArray[Any]
-
-
-def gradient_message(order: Order, samples: int, iterations: int, values: Vector, reply_to: Message) -> Message:
-    """The reply of a device that trained."""
-    about: dict[str, Any] = {"kind": "gradient", "device": order.device, "round": order.round}
-    made_from = {"model-digest": order.model_digest, "plan-digest": order.plan_digest}
-    content = RecordDict(
-        {
-            "about": ConfigRecord({**about, **made_from}),
-            "weight": MetricRecord({"samples": samples, "iterations": iterations}),
-            "arrays": one_array("gradient", values),
-        }
-    )
-    return Message(content, reply_to=reply_to)
-
-
-def signed_message(order: Order, signed: tuple[bytes, bytes], reply_to: Message) -> Message:
-    """The reply of a device that trained and signed: the transaction and its payload."""
-    about: dict[str, Any] = {"kind": "signed", "device": order.device, "round": order.round}
-    post = {"transaction": signed[0], "payload": signed[1]}
-    return Message(RecordDict({"about": ConfigRecord({**about, **post})}), reply_to=reply_to)
-
-
-def data_message(order: Order, images: NDArray[Any], labels: NDArray[np.int64], reply_to: Message) -> Message:
-    """The reply of a device that offloads."""
-    about = ConfigRecord({"kind": "data", "device": order.device, "round": order.round})
-    arrays = ArrayRecord({"images": Array(images), "labels": Array(labels)})
-    return Message(RecordDict({"about": about, "arrays": arrays}), reply_to=reply_to)
-
-
-def error_message(error: ClientError, reply_to: Message, code: int) -> Message:
-    """The reply of a device that cannot or will not: Flower's own error form, with a reason for people."""
-    return Message(Error(code, f"{type(error).__name__}: {error}"), reply_to=reply_to)
-
-
-def read_reply(message: Message) -> GradientReply | SignedReply | DataReply:
-    """The reply in a message, or a `ReplyError`: its form is checked here, its meaning by the edge server."""
-    try:
-        about = _record(message, "about")
-        device, round_ = _whole(about, "device"), _whole(about, "round")
-        if about["kind"] == "signed":
-            for name in ("transaction", "payload"):
-                if type(about[name]) is not bytes:
-                    raise ValueError(f"{name} is no bytes")
-            return SignedReply(device, round_, about["transaction"], about["payload"])
-        arrays = _record(message, "arrays")
-        if about["kind"] == "data":
-            return DataReply(device, round_, read_array(arrays, "images"), read_array(arrays, "labels"))
-        weight = _record(message, "weight")
-        return GradientReply(
-            device=device,
-            round=round_,
-            model_digest=str(about["model-digest"]),
-            plan_digest=str(about["plan-digest"]),
-            samples=_whole(weight, "samples"),
-            iterations=_whole(weight, "iterations"),
-            values=read_array(arrays, "gradient"),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ReplyError(f"expected a gradient with its weight, or data: {error}") from error
-
-
-def _record(message: Message, name: str) -> Any:
+def record_in(message: Message, name: str) -> Any:
+    """One of a message's records; `ValueError` where it has none of that name."""
     if not message.has_content() or name not in message.content:
         raise ValueError(f"found no record '{name}'")
     return message.content[name]
-
-
-def _whole(record: Any, key: str) -> int:
-    """A whole number as it is: neither 2.7 nor "8" nor True is one."""
-    value = record[key]
-    if type(value) is not int:
-        raise ValueError(f"{key} is {value!r}, expected a whole number")
-    return value

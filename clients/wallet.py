@@ -61,6 +61,8 @@ class KnownChain:
     """Of the model's tensors."""
     work: FoundedWork
     """What devices do, and nothing else (Q5)."""
+    server_keys: tuple[bytes, ...] = ()
+    """Public keys by number, to which data are sealed (D7); empty where all servers are of one process."""
 
 
 class Wallet:

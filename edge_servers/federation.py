@@ -24,6 +24,7 @@ from edge_servers import round as algorithm_1
 from edge_servers.devices.link import DeviceLink
 from edge_servers.errors import BoardError, FederationError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network, home_server
+from edge_servers.home import ServerParts
 from edge_servers.hosting import Hosted, Hosting, OffChain
 from edge_servers.learning.filters import VERDICTS
 from edge_servers.learning.graph import consensus_weight, make_graph
@@ -193,9 +194,8 @@ def found_federation(
     servers = []
     for m in range(settings.rounds.edges):
         link = DeviceLink(grid, {d.index: nodes[d.index] for d in network.cluster(m)}, clock)
-        servers.append(
-            EdgeServer(m, network, settings, task, hosted.accesses[m], link, planner, hosted.standing, trainer)
-        )
+        parts = ServerParts(m, network, settings, task, hosted.accesses[m], link, hosted.standing)
+        servers.append(EdgeServer(parts, planner, trainer))
     return Federation(servers, dataset, settings, hosted)
 
 

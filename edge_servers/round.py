@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Sequence
 
 from chain.errors import ChainError, DivergedError
-from edge_servers.devices import offloading
 from edge_servers.errors import BoardError
 from edge_servers.leading import ATTEMPT_ENDS
 from edge_servers.server import EdgeServer
@@ -35,7 +34,11 @@ def train(servers: Servers) -> None:
 
 def train_on_offloaded(servers: Servers) -> None:
     """Eqs. 4 and 6 on every hosted server that received data, in one call, while the devices train theirs."""
-    offloading.pass_on({server.index: server.current for server in servers})
+    hosted = {server.index: server.current for server in servers}
+    for server in servers:
+        server.pass_on_data(hosted)
+    for server in servers:
+        server.fetch_data()
     trainees = [(server, node) for server in servers if (node := server.training_node())]
     if not trainees:
         return

@@ -1,24 +1,16 @@
 """One edge server through the phases of a round. `round.py` says in which order; here is what each step does."""
 
 import logging
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 
-from flwr.app import Message
-
-from chain.wire.address import Address
 from chain.wire.plan import Plan
-from clients.batches import NodeKey
-from clients.orders import DataReply, Order, vector_digest
-from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
-from edge_servers.devices.admission import Expected, admit_reply, heard_refusals
-from edge_servers.devices.link import DeviceLink
-from edge_servers.devices.offloading import union_of
-from edge_servers.errors import BoardError, GradientRefusedError
-from edge_servers.founding.network import DeviceRecord, LearningTask, Network
+from clients.orders import vector_digest
+from clients.training import Trainer, local_updates
+from edge_servers.devices.admission import heard_refusals
+from edge_servers.errors import BoardError
 from edge_servers.founding.standing import Standing
-from edge_servers.leading import LedgerAccess, RankedServer
+from edge_servers.home import HomeServer, ServerParts
 from edge_servers.learning.aggregation import (
     central_update,
     divergence,
@@ -26,38 +18,24 @@ from edge_servers.learning.aggregation import (
     to_fixed_point,
     total_samples,
 )
-from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.filters import close_list
 from edge_servers.learning.gossip import next_iterate
-from edge_servers.learning.gradients import Attendance, Close, Gradient, Refusal
+from edge_servers.learning.gradients import Close
 from edge_servers.learning.schemes import SCHEMES, ClosedRound
 from edge_servers.ledger.running_round import RunningRound
-from edge_servers.parameters import Settings
 from edge_servers.planning.drafting import draft_plan
-from edge_servers.planning.proposal import LOCAL, Draft, Planner, planned_orders
+from edge_servers.planning.proposal import Draft, Planner
 
 _LOG = logging.getLogger(__name__)
 
 
-class EdgeServer(RankedServer):
+class EdgeServer(HomeServer):
     """Edge server m. Its access to the ledger connects it with the other servers, its link with its own devices."""
 
-    def __init__(
-        self,
-        index: int,
-        network: Network,
-        settings: Settings,
-        task: LearningTask,
-        access: LedgerAccess,
-        link: DeviceLink,
-        planner: Planner,
-        standing: Standing,
-        trainer: Trainer = local_updates,
-    ) -> None:
-        super().__init__(index, network, settings, access, standing)
-        self.task, self.link, self.planner, self.trainer = task, link, planner, trainer
-        self.scheme = SCHEMES[settings.rounds.scheme]
-        self._running = RunningRound.before(standing)
+    def __init__(self, parts: ServerParts, planner: Planner, trainer: Trainer = local_updates) -> None:
+        super().__init__(parts)
+        self.planner, self.trainer = planner, trainer
+        self.scheme = SCHEMES[parts.settings.rounds.scheme]
         self.draft: Draft | None = None
         """What it planned with, in a round that it leads."""
 
@@ -87,103 +65,7 @@ class EdgeServer(RankedServer):
         self.oversight.check_plan(plan, self.leader)
         self.schedule = self.schedule.of_plan(plan.start_ms / 1000, plan.phi)
         self._running = RunningRound(plan, vector_digest(self.standing.model))
-
-    # --- train --------------------------------------------------------------------------------------------------
-
-    def orders(self) -> list[Order]:
-        """One order per device of this cluster (P25)."""
-        devices = [device.index for device in self.cluster]
-        orders = planned_orders(self.current.plan, devices, self.standing.model, self.current.model_digest, self.recipe)
-        return self.board.with_terms(orders, [device.address for device in self.cluster])
-
-    def prepare_orders(self) -> list[Message]:
-        """The orders as Flower messages."""
-        self.current.is_ordered = True
-        return self.link.prepare(self.orders())
-
-    def send_orders(self) -> None:
-        """Hand every device of this cluster its order, unless Flower's own loop has."""
-        if not self.current.is_ordered:
-            self.prepare_orders()
-        self.link.send(self.current.plan.deadline_s)
-
-    def collect_data(self) -> None:
-        """Wait for the devices that offload, at most until the deadline: they answer first, the others still train."""
-        self._collect([device for device in self.cluster if self._offloads(device)])
-
-    def collect_gradients(self) -> None:
-        """Wait for the devices that train, at most until the same deadline."""
-        self._collect([device for device in self.cluster if not self._offloads(device)])
-
-    def _collect(self, devices: list[DeviceRecord]) -> None:
-        self.admit_replies(devices, self.link.collect({device.index for device in devices}))
-
-    def _offloads(self, device: DeviceRecord) -> bool:
-        return self.current.plan.assignment[device.index] != LOCAL
-
-    def admit_replies(self, devices: list[DeviceRecord], replies: Mapping[int, Message]) -> None:
-        """Keep gradients to post and data for the server that the plan names; everyone else is out, with a reason."""
-        work = self.current
-        for device in devices:
-            expected = Expected(work.plan, device, work.model_digest, self.task, self.settings.rounds)
-            try:
-                admitted = admit_reply(replies.get(device.index), expected, self.board)
-            except GradientRefusedError as refused:
-                work.refusals.append(Refusal(f"device {device.index}", refused.reason, str(refused)))
-                continue
-            if isinstance(admitted, DataReply):
-                work.outgoing[device.index] = admitted
-            else:
-                work.collected[admitted.sender] = admitted
-
-    def post_gradient(self, sender: Address) -> None:
-        """Post what a training node of this cluster made."""
-        gradient = self.current.collected[sender]
-        try:
-            self.board.post(self._slot("gradient"), sender, gradient)
-        except BoardError as error:
-            self.current.refusals.append(Refusal(gradient.node, "refused-by-ledger", str(error)))
-
-    def training_node(self) -> TrainingNode | None:
-        """This server as a training node: the union of what was offloaded to it; None without offloaders (L3)."""
-        if not self.current.data or self.address in self.standing.excluded:
-            return None
-        iterations = self.current.plan.server_iterations[self.index]
-        key, union = NodeKey("server", self.index), union_of(self.current.data, self.task.like)
-        return TrainingNode(key, union, None, iterations, self.standing.model)
-
-    @property
-    def recipe(self) -> Recipe:
-        """How this server trains."""
-        training, data = self.settings.training, self.settings.data
-        return Recipe(
-            data.seed, self.round, training.optimizer, training.learning_rate, training.batch,
-            training.engine, training.chunk,
-        )  # fmt: skip
-
-    def add_own_gradient(self, update: LocalUpdate) -> None:
-        """The server's own cumulative gradient (eq. 6), checked like a device's (P7)."""
-        work = self.current
-        gradient = Gradient(
-            self.address, f"server {self.index}", self.index, update.samples, update.iterations,
-            work.model_digest, work.plan.digest, update.values,
-        )  # fmt: skip
-        try:
-            check_gradient(gradient, len(self.standing.model), self.settings.rounds)
-        except GradientRefusedError as refused:
-            work.refusals.append(Refusal(gradient.node, refused.reason, str(refused)))
-        else:
-            work.collected[gradient.sender] = gradient
-
-    def post_roll(self) -> None:
-        """Tell everybody whose gradients of this cluster are here, and who is out and why (D3.6)."""
-        if self.address in self.standing.excluded:
-            return
-        held = tuple(sorted(self.board.read(self._slot("gradient")).keys() & self.current.collected.keys()))
-        try:
-            self._publish("roll", Attendance(held, tuple(self.current.refusals)))
-        except BoardError as error:  # whoever cannot post is missed like one who did not
-            _LOG.warning("%s", error)
+        self.data_paths.open(plan, self.attempt, self.settings.rounds.deadline_s / 2)
 
     # --- close --------------------------------------------------------------------------------------------------
 
@@ -292,10 +174,3 @@ class EdgeServer(RankedServer):
         )
 
     # --- what the steps share -----------------------------------------------------------------------------------
-
-    @property
-    def current(self) -> RunningRound:
-        """The round in hand; until the next plan is read, the one that has just ended."""
-        if self._running.plan.round < self.standing.round:
-            raise BoardError(f"server {self.index} has read no plan for round {self.round}")
-        return self._running

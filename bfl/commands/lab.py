@@ -67,14 +67,15 @@ def _number(text: str) -> str | int | float:
 
 
 def _table(params: "LabParams", result: "LabResult") -> Table:
-    table = Table(title=f"{params.edges} edges, {params.devices} devices: {result.seconds:.0f} s", title_justify="left")
+    accuracy = "" if result.accuracy is None else f"accuracy {100 * result.accuracy:.1f} %"
+    again = ", ".join(f"{name} ({starts} starts)" for name, starts in result.restarts.items())
+    told = "; ".join(each for each in (accuracy, f"started again: {again}" if again else "") if each)
+    title = f"{params.edges} edges, {params.devices} devices: {result.seconds:.0f} s"
+    table = Table(title=title, title_justify="left", caption=told, caption_justify="left")
     for column in ("edge", "rounds", "head", "audit"):
         table.add_column(column)
     verdicts = {0: "fits", 1: "DOES NOT FIT", 2: "not all could be checked"}
     for name, count in result.rounds.items():
         verdict = verdicts.get(result.audits[name], f"exit code {result.audits[name]}")
         table.add_row(name, str(count), result.heads[name][:14] or "none", verdict)
-    accuracy = "" if result.accuracy is None else f"accuracy {100 * result.accuracy:.1f} %"
-    again = ", ".join(f"{name} ({starts} starts)" for name, starts in result.restarts.items())
-    table.caption = "; ".join(each for each in (accuracy, f"started again: {again}" if again else "") if each)
     return table

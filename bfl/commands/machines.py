@@ -108,3 +108,61 @@ def _log_to_terminal() -> None:
 
 def _print(line: str) -> None:
     print(line, flush=True)
+
+
+def status(kit: KitFolder) -> None:
+    """How a machine is: its parts, the nodes that it reaches, its clock beside theirs. Exit code 1 if something is
+    wrong.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from bfl.network.kits import read_kit
+    from bfl.network.status import MOST_SKEW_S, nodes_of, parts_of
+
+    found = read_kit(kit)
+    config, parts, nodes = found.config, parts_of(kit), nodes_of(found)
+    table = Table(title=f"{config.name}, {config.role} {config.index} of {config.network}", title_justify="left")
+    for column in ("what", "how", "starts"):
+        table.add_column(column)
+    for part in parts:
+        table.add_row(part.name, part.word, str(part.starts))
+    if not parts:
+        table.add_row("this machine", f"does not run; start it with: bfl network {config.role} {kit}", "")
+    for node in nodes:
+        table.add_row(f"node of {node.name}", node.word, "")
+    Console().print(table)
+    is_bad = not parts or any(node.trouble or abs(node.skew_s) > MOST_SKEW_S for node in nodes)
+    if is_bad or any(part.pid is None and not part.is_done for part in parts):
+        raise typer.Exit(1)
+
+
+def logs(
+    kit: KitFolder,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of the last lines.")] = 50,
+    part: Annotated[str, typer.Option(help="Only this part, such as node or edge-server.")] = "",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+) -> None:
+    """What the parts of a machine have said, the newest last."""
+    from bfl.network.status import last_lines
+
+    shown = list(last_lines(kit, lines, part))
+    print("\n".join(shown), flush=True)
+    stop = stop_by_signal() if follow else None
+    while stop is not None and not stop.wait(0.5):
+        now = list(last_lines(kit, 10_000, part))
+        new = now[now.index(shown[-1]) + 1 :] if shown and shown[-1] in now else now
+        if new:
+            print("\n".join(new), flush=True)
+            shown = new
+
+
+def stop(
+    kit: KitFolder, within_s: Annotated[float, typer.Option(min=1, help="Longest wait, in seconds.")] = 60.0
+) -> None:
+    """End everything that runs a kit on this machine."""
+    from bfl.network.kits import read_kit
+    from bfl.network.status import stop_kit
+
+    name = read_kit(kit).config.name
+    print(f"{name} has ended" if stop_kit(kit, within_s) else f"{name} does not run")

@@ -1,11 +1,11 @@
 """An edge server as a process of its own (D1): it takes the ServerApp task of its SuperLink, and runs its rounds."""
 
-import contextlib
 import json
 import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,27 @@ from flwr.serverapp import Grid
 
 from bfl.errors import BflError
 from bfl.network.kits import UNUSED, EdgeKit
-from bfl.network.parts import read_secret
+from bfl.network.parts import bind_address, read_secret
 from bfl.simulation.run_folder import metrics_of
 from chain.client.keys import address_of
 from chain.errors import ChainError, DivergedError
+from chain.protocol.endorsements import Domain
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.signer.memory import SignedMemory
+from chain.wire.address import Address
 from clients.data import Dataset, load_dataset
 from clients.errors import FlowerAwayError
 from clients.flower_tasks import Place
 from clients.memory import keep_freed_memory
 from clients.models import network_for
+from edge_servers.devices.offloading import DataPaths
 from edge_servers.errors import EdgeError
 from edge_servers.federation import Federation, WallClock
+from edge_servers.founding.network import LearningTask
 from edge_servers.remote.door import FleetDoor
+from edge_servers.remote.inbox import Inbox
 from edge_servers.remote.network import RemoteNetwork, remote_federation
+from edge_servers.remote.relay import Relay, edge_api
 from edge_servers.remote.superlink import SuperLinkGrid
 from edge_servers.report import RoundReport
 from edge_servers.strategy import EdgeStrategy
@@ -79,6 +85,7 @@ class RunningServer:
     dataset: Dataset
     architecture: torch.nn.Module
     rounds: int
+    data_paths: DataPaths
     metrics: Path
     say: Say
 
@@ -108,7 +115,7 @@ class RunningServer:
         self.devices.connect()
         federation = remote_federation(
             self.remote, self.account, self.memory, self.devices.grid, self.devices.nodes, self.dataset,
-            self.architecture, clock, self.rounds,
+            self.architecture, clock, self.rounds, self.data_paths,
         )  # fmt: skip
         return EdgeStrategy(federation, self._tell)
 
@@ -137,7 +144,7 @@ def run_edge_server(kit: EdgeKit, account: LocalAccount, stop: threading.Event, 
     )  # fmt: skip
     door = FleetDoor(f"https://{place.address}", kit.tls.authority)
     grid = SuperLinkGrid(place, {each.index: each.flower_key.encode() for each in config.devices}, door.announce)
-    with contextlib.closing(grid), door.server(config.address, config.devices_port, kit.tls) as url:
+    with closing(grid), door.server(bind_address(config.address), config.devices_port, kit.tls) as url:
         say(f"devices come to {url}")
         serve(kit, account, Devices(grid, grid.nodes, grid.connect), stop, say)
 
@@ -147,12 +154,16 @@ def serve(kit: EdgeKit, account: LocalAccount, devices: Devices, stop: threading
     remote = _connect(kit, stop)
     index = remote.server_index(account)
     dataset, architecture = _task(remote, kit.config.data_dir)
-    with _memory(kit, account, remote) as memory:
-        say(f"{kit.config.name} is server {index}, home of {len(remote.founding.network.cluster(index))} devices")
-        rounds = kit.config.rounds or 1 << 31
-        server = RunningServer(
-            remote, account, memory, devices, dataset, architecture, rounds, kit.folder / METRICS, say
-        )
+    network, domain, config = remote.founding.network, Domain.of(remote.chain.genesis), kit.config
+    task = LearningTask(architecture, dataset.train, dataset.classes)
+    inbox = Inbox(index, account, network, task, domain, WallClock().now)
+    places = {network.server_index(Address(each.key_address)): each.edge_url for each in config.peers}
+    relay = Relay(index, inbox, places, network, domain, kit.tls, StoppableClock(stop).sleep)
+    api = edge_api(inbox, network, domain.chain_id, bind_address(config.address), config.edge_port, kit.tls)
+    with closing(relay), api, _memory(kit, account, remote) as memory:
+        say(f"{config.name} is server {index}, home of {len(network.cluster(index))} devices")
+        rounds, metrics = config.rounds or 1 << 31, kit.folder / METRICS
+        server = RunningServer(remote, account, memory, devices, dataset, architecture, rounds, relay, metrics, say)
         server.run(stop)
 
 

@@ -1,7 +1,7 @@
 """The founding of a network that was described: its genesis, who takes part, and the founding block."""
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -40,8 +40,7 @@ class Founded:
     model_digest: str
     """sha256 of model 0's values."""
 
-    @property
-    def joined(self) -> Joined:
+    def joined(self, server_keys: Sequence[str]) -> Joined:
         """What its devices are told."""
         settings, parameters = self.parameters.settings, self.parameters
         flat = settings.flat()
@@ -49,6 +48,7 @@ class Founded:
         return Joined(
             self.genesis,
             tuple(map(str, parameters.network.servers)),
+            tuple(server_keys),
             "0x" + self.block_hash.hex(),
             self.model_digest,
             parameters.sizes,

@@ -39,6 +39,12 @@ class EdgePlace:
     node_port: int
     devices_port: int
     edge_port: int
+    key_address: str
+
+    @property
+    def edge_url(self) -> str:
+        """Where other edges bring data for it."""
+        return f"https://{self.host}:{self.edge_port}"
 
     @property
     def node_url(self) -> str:

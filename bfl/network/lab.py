@@ -1,7 +1,7 @@
 """A rehearsal (D6): the kits of a network in one folder, and every machine as processes of this computer.
 
-Each machine runs the command that it would run elsewhere, `bfl network edge KIT` or `device KIT`. With namespaces (root)
-it has an address, a loopback and ports of its own; without, all are 127.0.0.1 and have different ports.
+Each machine runs the command that it would run elsewhere, `bfl network edge KIT` or `device KIT`. With namespaces
+(root) it has an address, a loopback and ports of its own; without, all are 127.0.0.1 and have different ports.
 """
 
 import json
@@ -27,6 +27,7 @@ from bfl.network.kits import CONFIG, DATABASE
 from bfl.network.lan import leftovers
 from bfl.network.lan.switch import Switch
 from bfl.network.making import make_kits
+from bfl.network.status import STATE
 from chain.audit.archive import open_archive
 from chain.protocol.turns import FOUNDING_BLOCK
 from policy.files import read_bounded_text
@@ -221,7 +222,7 @@ class Lab:
         """Parts that were started more than once; asked while machines run."""
         found: dict[str, int] = {}
         for name in self._machines:
-            path = self.kits / name / "state.json"
+            path = self.kits / name / STATE
             parts = json.loads(path.read_text(encoding="utf-8"))["parts"] if path.exists() else {}
             found |= {f"{name} {part}": each["starts"] for part, each in parts.items() if each["starts"] > 1}
         return found

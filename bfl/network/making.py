@@ -66,7 +66,8 @@ class Plan:
         }
         if isinstance(machine, EdgeMachine):
             return files | {CONFIG: config_text(self._edge(machine)), DATABASE: self.database}
-        return files | {CONFIG: config_text(self._device(machine)), FOUNDING: self.founded.joined.to_json().encode()}
+        joined = self.founded.joined([self.keys[edge.name].chain for edge in self.description.edges])
+        return files | {CONFIG: config_text(self._device(machine)), FOUNDING: joined.to_json().encode()}
 
     def _common(self, role: str, name: str, index: int) -> dict[str, Any]:
         return {
@@ -113,7 +114,14 @@ class Plan:
 
     def _places(self) -> list[EdgePlace]:
         return [
-            EdgePlace(edge.name, edge.address, edge.node_port, edge.devices_port, edge.edge_port)
+            EdgePlace(
+                edge.name,
+                edge.address,
+                edge.node_port,
+                edge.devices_port,
+                edge.edge_port,
+                str(self.keys[edge.name].address),
+            )
             for edge in self.description.edges
         ]
 

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from eth_account.signers.local import LocalAccount
 
 from bfl.network.certificates import pem_of, write_private
-from chain.client.keys import address_of, new_account, save_key
+from chain.client.keys import address_of, new_account, public_key_of, save_key
 from chain.wire.address import Address
 
 KEY, TLS_KEY, FLOWER_KEY = "key.json", "tls.key", "flower.key"
@@ -20,6 +20,8 @@ class PublicKeys:
 
     address: Address
     tls: ec.EllipticCurvePublicKey
+    chain: str
+    """Public key of the address, compressed, in hex: what data are sealed to."""
     flower: str = ""
     """PEM; empty for an edge."""
 
@@ -42,7 +44,7 @@ class OwnKeys:
     def public(self) -> PublicKeys:
         """What may be told."""
         told = "" if self.flower is None else flower_text(self.flower.public_key())
-        return PublicKeys(address_of(self.account), self.tls.public_key(), told)
+        return PublicKeys(address_of(self.account), self.tls.public_key(), public_key_of(self.account).hex(), told)
 
     def save(self, folder: Path, password: str, work: int | None = None) -> None:
         """Into a kit; `password` is that of the chain's key."""

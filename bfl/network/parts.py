@@ -27,7 +27,7 @@ def edge_parts(kit: EdgeKit, password: str) -> list[Part]:
     """Node, SuperLink, edge server; each depends on those before it."""
     config = kit.config
     node = [
-        *_bfl("node"), "--db", DATABASE, "--host", _bind(config.address), "--port", str(config.node_port),
+        *_bfl("node"), "--db", DATABASE, "--host", bind_address(config.address), "--port", str(config.node_port),
         "--owner-port", str(config.owner_port), *_TLS,
     ]  # fmt: skip
     for peer in config.peers:
@@ -85,7 +85,7 @@ def _flower(name: str) -> str:
     return str(path)
 
 
-def _bind(address: str) -> str:
+def bind_address(address: str) -> str:
     """Where to listen so that others reach this address: a host name may be anybody's."""
     is_ip = address.replace(".", "").isdecimal() or ":" in address
     return address if is_ip else "0.0.0.0"  # noqa: S104 - the door asks for certificates

@@ -23,6 +23,7 @@ from typing import IO
 from filelock import FileLock, Timeout
 
 from bfl.errors import BflError
+from bfl.network.status import LOCK, LOG, STATE
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 _WELL_S = 60.0
@@ -165,7 +166,7 @@ class Supervisor:
     """The parts of a kit; one at a time for each kit."""
 
     def __init__(self, parts: Sequence[Part], folder: Path, say: Say) -> None:
-        self._folder, self._log = folder, LogFile(folder / "log", say)
+        self._folder, self._log = folder, LogFile(folder / LOG, say)
         self._running = [_Running(part, folder, self._log) for part in parts]
 
     def run(self, stop: threading.Event) -> None:
@@ -184,7 +185,7 @@ class Supervisor:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        lock = FileLock(self._folder / ".lock")
+        lock = FileLock(self._folder / LOCK)
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
@@ -200,7 +201,7 @@ class Supervisor:
             each.part.name: {"pid": each.pid, "starts": each.starts, "done": each.is_done} for each in self._running
         }
         state = json.dumps({"pid": os.getpid(), "parts": parts})
-        path = self._folder / "state.json"
+        path = self._folder / STATE
         with contextlib.suppress(OSError):
             if not path.exists() or path.read_text(encoding="utf-8") != state:
                 path.with_suffix(".new").write_text(state, encoding="utf-8")
@@ -217,7 +218,7 @@ class Supervisor:
                 each.tell(signal.SIGKILL)
                 each.wait(_END_S)
         with contextlib.suppress(OSError):
-            (self._folder / "state.json").unlink(missing_ok=True)
+            (self._folder / STATE).unlink(missing_ok=True)
 
 
 def _end_with_parent() -> None:

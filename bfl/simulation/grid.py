@@ -14,7 +14,8 @@ from torch import nn
 
 from clients.device import Device, answer_orders
 from clients.flower import Run, empty_run, identify_process, name_message
-from clients.orders import FAILED, INTRODUCE, OFFLOAD, TRAIN
+from clients.orders import INTRODUCE, OFFLOAD, TRAIN
+from clients.replies import FAILED
 from clients.training import LocalUpdate, Recipe, Trainer, TrainingNode, local_updates
 
 if TYPE_CHECKING:

@@ -9,6 +9,8 @@ from typing import Any
 
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
+from eth_keys import keys
+from eth_keys.exceptions import BadSignature, ValidationError
 
 from chain import limit_recursion
 from chain.errors import KeyFileError
@@ -43,6 +45,19 @@ def _account(secret: bytes) -> LocalAccount:
 def address_of(account: LocalAccount) -> Address:
     """The address that its key signs for."""
     return Address(account.address)
+
+
+def public_key_of(account: LocalAccount) -> bytes:
+    """Compressed: what data are sealed to."""
+    return bytes(keys.PrivateKey(bytes(account.key)).public_key.to_compressed_bytes())
+
+
+def address_of_key(public_key: bytes) -> Address:
+    """The address of a compressed public key; `KeyFileError` where it is none."""
+    try:
+        return Address(keys.PublicKey.from_compressed_bytes(public_key).to_canonical_address())
+    except (ValueError, BadSignature, ValidationError) as error:
+        raise KeyFileError(f"found {len(public_key)} bytes that are no public key: {error}") from error
 
 
 def save_key(path: Path, account: LocalAccount, password: str, work: int | None = None) -> None:

@@ -18,7 +18,7 @@ class DeviceLink:
         self._clock = clock
         self._poll_s = poll_s
         self._asked: dict[str, int] = {}  # message -> device
-        self._end_s = 0.0
+        self._began_s, self._end_s = 0.0, 0.0
         self._prepared: list[tuple[int, Message]] | None = None
         self._delivered: list[Message] | None = None
 
@@ -42,20 +42,28 @@ class DeviceLink:
         sent, self._prepared, self._delivered = self._prepared, None, None
         ids = self._grid.push_messages([message for _, message in sent])
         self._asked = dict(zip(ids, (device for device, _ in sent), strict=True))
-        self._end_s = self._clock.now() + deadline_s
+        self._began_s = self._clock.now()
+        self._end_s = self._began_s + deadline_s
 
-    def collect(self, devices: Container[int]) -> dict[int, Message]:
-        """Replies of `devices`, until all of them have come or the deadline has passed.
+    def ask_again(self, order: Order) -> None:
+        """One more message to a device that has answered; what it says counts as its reply."""
+        (message,) = order_messages([(order, self.nodes[order.device])])
+        (name,) = self._grid.push_messages([message])
+        self._asked[name] = order.device
+
+    def collect(self, devices: Container[int], within_s: float | None = None) -> dict[int, Message]:
+        """Replies of `devices`, until all of them have come or the deadline has passed, or so much of its time.
 
         Mapped by the message they answer: a dead node's error reply comes from the SuperLink, not from the node.
         """
         replies: dict[int, Message] = {}
+        end_s = self._end_s if within_s is None else min(self._end_s, self._began_s + within_s)
         while waiting := [i for i, device in self._asked.items() if device in devices]:
             for reply in self._pull(waiting):
                 device = self._asked.pop(reply.metadata.reply_to_message_id, None)
                 if device is not None:
                     replies[device] = reply
-            if self._clock.now() >= self._end_s:
+            if self._clock.now() >= end_s:
                 break
             if any(i in self._asked for i in waiting):
                 self._clock.sleep(self._poll_s)

@@ -7,7 +7,8 @@ import numpy as np
 from chain.wire.address import Address
 from chain.wire.plan import NO_PLAN, Plan
 from clients.models import Vector
-from clients.orders import DataReply
+from clients.orders import Order
+from clients.replies import DataReply, SealedReply
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.gradients import Gradient, Refusal, Weight
@@ -21,11 +22,13 @@ class RunningRound:
     model_digest: str
     model: Vector = field(default_factory=lambda: np.zeros(0, np.float32))
     """The round's model, once it is published."""
-    is_ordered: bool = False
-    """Whether the orders of its devices are made."""
+    orders: dict[int, Order] = field(default_factory=dict)
+    """Of its devices, once they are made."""
+    heard: set[int] = field(default_factory=set)
+    """Its devices that have answered, and are not asked again."""
     data: dict[int, DataReply] = field(default_factory=dict)
     """Offloaded to this server, by device."""
-    outgoing: dict[int, DataReply] = field(default_factory=dict)
+    outgoing: dict[int, DataReply | SealedReply] = field(default_factory=dict)
     """Collected from its own devices, by device, for the server that the plan names."""
     collected: dict[Address, Gradient] = field(default_factory=dict)
     """Gradients of this server's cluster, its own among them, by sender, before they are posted."""

@@ -18,11 +18,13 @@ from clients.orders import vector_digest
 from clients.vectors import Vector
 from clients.wallet import KnownChain
 from edge_servers.devices.link import DeviceLink
+from edge_servers.devices.offloading import DataPaths
 from edge_servers.errors import FederationError
 from edge_servers.federation import Federation
 from edge_servers.founding.network import LearningTask
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, tensors_of
 from edge_servers.founding.standing import Standing
+from edge_servers.home import ServerParts
 from edge_servers.leading import LedgerAccess
 from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import Clock
@@ -127,6 +129,7 @@ def remote_federation(
     architecture: nn.Module,
     clock: Clock,
     rounds: int,
+    data_paths: DataPaths,
 ) -> Federation:
     """One edge server with its devices, ready to run its rounds. `nodes`: the Flower node of each device."""
     founding = remote.founding
@@ -145,5 +148,6 @@ def remote_federation(
     task = LearningTask(architecture, dataset.train, dataset.classes)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     link = DeviceLink(grid, nodes, clock, _POLL_S)
-    server = EdgeServer(index, founding.network, settings, task, access, link, planner, hosted.standing)
+    parts = ServerParts(index, founding.network, settings, task, access, link, hosted.standing, data_paths)
+    server = EdgeServer(parts, planner)
     return Federation([server], dataset, settings, hosted)

@@ -69,6 +69,7 @@ class SuperLinkGrid(Grid):
         self._task: ServerTask | None = None
         self._unsent: dict[str, Message] = {}
         self._sent: set[str] = set()
+        self._ends_s: dict[str, float] = {}
         self._again_s, self._is_away = 0.0, False
 
     def connect(self) -> None:
@@ -98,7 +99,7 @@ class SuperLinkGrid(Grid):
         if self._task is not None:
             self._task.close()
         self._task, self._sent = None, set()
-        self._unsent = {}
+        self._unsent, self._ends_s = {}, {}
 
     def close(self) -> None:
         """The SuperLink goes on without this server."""
@@ -107,9 +108,16 @@ class SuperLinkGrid(Grid):
     # --- Flower's Grid
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        """Orders; those of before are forgotten."""
+        """Orders; those of before whose time is over are forgotten."""
         made = {id_of(message): message for message in messages}
-        self._unsent, self._sent, self._again_s = dict(made), set(), 0.0
+        over = [name for name, end_s in self._ends_s.items() if end_s < self._now()]
+        for name in over:
+            self._unsent.pop(name, None)
+            self._sent.discard(name)
+            del self._ends_s[name]
+        self._unsent |= made
+        self._ends_s |= {name: self._now() + message.metadata.ttl for name, message in made.items()}
+        self._again_s = 0.0
         self._send()
         return list(made)
 

@@ -14,7 +14,8 @@ from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.errors import LateError, OrderError
 from clients.order_check import read_signed_plan, work_digest
-from clients.orders import DataReply, Order, SignedReply, read_reply
+from clients.orders import Order
+from clients.replies import DataReply, SignedReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
 from clients.wallet import Wallet
 from tests.clients.messages import over_the_wire, sent

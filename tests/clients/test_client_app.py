@@ -13,9 +13,9 @@ from clients.client_app import app, device_of
 from clients.data import Dataset
 from clients.evaluation import evaluate_model
 from clients.models import Vector, build_network, to_vector
-from clients.orders import DataReply, GradientReply, read_reply
 from clients.parameters import DataParams
 from clients.partition import partition
+from clients.replies import DataReply, GradientReply, read_reply
 from tests.clients.messages import NODE_ID, an_order, message_with, over_the_wire, sent
 
 RUN_CONFIG: dict[str, bool | float | int | str] = {

@@ -15,7 +15,8 @@ from clients.data import Samples
 from clients.device import Device, answer_orders
 from clients.errors import OrderError
 from clients.models import to_vector
-from clients.orders import DataReply, GradientReply, Order, read_reply
+from clients.orders import Order
+from clients.replies import DataReply, GradientReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
 from tests.clients.messages import EVIL_BYTES, an_order, evil_array, message_with, sent
 

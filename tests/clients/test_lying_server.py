@@ -15,7 +15,7 @@ from chain.wire.transactions import decode_transaction
 from clients import device as devices
 from clients.device import Device
 from clients.errors import OrderError
-from clients.orders import DataReply, SignedReply, read_reply
+from clients.replies import DataReply, SignedReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
 from edge_servers.round import begin
 from edge_servers.round import plan as plan_round

@@ -13,8 +13,9 @@ from clients.consent import Consent
 from clients.errors import OrderError
 from clients.founded_work import FoundedWork
 from clients.order_check import order_digest, read_signed_plan
-from clients.orders import LedgerTerms, Order, SignedReply, read_reply
+from clients.orders import LedgerTerms, Order
 from clients.parameters import DataParams
+from clients.replies import SignedReply, read_reply
 from clients.wallet import Wallet
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.learning.graph import Graph

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as st_numpy
 
 from clients.errors import OrderError, ReplyError
 from clients.models import Vector
-from clients.orders import (
+from clients.replies import (
     FAILED,
     DataReply,
     GradientReply,

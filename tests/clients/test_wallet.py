@@ -18,7 +18,8 @@ from chain.wire.sidecar import payload_digest
 from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.errors import ClientError, OrderError
-from clients.orders import LedgerTerms, Order, SignedReply, read_reply, vector_digest
+from clients.orders import LedgerTerms, Order, vector_digest
+from clients.replies import SignedReply, read_reply
 from clients.signing import signed_gradient
 from clients.training import LocalUpdate, Recipe, TrainingNode
 from clients.wallet import FinalBlock, Wallet

@@ -17,7 +17,8 @@ from chain.node.node import Node
 from chain.wire.address import Address
 from chain.wire.sidecar import Sidecar
 from clients.device import Device
-from clients.orders import Order, SignedReply, read_reply
+from clients.orders import Order
+from clients.replies import SignedReply, read_reply
 from clients.training import TrainingNode
 from edge_servers import round as algorithm_1
 from edge_servers.errors import BoardError

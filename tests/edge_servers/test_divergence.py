@@ -95,7 +95,7 @@ def test_the_process_of_a_server_ends_with_what_its_node_says(monkeypatch: pytes
     monkeypatch.setattr(RunningServer, "_one_round", one_round)
     monkeypatch.setattr(edge_server, "_AGAIN_S", 0.0)
     nothing: Any = None
-    server = RunningServer(nothing, nothing, nothing, nothing, nothing, nothing, 3, nothing, nothing)
+    server = RunningServer(nothing, nothing, nothing, nothing, nothing, nothing, 3, nothing, nothing, nothing)
     with pytest.raises(DivergedError, match="DIVERGED at round 1"):
         server.run(threading.Event())
     assert tried == ["round", "round"]

@@ -17,7 +17,7 @@ from chain.wire.address import Address
 from chain.wire.blocks import encode_block
 from chain.wire.sidecar import Sidecar
 from clients.errors import ParameterError
-from clients.orders import SignedReply, read_reply
+from clients.replies import SignedReply, read_reply
 from clients.training import local_updates
 from edge_servers.devices.admission import believed_refusals
 from edge_servers.errors import BoardError, PlanError, ReplayError

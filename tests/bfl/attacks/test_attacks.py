@@ -21,8 +21,9 @@ from chain.wire.transactions import decode_transaction
 from clients.device import Device, answer_orders
 from clients.founded_work import FoundedWork
 from clients.models import network_for, to_vector
-from clients.orders import DataReply, GradientReply, LedgerTerms, Order, SignedReply, read_reply, vector_digest
+from clients.orders import LedgerTerms, Order, vector_digest
 from clients.parameters import DataParams, TrainingParams
+from clients.replies import DataReply, GradientReply, SignedReply, read_reply
 from clients.training import LocalUpdate
 from clients.wallet import KnownChain, Wallet
 from edge_servers.learning.aggregation import global_update

@@ -16,7 +16,8 @@ from clients.consent import Consent
 from clients.data import Dataset, Samples, load_dataset
 from clients.device import Device, answer_orders
 from clients.models import build_network, to_vector
-from clients.orders import DataReply, GradientReply, Order, order_messages, read_reply, vector_digest
+from clients.orders import Order, order_messages, vector_digest
+from clients.replies import DataReply, GradientReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
 from edge_servers.devices.link import DeviceLink
 from edge_servers.federation import found_federation

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from clients.data import Samples
-from clients.orders import DataReply, GradientReply, Order, data_message, gradient_message, signed_message
+from clients.orders import Order
+from clients.replies import DataReply, GradientReply, data_message, gradient_message, signed_message
 from edge_servers.devices.admission import Expected, admit_reply, check_data, check_origin
 from edge_servers.errors import GradientRefusedError
 from edge_servers.founding.network import LearningTask

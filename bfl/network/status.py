@@ -1,0 +1,139 @@
+"""How a machine of a network is: its parts, the nodes that it reaches, its clock beside theirs."""
+
+import json
+import os
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+from filelock import FileLock, Timeout
+
+from bfl.errors import BflError
+from bfl.network.kits import DeviceKit, EdgeKit
+from policy.clock import epoch_s
+from policy.files import read_bounded_text
+
+STATE, LOG, LOCK = "state.json", "log", ".lock"
+MOST_SKEW_S = 3.0
+_ASK_S = 5.0
+_MOST_BYTES = 1 << 16
+_LOOK_S = 0.2
+
+
+@dataclass(frozen=True)
+class PartState:
+    """A program of this machine."""
+
+    name: str
+    pid: int | None
+    starts: int
+    is_done: bool
+
+    @property
+    def word(self) -> str:
+        """For people."""
+        if self.pid is not None:
+            return f"runs, pid {self.pid}"
+        return "has done its work" if self.is_done else "waits to be started again"
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """A node as it answers."""
+
+    name: str
+    block: int | None
+    skew_s: float = 0.0
+    """By how much this machine's clock is ahead of its."""
+    trouble: str = ""
+
+    @property
+    def word(self) -> str:
+        """For people."""
+        if self.trouble:
+            return self.trouble
+        skew = f"; this machine's clock is {self.skew_s:+.0f} s off: install chrony"
+        return f"block {self.block}" + (skew if abs(self.skew_s) > MOST_SKEW_S else "")
+
+
+def is_running(folder: Path) -> bool:
+    """Whether `bfl network edge` or `device` runs this kit."""
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return True
+    lock.release()
+    return False
+
+
+def parts_of(folder: Path) -> list[PartState]:
+    """What its supervisor has noted; nothing where it does not run."""
+    path = folder / STATE
+    if not is_running(folder) or not path.exists():
+        return []
+    state = _read_state(path)
+    return [PartState(name, each["pid"], each["starts"], each["done"]) for name, each in state["parts"].items()]
+
+
+def _read_state(path: Path) -> Any:
+    try:
+        return json.loads(read_bounded_text(path, _MOST_BYTES))
+    except (OSError, ValueError) as error:
+        raise BflError(f"{path} cannot be read: {error}") from error
+
+
+def nodes_of(kit: EdgeKit | DeviceKit) -> list[NodeState]:
+    """Every node of the network that this machine knows, asked with its certificate."""
+    config = kit.config
+    if isinstance(kit, EdgeKit):
+        host = f"[{kit.config.address}]" if ":" in kit.config.address else kit.config.address
+        places = [(config.name, f"https://{host}:{kit.config.node_port}")]
+        places += [(each.name, each.node_url) for each in kit.config.peers]
+    else:
+        places = [(each.name, each.node_url) for each in kit.config.edges]
+    with httpx.Client(verify=kit.tls.client_context(), timeout=_ASK_S, trust_env=False) as client:
+        return [_node(client, name, url) for name, url in places]
+
+
+def _node(client: httpx.Client, name: str, url: str) -> NodeState:
+    try:
+        answer = client.get(f"{url}/health")
+        found = answer.json()
+        there_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
+        return NodeState(name, int(found["block"]), epoch_s() - there_s)
+    except httpx.HTTPError as error:
+        return NodeState(name, None, trouble=f"does not answer at {url} ({type(error).__name__}: {error})"[:200])
+    except (ValueError, KeyError, TypeError) as error:
+        return NodeState(name, None, trouble=f"answers otherwise than a node ({error!r:.80})")
+
+
+def stop_kit(folder: Path, within_s: float) -> bool:
+    """End what runs a kit, as Ctrl-C does; whether something ran. `BflError` where it does not end."""
+    if not is_running(folder):
+        return False
+    pid = int(_read_state(folder / STATE)["pid"])
+    os.kill(pid, signal.SIGTERM)
+    end = time.monotonic() + within_s
+    while is_running(folder):
+        if time.monotonic() > end:
+            raise BflError(f"{folder}: process {pid} has not ended within {within_s:g} s; see {folder / LOG}")
+        time.sleep(_LOOK_S)
+    return True
+
+
+def last_lines(folder: Path, count: int, part: str = "") -> Sequence[str]:
+    """Of the machine's log."""
+    path = folder / LOG
+    if not path.exists():
+        raise BflError(f"{folder} has no log: it has not run yet")
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - (1 << 20)))
+        lines = file.read().decode(errors="replace").splitlines()
+    chosen = [line for line in lines if not part or line[20:].startswith(f"{part} ")]
+    return chosen[-count:]

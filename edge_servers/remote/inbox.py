@@ -1,0 +1,124 @@
+"""Data that other homes bring to this server (D7): of planned devices alone, once, in memory, for one attempt."""
+
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from eth_account.signers.local import LocalAccount
+
+from chain.protocol.endorsements import Domain
+from chain.wire.address import Address
+from chain.wire.plan import Plan
+from clients.errors import ReplyError
+from clients.replies import DataReply, read_data
+from clients.sealing import MORE_BYTES, associated, open_sealed
+from edge_servers.devices.admission import check_data
+from edge_servers.errors import EdgeError, GradientRefusedError
+from edge_servers.founding.network import LearningTask, Network
+from edge_servers.remote.receipts import Receipt, receipt_for
+
+_LABEL_BYTES = 8
+
+
+class NotWantedError(EdgeError):
+    """Data that this server did not expect, not now, not of this device, or not so many."""
+
+
+@dataclass(frozen=True)
+class _Open:
+    """The attempt that data may come for."""
+
+    plan: Plan
+    attempt: int
+    until_s: float
+
+
+class Inbox:
+    """What has arrived; filled by the thread that answers other edges, emptied by the server."""
+
+    def __init__(
+        self, index: int, account: LocalAccount, network: Network, task: LearningTask, domain: Domain,
+        now: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self._index, self._account, self._network, self._task = index, account, network, task
+        self._domain, self._now = domain, now
+        self._changed = threading.Condition()
+        self._open: _Open | None = None
+        self._data: dict[int, DataReply] = {}
+        self._declined: set[int] = set()
+
+    def open(self, plan: Plan, attempt: int, within_s: float) -> None:
+        """From now on data of this attempt are taken; those of before are gone."""
+        with self._changed:
+            self._open = _Open(plan, attempt, self._now() + within_s)
+            self._data, self._declined = {}, set()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Nothing is taken, and nothing kept."""
+        with self._changed:
+            self._open, self._data = None, {}
+
+    @property
+    def most_bytes(self) -> int:
+        """Of one device's data: as many samples as it may have, and what sealing adds."""
+        like = self._task.like.images.numpy()
+        each = int(like[0].nbytes) + _LABEL_BYTES if len(like) else _LABEL_BYTES
+        return MORE_BYTES + each * max((device.samples for device in self._network.devices), default=0)
+
+    def expects(self, round_: int, attempt: int, device: int, home: Address) -> _Open:
+        """The attempt for which this home may bring this device's data; `NotWantedError` says why not."""
+        opened = self._open
+        if opened is None or (opened.plan.round, opened.attempt) != (round_, attempt):
+            raise NotWantedError(f"found data of round {round_}, attempt {attempt}, which this server is not at")
+        if self._now() > opened.until_s:
+            raise NotWantedError(f"found data of round {round_} too late: this server trains already")
+        if not 0 <= device < len(self._network.devices) or opened.plan.assignment[device] != self._index:
+            raise NotWantedError(f"found data of device {device}, which the plan does not send here")
+        if self._network.servers[self._network.devices[device].home] != home:
+            raise NotWantedError(f"found data of device {device} from {home}, which is not its home")
+        return opened
+
+    def take(self, round_: int, attempt: int, device: int, home: Address, sealed: bytes) -> Receipt:
+        """Open, check and keep them; what to give the home for them."""
+        opened = self.expects(round_, attempt, device, home)
+        reply = self.unseal(opened.plan, device, sealed)
+        with self._changed:
+            if self._open is not opened:
+                raise NotWantedError(f"round {round_}, attempt {attempt} is over")
+            self._data.setdefault(device, reply)
+            self._changed.notify_all()
+        plan = opened.plan.digest
+        return receipt_for(round_, attempt, device, plan, sealed, self._domain).signed_by(self._account)
+
+    def unseal(self, plan: Plan, device: int, sealed: bytes) -> DataReply:
+        """Data that were sealed to this server, as a plan has them."""
+        about = associated(self._domain.chain_id, plan.round, device, self._index, plan.digest)
+        try:
+            raw = open_sealed(sealed, bytes(self._account.key), about)
+            images, labels = read_data(raw, plan.samples[device], self._task.like.images.numpy())
+            reply = DataReply(device, plan.round, images, labels)
+            check_data(reply, self._task, plan.samples[device])
+        except (ReplyError, GradientRefusedError) as error:
+            raise NotWantedError(f"device {device}: {error}") from error
+        return reply
+
+    def decline(self, round_: int, attempt: int, device: int, home: Address) -> None:
+        """This device's data will not come."""
+        self.expects(round_, attempt, device, home)
+        with self._changed:
+            self._declined.add(device)
+            self._changed.notify_all()
+
+    def wait(self, devices: Collection[int], sleep: Callable[[float], None]) -> dict[int, DataReply]:
+        """What has come of these, once all have come or were declined, or time is over."""
+        while True:
+            with self._changed:
+                opened, missing = self._open, set(devices) - self._data.keys() - self._declined
+                left_s = 0.0 if opened is None else opened.until_s - self._now()
+                if not missing or left_s <= 0:
+                    found = {device: self._data[device] for device in devices if device in self._data}
+                    if opened is not None:  # who comes now is told so
+                        self._open = _Open(opened.plan, opened.attempt, min(opened.until_s, self._now()))
+                    return found
+            sleep(min(left_s, 0.05))
