@@ -19,7 +19,7 @@ from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command, this_program
-from bfl.commands.kits import init
+from bfl.commands.kits import admit, found, init, join
 from bfl.commands.lab import lab
 from bfl.commands.machines import device, device_executor, edge, edge_server, logs, status, stop
 from bfl.commands.mining import miner
@@ -207,7 +207,22 @@ app.command("simulate")(_with_setting_flags(simulate))
 app.command("reproduce", cls=Command)(reproduce_commands.reproduce)
 app.add_typer(audit_commands.app, name="audit")
 app.add_typer(chain_commands.app, name="chain")
-for command in (init, edge, device, status, logs, stop, lab, node, edge_server, device_executor, miner):
+for command in (
+    init,
+    join,
+    admit,
+    found,
+    edge,
+    device,
+    status,
+    logs,
+    stop,
+    lab,
+    node,
+    edge_server,
+    device_executor,
+    miner,
+):
     network_commands.app.command(cls=Command)(command)
 app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")

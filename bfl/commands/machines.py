@@ -29,6 +29,7 @@ def edge(kit: KitFolder) -> None:
     from bfl.network.parts import edge_parts, read_secret
     from bfl.network.supervision import Supervisor
 
+    _take_grant(kit)
     found, stop = read_edge_kit(kit), stop_by_signal()
     password = _password(found)
     read_secret(found.folder)
@@ -43,6 +44,7 @@ def device(kit: KitFolder) -> None:
     from bfl.network.parts import device_parts, read_secret
     from bfl.network.supervision import Supervisor
 
+    _take_grant(kit)
     found, stop = read_device_kit(kit), stop_by_signal()
     password = _password(found)
     read_secret(found.folder)
@@ -71,6 +73,14 @@ def device_executor(kit: KitFolder) -> None:
     _log_to_terminal()
     run_device(found, _key(found), stop, _print)
     _print("stopped")
+
+
+def _take_grant(folder: Path) -> None:
+    """A machine that joined with a token unpacks what it was given for its request."""
+    from bfl.network.enrolment.joining import take_grant
+
+    if take_grant(folder):
+        _print(f"{folder} is a kit now")
 
 
 def _password(kit: "Kit") -> str:

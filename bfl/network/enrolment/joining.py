@@ -1,0 +1,111 @@
+"""The machine's side: it makes its keys, asks to join, and takes what it is given."""
+
+import hashlib
+import json
+import re
+import zipfile
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key, load_ssh_private_key
+from eth_account.signers.local import LocalAccount
+
+from bfl import __version__
+from bfl.errors import BflError
+from bfl.network.certificates import write_private
+from bfl.network.enrolment.tokens import SHARED, Request, Token
+from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, DEVICE, FOUNDING, GENESIS, UNUSED
+from bfl.network.making import write_given
+from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY, OwnKeys, flower_text
+from chain.client.keys import address_of, load_key, public_key_of
+from chain.wire.documents import canonical_json, read_record
+from chain.wire.signatures import sign
+from clients.data import load_dataset
+
+JOINED, _OWN_DATA = "token.json", "data-dir"
+_MOST_GRANT = 1 << 30
+_GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, DATABASE, FOUNDING, GENESIS, UNUSED}
+
+
+def join(
+    token: Token, folder: Path, password: str, data_dir: str = "", offload: str = "any", work: int | None = None
+) -> Path:
+    """Make the keys of this machine, and its request; where that is. Joined already, the request is made again."""
+    is_device = token.role == DEVICE
+    if folder.exists() and not (folder / JOINED).is_file():
+        raise BflError(f"{folder} exists and is no kit that joins; choose another --out")
+    if not folder.exists():
+        folder.mkdir(mode=0o700)
+        OwnKeys.create(is_device).save(folder, password, work)
+        write_private(folder / JOINED, canonical_json(asdict(token)))
+    elif (folder / JOINED).read_bytes() != canonical_json(asdict(token)):
+        raise BflError(f"{folder} joins with another token; choose another --out")
+    account = load_key(folder / KEY, password)
+    samples = SHARED
+    if is_device and data_dir:
+        samples = len(load_dataset(token.dataset, data_dir, token.seed).train)
+    if offload not in ("any", "never") and re.fullmatch(r"[a-z0-9-]+(,[a-z0-9-]+)*", offload) is None:
+        raise BflError(f"found --offload {offload!r}, expected any, never, or names of edges such as edge-a,edge-c")
+    request = _request(token, folder, account, samples, offload)
+    path = folder.with_name(f"{token.name}.request")
+    path.write_text(json.dumps(asdict(request), indent=1) + "\n", encoding="utf-8")
+    (folder / _OWN_DATA).write_text(data_dir, encoding="utf-8")
+    return path
+
+
+def _request(token: Token, folder: Path, account: LocalAccount, samples: int, offload: str) -> Request:
+    tls = load_pem_private_key((folder / TLS_KEY).read_bytes(), None)
+    if not isinstance(tls, ec.EllipticCurvePrivateKey):
+        raise BflError(f"{folder / TLS_KEY} is no key of ours; join anew")
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, token.name)])
+    asked = x509.CertificateSigningRequestBuilder().subject_name(name).sign(tls, hashes.SHA256())
+    flower = ""
+    if token.role == DEVICE:
+        key: Any = load_ssh_private_key((folder / FLOWER_KEY).read_bytes(), None)
+        flower = flower_text(key.public_key())
+    request = Request(
+        token.network, token.role, token.name, token.secret, __version__, str(address_of(account)),
+        public_key_of(account).hex(), flower, asked.public_bytes(Encoding.PEM).decode(), samples, offload,
+    )  # fmt: skip
+    return replace(request, signature=bytes(sign(account, request.digest).to_bytes()).hex())
+
+
+def take_grant(folder: Path) -> bool:
+    """Unpack what a joining machine was given, where it is there; whether it was. `BflError` where it is another's."""
+    grants = sorted(folder.glob("*.grant"))
+    if (folder / CONFIG).exists() or not (folder / JOINED).is_file():
+        return False
+    token = read_record(Token, (folder / JOINED).read_bytes())
+    if len(grants) != 1:
+        raise BflError(f"{folder} has joined and waits: copy {token.name}.grant of the operator into it")
+    files = _read_grant(grants[0])
+    name = hashlib.sha256(x509.load_pem_x509_certificate(files[AUTHORITY]).public_bytes(Encoding.DER)).hexdigest()
+    if name != token.authority:
+        raise BflError(f"{grants[0]} is of another network than this machine's token: ask who gave you each of them")
+    write_given(folder, {each: content for each, content in files.items() if each != CONFIG})
+    write_private(folder / CONFIG, _with_own_data(files[CONFIG], folder))
+    grants[0].unlink()
+    return True
+
+
+def _with_own_data(config: bytes, folder: Path) -> bytes:
+    data_dir = (folder / _OWN_DATA).read_text(encoding="utf-8") if (folder / _OWN_DATA).exists() else ""
+    return config.replace(b'\ndata = ""\n', f"\ndata = {json.dumps(data_dir)}\n".encode()) if data_dir else config
+
+
+def _read_grant(path: Path) -> dict[str, bytes]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            if {each.filename for each in entries} - _GIVEN or sum(each.file_size for each in entries) > _MOST_GRANT:
+                raise BflError(f"{path} has other files than a grant")
+            files = {each.filename: archive.read(each) for each in entries}
+    except (OSError, zipfile.BadZipFile) as error:
+        raise BflError(f"{path} is no grant: {error}") from error
+    if not {AUTHORITY, CERTIFICATE, CONFIG, GENESIS} <= files.keys():
+        raise BflError(f"{path} is half a grant; copy it again")
+    return files

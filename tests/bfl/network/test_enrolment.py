@@ -1,0 +1,170 @@
+"""Machines that join with tokens: keys stay where they were made, and nobody takes another's place."""
+
+import json
+import shutil
+import stat
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bfl.cli import app
+from bfl.errors import BflError
+from bfl.network.enrolment import office as office_module
+from bfl.network.enrolment.joining import join, take_grant
+from bfl.network.enrolment.office import admit, found, open_office
+from bfl.network.enrolment.tokens import Token, read_token
+from bfl.network.kits import read_device_kit, read_edge_kit
+from chain.client.keys import address_of, load_key
+from clients.joined import read_joined
+from tests.bfl.network.described import write
+
+PASSWORD = "of a test"  # noqa: S105
+NAMES = ("edge-a", "edge-b", "edge-c", "pi-1", "pi-2")
+
+
+def tokens_of(folder: Path) -> dict[str, Token]:
+    told = open_office(write(folder), folder / "office", PASSWORD, 2, False)
+    return {line.split("\n")[0]: read_token(line.split()[-1]) for line in told}
+
+
+def joined(folder: Path, tokens: dict[str, Token]) -> dict[str, Path]:
+    """Every machine has joined, in a place of its own; their requests."""
+    requests = {}
+    for name, token in tokens.items():
+        place = folder / "machines" / name
+        place.mkdir(parents=True)
+        requests[name] = join(token, place / name, PASSWORD, offload="edge-b" if name == "pi-1" else "any", work=2)
+    return requests
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("enrolment")
+    requests = joined(folder, tokens_of(folder))
+    for request in requests.values():
+        admit(folder / "office", request)
+    found(folder / "office", PASSWORD, 1_800_000_000.0)
+    for name in requests:
+        shutil.copy(folder / "office" / "grants" / f"{name}.grant", folder / "machines" / name / name)
+        assert take_grant(folder / "machines" / name / name)
+        assert not take_grant(folder / "machines" / name / name), "once"
+    return folder
+
+
+def test_every_machine_has_a_whole_kit_whose_keys_it_made_itself(whole: Path) -> None:
+    edges = [read_edge_kit(whole / "machines" / name / name) for name in NAMES[:3]]
+    devices = [read_device_kit(whole / "machines" / name / name) for name in NAMES[3:]]
+    for kit in (*edges, *devices):
+        assert str(address_of(load_key(kit.key_file, PASSWORD))) == kit.config.key_address
+        assert kit.tls.client_context() is not None, "its certificate is of its own key"
+    assert len({kit.config.founding_block for kit in (*edges, *devices)}) == 1
+    assert devices[0].config.offload == "1", "what its owner said, not the operator"
+    assert read_joined(devices[0].folder / "founding.json").chain.server_keys
+
+
+def test_the_operator_has_no_key_of_a_machine(whole: Path) -> None:
+    names = {path.name for path in (whole / "office").rglob("*") if path.is_file()}
+    assert not {"key.json", "tls.key", "flower.key"} & names
+    for path in (whole / "office" / "grants").iterdir():
+        with zipfile.ZipFile(path) as archive:
+            assert not {"key.json", "tls.key", "flower.key"} & set(archive.namelist())
+    for path in (whole / "machines").rglob("*.key"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((whole / "office" / "operator" / "tokens.json").stat().st_mode) == 0o600
+
+
+def test_done_again_nothing_new_happens(whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(whole, tmp_path / "again")
+    folder = tmp_path / "again"
+    request = folder / "machines" / "pi-1" / "pi-1.request"
+    assert admit(folder / "office", request) == "pi-1 is admitted already"
+    assert found(folder / "office", PASSWORD, 0.0)[0].startswith("founded already")
+    assert tokens_of(folder) == tokens_of(folder)
+
+
+def test_who_has_not_asked_is_named_and_nothing_is_founded(tmp_path: Path) -> None:
+    requests = joined(tmp_path, tokens_of(tmp_path))
+    admit(tmp_path / "office", requests["edge-a"])
+    with pytest.raises(BflError, match="found no request of edge-b, edge-c, pi-1, pi-2; admit them first"):
+        found(tmp_path / "office", PASSWORD, 0.0)
+    assert not (tmp_path / "office" / "grants").exists()
+    with pytest.raises(BflError, match=r"has joined and waits: copy edge-a.grant"):
+        take_grant(tmp_path / "machines" / "edge-a" / "edge-a")
+
+
+def test_wrong_tokens_and_changed_requests_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = tokens_of(tmp_path)
+    (tmp_path / "other").mkdir()
+    others = tokens_of(tmp_path / "other")
+    place = tmp_path / "stranger"
+    request = join(others["pi-1"], place, PASSWORD, work=2)
+    office = tmp_path / "office"
+    with pytest.raises(BflError, match="another secret than that of pi-1's token: a wrong token"):
+        admit(office, request)
+    own = join(tokens["pi-1"], tmp_path / "pi-1", PASSWORD, work=2)
+    said = json.loads(own.read_text())
+    for key, value, told in (
+        ("samples", 10_000, "not signed with its own keys: it was changed"),
+        ("address", "0x" + "00" * 20, "not signed with its own keys"),
+        ("software", "0.0.1", "made with bfl 0.0.1"),
+        ("name", "pi-9", "no machine of"),
+        ("role", "edge", "another network's"),
+        ("signature", "zz", "damaged"),
+        ("extra", 1, "no request of"),
+    ):
+        changed = tmp_path / "changed.request"
+        changed.write_text(json.dumps({**said, key: value}))
+        with pytest.raises(BflError, match=told):
+            admit(office, changed)
+    admit(office, own)
+    again = join(tokens["pi-1"], tmp_path / "second", PASSWORD, work=2)
+    with pytest.raises(BflError, match="pi-1 is admitted with other keys already"):
+        admit(office, again)
+    for text in ("", "bfl1.x", "hello", "bfl1." + "A" * 40):
+        with pytest.raises(BflError, match="expected a token"):
+            read_token(text)
+
+
+def test_a_grant_of_another_network_is_refused(whole: Path, tmp_path: Path) -> None:
+    tokens = tokens_of(tmp_path)
+    join(tokens["pi-1"], tmp_path / "pi-1", PASSWORD, work=2)
+    shutil.copy(whole / "office" / "grants" / "pi-1.grant", tmp_path / "pi-1")
+    with pytest.raises(BflError, match="of another network than this machine's token"):
+        take_grant(tmp_path / "pi-1")
+    with zipfile.ZipFile(tmp_path / "pi-1" / "pi-1.grant", "w") as archive:
+        archive.writestr("../evil", "x")
+    with pytest.raises(BflError, match="other files than a grant"):
+        take_grant(tmp_path / "pi-1")
+    (tmp_path / "pi-1" / "pi-1.grant").write_text("no zip")
+    with pytest.raises(BflError, match="is no grant"):
+        take_grant(tmp_path / "pi-1")
+
+
+def test_an_office_of_another_description_is_not_touched(tmp_path: Path) -> None:
+    tokens_of(tmp_path)
+    (tmp_path / "office" / "network.toml").write_text("name = 'x'")
+    with pytest.raises(BflError, match="not the office of this description"):
+        tokens_of(tmp_path)
+    with pytest.raises(BflError, match="is no office"):
+        admit(tmp_path / "nowhere", join(Token("n", "edge", "e", "", "", "synthetic", 0), tmp_path / "e", "p", work=2))
+
+
+def test_the_commands_say_what_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BFL_KEY_PASSWORD", PASSWORD)
+    monkeypatch.chdir(tmp_path)
+    save = office_module.save_key
+    monkeypatch.setattr(office_module, "save_key", lambda path, account, password, _: save(path, account, password, 2))
+    ran = CliRunner().invoke(app, ["network", "init", str(write(tmp_path)), "--tokens"])
+    assert ran.exit_code == 0, ran.output
+    assert "on each machine: bfl network join TOKEN" in ran.output
+    told = ran.output.split("\n")
+    token = told[told.index("pi-1") + 1].strip()
+    ran = CliRunner().invoke(app, ["network", "join", token, "--offload", "never"])
+    assert ran.exit_code == 0, ran.output
+    assert "send pi-1.request to the operator" in ran.output
+    ran = CliRunner().invoke(app, ["network", "admit", "pi-1.request"])
+    assert "pi-1 is admitted: device" in ran.output
+    ran = CliRunner().invoke(app, ["network", "found"])
+    assert "found no request of edge-a" in str(ran.exception)
