@@ -207,22 +207,8 @@ app.command("simulate")(_with_setting_flags(simulate))
 app.command("reproduce", cls=Command)(reproduce_commands.reproduce)
 app.add_typer(audit_commands.app, name="audit")
 app.add_typer(chain_commands.app, name="chain")
-for command in (
-    init,
-    join,
-    admit,
-    found,
-    edge,
-    device,
-    status,
-    logs,
-    stop,
-    lab,
-    node,
-    edge_server,
-    device_executor,
-    miner,
-):
+_MACHINES = (edge, device, status, logs, stop, node, edge_server, device_executor, miner)
+for command in (init, join, admit, found, lab, *_MACHINES):
     network_commands.app.command(cls=Command)(command)
 app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")

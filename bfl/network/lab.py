@@ -58,12 +58,12 @@ class LabParams:
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Of the network, beside those."""
     most_s: float = 0.0
-    """After so long it is given up; 0: half a minute for each round, and two minutes."""
+    """After so long it is given up; 0: a minute for each round, and four more."""
 
     @property
     def patience_s(self) -> float:
         """Until it is given up."""
-        return self.most_s or 120.0 + 30.0 * self.rounds
+        return self.most_s or 240.0 + 60.0 * self.rounds
 
 
 @dataclass(frozen=True)
