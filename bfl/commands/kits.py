@@ -62,9 +62,7 @@ def join(
     found = read_token(token)
     folder = out or Path(found.name)
     request = join_network(found, folder, _password(is_new=not folder.exists()), data, offload)
-    print(
-        f"the keys of {found.name} are in {folder}, and stay there; send {request} to the operator of {found.network}"
-    )
+    print(f"the keys of {found.name} are in {folder} and stay there; send {request} to the operator of {found.network}")
     print(f"then put {found.name}.grant, which you get for it, into {folder}, and: bfl network {found.role} {folder}")
 
 

@@ -15,8 +15,8 @@ from bfl.network.enrolment import office as office_module
 from bfl.network.enrolment.joining import join, take_grant
 from bfl.network.enrolment.office import admit, found, open_office
 from bfl.network.enrolment.tokens import Token, read_token
-from bfl.network.kits import read_device_kit, read_edge_kit
-from chain.client.keys import address_of, load_key
+from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit
+from chain.client.keys import address_of, load_key, save_key
 from clients.joined import read_joined
 from tests.bfl.network.described import write
 
@@ -56,10 +56,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_machine_has_a_whole_kit_whose_keys_it_made_itself(whole: Path) -> None:
     edges = [read_edge_kit(whole / "machines" / name / name) for name in NAMES[:3]]
     devices = [read_device_kit(whole / "machines" / name / name) for name in NAMES[3:]]
-    for kit in (*edges, *devices):
+    kits: list[EdgeKit | DeviceKit] = [*edges, *devices]
+    for kit in kits:
         assert str(address_of(load_key(kit.key_file, PASSWORD))) == kit.config.key_address
         assert kit.tls.client_context() is not None, "its certificate is of its own key"
-    assert len({kit.config.founding_block for kit in (*edges, *devices)}) == 1
+    assert len({kit.config.founding_block for kit in kits}) == 1
     assert devices[0].config.offload == "1", "what its owner said, not the operator"
     assert read_joined(devices[0].folder / "founding.json").chain.server_keys
 
@@ -154,7 +155,7 @@ def test_an_office_of_another_description_is_not_touched(tmp_path: Path) -> None
 def test_the_commands_say_what_comes_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BFL_KEY_PASSWORD", PASSWORD)
     monkeypatch.chdir(tmp_path)
-    save = office_module.save_key
+    save = save_key
     monkeypatch.setattr(office_module, "save_key", lambda path, account, password, _: save(path, account, password, 2))
     ran = CliRunner().invoke(app, ["network", "init", str(write(tmp_path)), "--tokens"])
     assert ran.exit_code == 0, ran.output
