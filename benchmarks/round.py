@@ -130,7 +130,7 @@ def ray_job(settings: Settings) -> Callable[[], float]:
 
     @server.main()
     def main(grid: Grid, context: Context) -> None:
-        from edge_servers import server_app
+        from bfl.simulation import server_app
 
         server_app.main(grid, configured(context))
 

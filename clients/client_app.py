@@ -44,6 +44,14 @@ def introduce(message: Message, context: Context) -> Message:
         return error_message(error, message, MALFORMED)
 
 
+@app.query("join")
+def join(message: Message, context: Context) -> Message:
+    """A simulated device learns which chain it is on."""
+    from clients.chain_state import join_chain  # the libraries of the chain are an extra
+
+    return join_chain(message, context)
+
+
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
     """Accuracy and loss of a model on this device's own share."""
@@ -59,7 +67,14 @@ def _answer(message: Message, context: Context) -> Message:
         device, training = device_of(context)
     except ClientError as error:
         return error_message(error, message, MALFORMED)
-    return answer_orders([(device, message)], training.engine, training.chunk)[0]
+    if not len(context.state):
+        return answer_orders([(device, message)], training.engine, training.chunk)[0]
+    from clients.chain_state import equipped, remember
+
+    own = equipped(device, context)
+    reply = answer_orders([(own, message)], training.engine, training.chunk)[0]
+    remember(own, context)
+    return reply
 
 
 def device_of(context: Context) -> tuple[Device, TrainingParams]:

@@ -40,7 +40,9 @@ class Joined:
     servers: tuple[str, ...]
     """Addresses."""
     server_keys: tuple[str, ...]
-    """Public keys, in hex, of the same servers: data that are offloaded are sealed to them (D7)."""
+    """Public keys, in hex, of the same servers: data that are offloaded are sealed to them (D7). None where all servers
+    are of one process.
+    """
     founding_block: str
     model_digest: str
     """sha256 of model 0's values."""
@@ -54,7 +56,7 @@ class Joined:
         """What its wallet is made with."""
         servers = [Address(each) for each in self.servers]
         keys = tuple(bytes.fromhex(each) for each in self.server_keys)
-        if [address_of_key(key) for key in keys] != servers:
+        if keys and [address_of_key(key) for key in keys] != servers:
             raise CodecError("found public keys that are not those of its servers")
         block = bytes.fromhex(self.founding_block.removeprefix("0x"))
         known = frozenset[bytes](servers)

@@ -22,6 +22,7 @@ from clients.models import Vector
 TRAIN = "train"
 OFFLOAD = "query.offload"
 INTRODUCE = "query.introduce"
+JOIN = "query.join"
 _SHORTEST_LIFETIME_S = 60.0
 
 try:

@@ -19,6 +19,11 @@ from edge_servers.report import RoundReport
 Tell = Callable[[RoundReport], None]
 
 
+def model_record(federation: Federation) -> ArrayRecord:
+    """The model that a network stands on, as Flower hands it about."""
+    return ArrayRecord({"model": Array(federation.servers[0].standing.model)})
+
+
 class EdgeStrategy(Strategy):
     """Flower's calls as phases of Algorithm 1: `configure_train` plans and orders, `aggregate_train` does the rest."""
 
@@ -98,7 +103,7 @@ class EdgeStrategy(Strategy):
         return self._model(), self._metrics()
 
     def _model(self) -> ArrayRecord:
-        return ArrayRecord({"model": Array(self.federation.servers[0].standing.model)})
+        return model_record(self.federation)
 
     def _metrics(self) -> MetricRecord:
         work = self.federation.servers[0].current

@@ -128,7 +128,7 @@ def test_help_is_shown_without_loading_what_takes_seconds(command: str) -> None:
 
 def test_a_device_needs_neither_plots_nor_partitions_nor_ray() -> None:
     code = (
-        "import sys; import clients.client_app, edge_servers.server_app;"
+        "import sys; import clients.client_app, bfl.simulation.server_app;"
         "print([m for m in ('matplotlib', 'ray', 'datasets', 'flwr_datasets', 'torchvision') if m in sys.modules])"
     )
     assert printed_by(code).strip() == "[]"

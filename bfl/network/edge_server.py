@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from eth_account.signers.local import LocalAccount
-from flwr.app import Array, ArrayRecord
 from flwr.serverapp import Grid
 
 from bfl.errors import BflError
@@ -40,7 +39,7 @@ from edge_servers.remote.network import RemoteNetwork, remote_federation
 from edge_servers.remote.relay import Relay, edge_api
 from edge_servers.remote.superlink import SuperLinkGrid
 from edge_servers.report import RoundReport
-from edge_servers.strategy import EdgeStrategy
+from edge_servers.strategy import EdgeStrategy, model_record
 
 SIGNED, METRICS = "signed.db", "metrics.jsonl"
 Say = Callable[[str], None]
@@ -122,8 +121,7 @@ class RunningServer:
     def _one_round(self, strategy: EdgeStrategy) -> None:
         federation: Federation = strategy.federation
         self.memory.round_began(federation.round + 1, float(self.remote.chain.final.timestamp))
-        model = ArrayRecord({"model": Array(federation.servers[0].standing.model)})
-        strategy.start(self.devices.grid, model, num_rounds=federation.round + 1)
+        strategy.start(self.devices.grid, model_record(federation), num_rounds=federation.round + 1)
 
     def _tell(self, report: RoundReport) -> None:
         scores = "not evaluated" if report.scores is None else f"accuracy {100 * report.scores.accuracy:.2f} %"

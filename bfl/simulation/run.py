@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from flwr.serverapp import Grid
 from torch import nn
 
 from bfl.attacks.text import read_attacks
@@ -32,6 +33,7 @@ from edge_servers.learning.filters import deterministic_filter
 from edge_servers.learning.graph import make_graph
 from edge_servers.planning.proposal import make_planner
 from edge_servers.report import RoundReport
+from edge_servers.strategy import EdgeStrategy, model_record
 
 if TYPE_CHECKING:
     from edge_servers.chain_hosting import HostedChain
@@ -174,21 +176,31 @@ def restore(federation: Federation, checkpoint: Checkpoint) -> None:
         server.standing = standing
 
 
-def run(simulation: Simulation, on_round: Callable[[RoundReport], None]) -> dict[str, Any]:
-    """Run the rounds that are left and record each; the summary. Ctrl-C ends it after the last finished round."""
+def run(simulation: Simulation, on_round: Callable[[RoundReport], None], grid: Grid | None = None) -> dict[str, Any]:
+    """Run the rounds that are left and record each; the summary. Ctrl-C ends it after the last finished round. `grid`:
+    that of Flower's engine, whose ServerApp drives a strategy.
+    """
     federation, folder = simulation.federation, simulation.folder
     began = time.perf_counter() - simulation.wall_s
     recorded = recorded_standings(federation)
     status = "finished"
+
+    def record(report: RoundReport) -> None:
+        nonlocal recorded
+        with _undisturbed():
+            recorded = recorded_standings(federation)
+            if simulation.chain is None:
+                folder.append_round(report, time.perf_counter() - began, recorded)
+            else:
+                folder.append_metrics(report)
+        on_round(report)
+
     try:
-        for report in federation.rounds():
-            with _undisturbed():
-                recorded = recorded_standings(federation)
-                if simulation.chain is None:
-                    folder.append_round(report, time.perf_counter() - began, recorded)
-                else:
-                    folder.append_metrics(report)
-            on_round(report)
+        if grid is not None:
+            EdgeStrategy(federation, record).start(grid, model_record(federation))
+        else:
+            for report in federation.rounds():
+                record(report)
     except KeyboardInterrupt:
         status = "interrupted"
     try:

@@ -45,7 +45,7 @@ dependencies = []
 [tool.flwr.app]
 publisher = "bfl"
 [tool.flwr.app.components]
-serverapp = "edge_servers.server_app:app"
+serverapp = "bfl.simulation.server_app:app"
 clientapp = "clients.client_app:app"
 [tool.flwr.app.config]
 ''',

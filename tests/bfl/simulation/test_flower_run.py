@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 BIN = Path(sys.executable).parent
 CONFIG = 'rounds=2 devices=4 edges=2 dataset="synthetic" planner="fixed:0" iterations=20 learning-rate=0.2'
 
@@ -73,7 +73,8 @@ def test_flwr_run_trains_all_servers_on_flowers_engine(flower: dict[str, str], t
         shutil.copytree(REPOSITORY / name, app / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(REPOSITORY / name, app)
-    command = [str(BIN / "flwr"), "run", str(app), "--stream", "-c", CONFIG]
+    out = tmp_path / "run"
+    command = [str(BIN / "flwr"), "run", str(app), "--stream", "-c", f'{CONFIG} out="{out}"']
     command += ["--federation-config", "num-supernodes=4"]
     run = subprocess.run(command, env=flower, capture_output=True, text=True, timeout=300)
     output = run.stdout + run.stderr
@@ -85,3 +86,6 @@ def test_flwr_run_trains_all_servers_on_flowers_engine(flower: dict[str, str], t
     statuses = [run["status"] for run in json.loads(listed.stdout)["runs"]]
     assert len(statuses) == 1
     assert statuses[0] in ("finished:completed", "running")  # `flwr run` exits 0 on a failed run too
+    check = subprocess.run([str(BIN / "bfl"), "audit", "check", str(out)], capture_output=True, text=True, timeout=120)
+    assert check.returncode == 0, check.stdout + check.stderr
+    assert len((out / "metrics.jsonl").read_text().splitlines()) == 2
