@@ -124,8 +124,8 @@ def read_order(message: Message) -> Order:
         model = read_array(record_in(message, "model"), "model")
     except (KeyError, TypeError, ValueError) as error:
         raise OrderError(f"expected records 'order' and 'model' with a model: {error}") from error
-    if fields.get("software") != SOFTWARE:
-        found = f"found an order of bfl {fields.get('software')!s:.40}, this device has {SOFTWARE}"
+    if fields.get("software", SOFTWARE) != SOFTWARE:
+        found = f"found an order of bfl {fields['software']!s:.40}, this device has {SOFTWARE}"
         raise OrderError(f"order: {found}; install the same version on both")
     for key, kind in _FIELDS.items():
         if type(fields.get(key)) is not kind:

@@ -89,12 +89,16 @@ class LabResult:
 
 def edge_names(params: LabParams) -> list[str]:
     """edge-1, edge-2, ..."""
-    return [f"edge-{number + 1}" for number in range(params.edges)]
+    return _numbered("edge", params.edges)
 
 
 def device_names(params: LabParams) -> list[str]:
     """device-1, device-2, ..."""
-    return [f"device-{number + 1}" for number in range(params.devices)]
+    return _numbered("device", params.devices)
+
+
+def _numbered(kind: str, count: int) -> list[str]:
+    return [f"{kind}-{number + 1}" for number in range(count)]
 
 
 def describe(params: LabParams) -> str:
@@ -155,15 +159,8 @@ class Lab:
                 self._machines[name] = self._started(role, name)
 
     def _started(self, role: str, name: str) -> "subprocess.Popen[bytes]":
-        command = [
-            *self._inside[name],
-            sys.executable,
-            "-m",
-            "bfl",
-            "network",
-            role,
-            str((self.kits / name).absolute()),
-        ]
+        bfl = [sys.executable, "-m", "bfl", "network"]
+        command = [*self._inside[name], *bfl, role, str((self.kits / name).absolute())]
         env = {**os.environ, PASSWORD_VARIABLE: self._password, leftovers.MARK: f"{self._mark}.{name}"}
         with (self.params.out / f"{name}.out").open("wb") as out:
             return subprocess.Popen(  # noqa: S603 - commands of ours
@@ -187,9 +184,9 @@ class Lab:
                 progress(told, self.last_word())
             if least >= self.params.rounds:
                 return
-            for name, machine in self._machines.items():
-                if machine.poll() is not None:
-                    raise BflError(f"{name} has ended: {self._said(name)}")
+            ended = [name for name, machine in self._machines.items() if machine.poll() is not None]
+            if ended:
+                raise BflError(f"{ended[0]} has ended: {self._said(ended[0])}")
             time.sleep(_LOOK_S)
 
     def _said(self, name: str) -> str:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from flwr.serverapp import Grid
 from torch import nn
@@ -23,6 +22,7 @@ from bfl.simulation.checkpoint import Checkpoint
 from bfl.simulation.cost import RunCost, check_disk, run_cost
 from bfl.simulation.environment import describe_environment, differences, use_threads
 from bfl.simulation.run_folder import RunFolder
+from bfl.simulation.summary import summarise
 from clients.data import Dataset, load_dataset
 from clients.memory import keep_freed_memory
 from clients.models import network_for, with_parameters
@@ -37,8 +37,6 @@ from edge_servers.strategy import EdgeStrategy, model_record
 
 if TYPE_CHECKING:
     from edge_servers.chain_hosting import HostedChain
-
-LAST_EVALUATIONS = 5
 
 
 @dataclass(frozen=True)
@@ -249,54 +247,6 @@ def finish(simulation: Simulation, recorded: list[Standing], status: str, wall_s
     summary = summarise(simulation, metrics, status, wall_s)
     folder.write_json("summary.json", summary)  # last: where it says finished, everything is there
     return summary
-
-
-def summarise(simulation: Simulation, metrics: list[dict[str, Any]], status: str, wall_s: float) -> dict[str, Any]:
-    """The numbers of a run. Accuracy and loss are means of the last five evaluations."""
-    settings = simulation.settings
-    evaluated = [line for line in metrics if line["accuracy"] is not None][-LAST_EVALUATIONS:]
-    losses = [line["loss"] for line in evaluated if line["loss"] is not None]
-    timed = [line["seconds"] for line in metrics if line["seconds"]]
-    training = [sum(s for phase, s in seconds.items() if phase != "evaluate") for seconds in timed]
-    return {
-        "status": status,
-        "scheme": settings.rounds.scheme,
-        "seed": settings.data.seed,
-        "rounds": len(metrics),
-        "rounds-planned": settings.rounds.rounds,
-        "accuracy": float(np.mean([line["accuracy"] for line in evaluated])) if evaluated else None,
-        "loss": float(np.mean(losses)) if losses else None,
-        "wall-seconds": round(wall_s, 3),
-        "seconds-per-round": round(float(np.median(training)), 4) if training else None,
-        "dataset": simulation.dataset.name,
-        "data-source": simulation.dataset.source,
-        "partition": settings.data.partition,
-        "devices": settings.data.devices,
-        "edges": settings.rounds.edges,
-        "parameters": sum(p.numel() for p in simulation.network.parameters()),
-        "refused": sum(len(line["refused"]) for line in metrics),
-        "planner": settings.rounds.planner,
-        "offloaded": _mean([line["offloaded"] for line in metrics]),
-        "latency": _mean_latency(metrics),
-        "offences": sum(len(line["offences"]) for line in metrics),
-        "absent": sum(len(line.get("absent", [])) for line in metrics),
-        "blocks": len([line for line in metrics if line["block"]]),
-        "head": metrics[-1]["block"] if metrics else "",
-        "environment": simulation.environment,
-    }
-
-
-def _mean(values: list[float]) -> float | None:
-    return float(np.mean(values)) if values else None
-
-
-def _mean_latency(metrics: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Mean T and T_wall over the rounds, as the paper counts and as the round really was (P24)."""
-    kinds = metrics[-1]["latency"] if metrics else {}
-    return {
-        kind: {term: float(np.mean([line["latency"][kind][term] for line in metrics])) for term in ("T", "T_wall")}
-        for kind in kinds
-    }
 
 
 def _prepare(settings: RunSettings) -> tuple[Dataset, list[Share], nn.Module]:

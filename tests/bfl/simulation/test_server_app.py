@@ -73,7 +73,13 @@ def test_it_runs_its_rounds_without_a_chain_and_leaves_the_model(tmp_path: Path)
 
 def test_on_the_chain_its_head_is_that_of_bfl_simulate(tmp_path: Path) -> None:
     """With the same seed, engine and number of threads."""
-    config: dict[str, Any] = {"scheme": "bfl", "rounds": 3, "planner": "random:0.5", "engine": "sequential", "iterations": 4}
+    config: dict[str, Any] = {
+        "scheme": "bfl",
+        "rounds": 3,
+        "planner": "random:0.5",
+        "engine": "sequential",
+        "iterations": 4,
+    }
     _, folder = run_on(tmp_path / "flower", **config)
     settings = RunSettings.read({**Settings().flat(), **CONFIG, "devices": 3, **config})
     simulation = start(settings, tmp_path / "simulate")
