@@ -134,6 +134,17 @@ def test_a_device_needs_neither_plots_nor_partitions_nor_ray() -> None:
     assert printed_by(code).strip() == "[]"
 
 
+def test_a_device_of_a_kit_needs_neither_py_evm_nor_plots_nor_data_sets_nor_ray() -> None:
+    """What `bfl network device` loads, its executor and its miner included."""
+    absent = ("eth", "matplotlib", "ray", "datasets", "flwr_datasets", "torchvision", "gymnasium", "stable_baselines3")
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({absent}));"
+        "import bfl.cli, bfl.network.device, bfl.network.kits, bfl.network.parts, bfl.network.supervision;"
+        "import bfl.network.status, bfl.network.enrolment.joining, chain.mining.many_nodes; print('light')"
+    )
+    assert printed_by(code).strip() == "light"
+
+
 def test_an_auditor_needs_no_py_evm() -> None:
     code = (
         "import sys; sys.modules['eth'] = None;"

@@ -7,6 +7,7 @@ Beside them a running machine keeps what it remembers: signed.db or device.json,
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,7 +17,7 @@ from cryptography import x509
 
 from bfl.config import read_toml
 from bfl.errors import BflError
-from bfl.network.certificates import check_issued
+from bfl.network.certificates import check_issued, write_private
 from bfl.network.description import read_row, read_rows
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
 from chain.client.tls import TlsFiles
@@ -172,6 +173,12 @@ def _keyed(content: Any) -> Any:
     if isinstance(content, dict):
         return {key.replace("_", "-"): _keyed(value) for key, value in content.items()}
     return [_keyed(each) for each in content] if isinstance(content, (list, tuple)) else content
+
+
+def write_given(folder: Path, files: Mapping[str, bytes]) -> None:
+    """What a machine was given, into its kit."""
+    for name, content in files.items():
+        write_private(folder / name, content)
 
 
 def read_kit(folder: Path) -> EdgeKit | DeviceKit:

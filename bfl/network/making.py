@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from bfl.errors import BflError
-from bfl.network.certificates import Authority, write_private
+from bfl.network.certificates import Authority
 from bfl.network.description import RESERVED, Description, DeviceMachine, EdgeMachine, read_description
 from bfl.network.founding import Founded, Members, found_described, samples_described
 from bfl.network.kits import (
@@ -32,6 +32,7 @@ from bfl.network.kits import (
     EdgePlace,
     KnownDevice,
     config_text,
+    write_given,
 )
 from bfl.network.own_keys import OwnKeys, PublicKeys
 from chain.client.keys import new_account, save_key
@@ -129,12 +130,6 @@ class Plan:
 def machines_of(description: Description) -> list[EdgeMachine | DeviceMachine]:
     """Edges first."""
     return [*description.edges, *description.devices]
-
-
-def write_given(folder: Path, files: Mapping[str, bytes]) -> None:
-    """What a machine was given, into its kit."""
-    for name, content in files.items():
-        write_private(folder / name, content)
 
 
 def make_kits(

@@ -9,7 +9,8 @@ from typing import Any
 from bfl.network.certificates import Authority
 from bfl.network.description import ChainRules, Description, DeviceMachine, EdgeMachine
 from bfl.network.founding import samples_described
-from bfl.network.making import founded_plan, machines_of, write_given
+from bfl.network.kits import write_given
+from bfl.network.making import founded_plan, machines_of
 from bfl.network.own_keys import OwnKeys
 from chain.client.keys import new_account
 from chain.protocol.contract import events

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import tomllib
 import zipfile
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -18,8 +19,7 @@ from bfl import __version__
 from bfl.errors import BflError
 from bfl.network.certificates import write_private
 from bfl.network.enrolment.tokens import SHARED, Request, Token
-from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, DEVICE, FOUNDING, GENESIS, UNUSED
-from bfl.network.making import write_given
+from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, DEVICE, FOUNDING, GENESIS, UNUSED, write_given
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY, OwnKeys, flower_text
 from chain.client.keys import address_of, load_key, public_key_of
 from chain.wire.documents import canonical_json, read_record
@@ -86,6 +86,9 @@ def take_grant(folder: Path) -> bool:
     name = hashlib.sha256(x509.load_pem_x509_certificate(files[AUTHORITY]).public_bytes(Encoding.DER)).hexdigest()
     if name != token.authority:
         raise BflError(f"{grants[0]} is of another network than this machine's token: ask who gave you each of them")
+    told = tomllib.loads(files[CONFIG].decode(errors="replace")).get("name")
+    if told != token.name:
+        raise BflError(f"{grants[0]} is the grant of {told!s:.40}, this is {token.name}: copy its own")
     write_given(folder, {each: content for each, content in files.items() if each != CONFIG})
     write_private(folder / CONFIG, _with_own_data(files[CONFIG], folder))
     grants[0].unlink()

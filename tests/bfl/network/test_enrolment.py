@@ -134,6 +134,11 @@ def test_a_grant_of_another_network_is_refused(whole: Path, tmp_path: Path) -> N
     shutil.copy(whole / "office" / "grants" / "pi-1.grant", tmp_path / "pi-1")
     with pytest.raises(BflError, match="of another network than this machine's token"):
         take_grant(tmp_path / "pi-1")
+    shutil.copytree(whole / "machines" / "pi-1" / "pi-1", tmp_path / "again")
+    (tmp_path / "again" / "config.toml").unlink()
+    shutil.copy(whole / "office" / "grants" / "pi-2.grant", tmp_path / "again")
+    with pytest.raises(BflError, match="is the grant of pi-2, this is pi-1"):
+        take_grant(tmp_path / "again")
     with zipfile.ZipFile(tmp_path / "pi-1" / "pi-1.grant", "w") as archive:
         archive.writestr("../evil", "x")
     with pytest.raises(BflError, match="other files than a grant"):

@@ -14,7 +14,7 @@ from bfl.network.making import make_kits
 from bfl.network.status import NodeState, is_running, last_lines, nodes_of, parts_of, stop_kit
 from bfl.network.supervision import Part, Supervisor
 from tests.bfl.network.described import write
-from tests.bfl.network.test_supervision import SLEEPS, happens, python, supervised
+from tests.bfl.network.supervised import SLEEPS, happens, python, supervised
 
 
 def test_a_machine_that_does_not_run_has_no_parts_and_no_log(tmp_path: Path) -> None:

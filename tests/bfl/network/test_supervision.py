@@ -1,14 +1,10 @@
 """The parts of a machine: started, started again, told in one log, ended together."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,38 +12,7 @@ import pytest
 from bfl.errors import BflError
 from bfl.network import supervision
 from bfl.network.supervision import LogFile, Part, Supervisor
-
-SLEEPS = "import time; print('here', flush=True); time.sleep(60)"
-
-
-def python(code: str, *arguments: str) -> list[str]:
-    return [sys.executable, "-c", code, *arguments]
-
-
-def happens(look: Callable[[], bool], seconds: float = 10) -> bool:
-    end = time.monotonic() + seconds
-    while not (found := look()) and time.monotonic() < end:
-        time.sleep(0.02)
-    return found
-
-
-@contextmanager
-def supervised(folder: Path, *parts: Part) -> Iterator[list[str]]:
-    told: list[str] = []
-    stop = threading.Event()
-    thread = threading.Thread(target=Supervisor(parts, folder, told.append).run, args=(stop,))
-    thread.start()
-    try:
-        yield told
-    finally:
-        stop.set()
-        thread.join(30)
-    assert not thread.is_alive()
-
-
-def pids(folder: Path) -> dict[str, int]:
-    state = json.loads((folder / "state.json").read_text())
-    return {name: part["pid"] for name, part in state["parts"].items()}
+from tests.bfl.network.supervised import SLEEPS, happens, pids, python, supervised
 
 
 def test_parts_run_are_told_with_their_names_and_end_together(tmp_path: Path) -> None:
