@@ -72,11 +72,20 @@ def front_door(
 
 
 @app.command()
-def doctor() -> None:
+def doctor(
+    device: Annotated[
+        Path | None, typer.Option(metavar="KIT", help="Check what this kit of a network needs instead.")
+    ] = None,
+) -> None:
     """Check this machine and say what to do."""
     from bfl.doctor import examine, report
 
-    checks = examine()
+    if device is None:
+        checks = examine()
+    else:
+        from bfl.network.checkup import examine_kit
+
+        checks = examine_kit(device)
     report(checks, Console())
     if any(check.status == "fail" for check in checks):
         raise typer.Exit(1)

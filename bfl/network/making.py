@@ -35,6 +35,7 @@ from bfl.network.kits import (
     write_given,
 )
 from bfl.network.own_keys import OwnKeys, PublicKeys
+from bfl.network.units import CONTAINER, UNIT, container_file, service_unit
 from chain.client.keys import new_account, save_key
 from chain.wire.identity import Identity
 
@@ -56,7 +57,7 @@ class Plan:
 
     def files_of(self, machine: EdgeMachine | DeviceMachine) -> dict[str, bytes]:
         """What a machine is given: nothing in it is secret."""
-        keys = self.keys[machine.name]
+        keys, role = self.keys[machine.name], EDGE if isinstance(machine, EdgeMachine) else DEVICE
         hosts = [machine.address, _LOOPBACK] if isinstance(machine, EdgeMachine) else [_LOOPBACK]
         identity = Identity(self.founded.genesis.chain_id, keys.address)
         files = {
@@ -64,6 +65,8 @@ class Plan:
             CERTIFICATE: self.authority.certify(machine.name, hosts, identity, keys.tls),
             GENESIS: (self.founded.genesis.canonical_json() + "\n").encode(),
             UNUSED: b"",
+            UNIT: service_unit(role, machine.name),
+            CONTAINER: container_file(role),
         }
         if isinstance(machine, EdgeMachine):
             return files | {CONFIG: config_text(self._edge(machine)), DATABASE: self.database}

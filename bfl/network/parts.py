@@ -33,7 +33,7 @@ def edge_parts(kit: EdgeKit, password: str) -> list[Part]:
     for peer in config.peers:
         node += ["--peer", peer.node_url]
     link = [
-        _flower("flower-superlink"), "--host", _LOOPBACK, "--port", str(config.link_port),
+        find_flower("flower-superlink"), "--host", _LOOPBACK, "--port", str(config.link_port),
         "--database", LINK_DATABASE, "--isolation", "process", "--disable-runtime-dependency-installation",
         "--superexec-auth-secret-file", SECRET, "--enable-supernode-auth",
         "--ssl-certfile", CERTIFICATE, "--ssl-keyfile", TLS_KEY, "--ssl-ca-certfile", AUTHORITY,
@@ -49,7 +49,7 @@ def device_parts(kit: DeviceKit, password: str) -> list[Part]:
     """SuperNode, executor, miner."""
     config, home = kit.config, kit.config.home_place
     node = [
-        _flower("flower-supernode"), "--superlink", f"{home.host}:{home.devices_port}",
+        find_flower("flower-supernode"), "--superlink", f"{home.host}:{home.devices_port}",
         "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY, "--isolation", "process",
         "--host", _LOOPBACK, "--port", str(config.node_port), "--superexec-auth-secret-file", SECRET,
     ]  # fmt: skip
@@ -77,7 +77,7 @@ def _bfl(command: str) -> list[str]:
     return [sys.executable, "-m", "bfl", "network", command]
 
 
-def _flower(name: str) -> str:
+def find_flower(name: str) -> str:
     """A program of Flower's, from beside this Python."""
     path = Path(sys.executable).with_name(name)
     if not path.is_file():

@@ -25,7 +25,7 @@ from tests.lan.process import MachineProcess
 BFL = [sys.executable, "-m", "bfl", "network"]
 STUBS = [sys.executable, "-m", "tests.lan.stubs"]
 PASSWORD = "of the test"  # noqa: S105 - of keys that are made here and gone with the test
-NODE_PORT, OWNER_PORT, DEVICES_PORT = 8545, 8546, 9101
+NODE_PORT, OWNER_PORT, DEVICES_PORT = 8545, 8546, 9100
 SHORT: dict[str, Any] = {
     "scheme": "bfl", "planner": "all-local", "filter": "none", "phi": "2", "plan_s": 4.0, "deadline_s": 12.0,
     "close_s": 4.0, "gossip_s": 1.5, "verify_s": 2.0, "model_s": 2.0, "seal_s": 10.0, "sign_s": 3.0,

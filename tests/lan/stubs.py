@@ -29,7 +29,7 @@ def edge_server(folder: Path, listen: str) -> None:
     kit, stop = read_edge_kit(folder), stop_by_signal()
     host, _, port = listen.rpartition(":")
     with StubGrid(host, int(port), [device.index for device in kit.config.devices]) as grid:
-        say(f"devices come to {listen}")
+        say(f"devices come to {listen}. Ctrl-C stops it.")
         serve(kit, key_of(kit), Devices(grid, grid.nodes, lambda: None), stop, say)
     say("stopped")
 
@@ -43,7 +43,7 @@ def device_stub(folder: Path, edge: str) -> None:
     config, joined = kit.config, read_joined(kit.folder / FOUNDING)
     choice = OwnChoice(Consent(config.offload))
     device, training = open_device(joined, config.index, key_of(kit), choice, kit.folder / MEMORY)
-    say(f"device {config.index} with {len(device.share)} samples asks {edge}")
+    say(f"device {config.index} with {len(device.share)} samples asks {edge}. Ctrl-C stops it.")
     serve_orders(device, edge, training, stop, say)
     say("stopped")
 

@@ -21,6 +21,7 @@ from bfl.network.certificates import write_private
 from bfl.network.enrolment.tokens import SHARED, Request, Token
 from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, DEVICE, FOUNDING, GENESIS, UNUSED, write_given
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY, OwnKeys, flower_text
+from bfl.network.units import CONTAINER, UNIT
 from chain.client.keys import address_of, load_key, public_key_of
 from chain.wire.documents import canonical_json, read_record
 from chain.wire.signatures import sign
@@ -28,7 +29,7 @@ from clients.data import load_dataset
 
 JOINED, _OWN_DATA = "token.json", "data-dir"
 _MOST_GRANT = 1 << 30
-_GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, DATABASE, FOUNDING, GENESIS, UNUSED}
+_GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, CONTAINER, DATABASE, FOUNDING, GENESIS, UNIT, UNUSED}
 
 
 def join(

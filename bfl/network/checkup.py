@@ -1,0 +1,88 @@
+"""`bfl doctor --device KIT`: whether a machine has what its kit needs, and reaches the others."""
+
+import shutil
+from pathlib import Path
+
+import httpx
+
+from bfl.doctor import Check
+from bfl.errors import BflError
+from bfl.network.kits import FOUNDING, DeviceKit, EdgeKit, read_kit
+from bfl.network.parts import find_flower
+from bfl.network.status import MOST_SKEW_S, NodeState, nodes_of
+from clients.data import load_dataset
+from clients.errors import ClientError
+from clients.joined import read_joined
+from clients.parameters import DataParams, read_params
+from clients.partition import partition
+
+_FREE_GB = 1.0
+_ASK_S = 5.0
+
+
+def examine_kit(folder: Path) -> list[Check]:
+    """The kit, its programs, its disk, its data, the other machines and the clock."""
+    try:
+        kit = read_kit(folder)
+    except BflError as error:
+        return [Check("kit", "fail", str(error), "join again, or copy the whole kit again")]
+    config = kit.config
+    told = f"{config.role} {config.name} of {config.network}, address {config.key_address}"
+    nodes = nodes_of(kit)
+    checks = [Check("kit", "ok", told), _programs(kit), _disk(folder), *map(_node, nodes), _clock(nodes)]
+    return checks if isinstance(kit, EdgeKit) else [*checks, _home(kit), _data(kit)]
+
+
+def _programs(kit: EdgeKit | DeviceKit) -> Check:
+    name = "flower-superlink" if isinstance(kit, EdgeKit) else "flower-supernode"
+    try:
+        return Check("Flower", "ok", find_flower(name))
+    except BflError as error:
+        return Check("Flower", "fail", str(error), "pip install bfl")
+
+
+def _disk(folder: Path) -> Check:
+    free = shutil.disk_usage(folder).free / 2**30
+    is_enough = free >= _FREE_GB
+    return Check("disk", "ok" if is_enough else "fail", f"{free:.1f} GB free", "" if is_enough else "make room")
+
+
+def _node(node: NodeState) -> Check:
+    do = "is it on? is TCP 8545 open between you?" if node.trouble else ""
+    return Check(f"node of {node.name}", "warn" if node.trouble else "ok", node.word, do)
+
+
+def _clock(nodes: list[NodeState]) -> Check:
+    known = [abs(node.skew_s) for node in nodes if not node.trouble]
+    if not known:
+        return Check("clock", "warn", "nobody answers to compare with", "start an edge, and look again")
+    is_well = max(known) <= MOST_SKEW_S
+    told = f"at most {max(known):.0f} s from the others'"
+    return Check("clock", "ok" if is_well else "fail", told, "" if is_well else "install chrony")
+
+
+def _home(kit: DeviceKit) -> Check:
+    home = kit.config.home_place
+    url = f"https://{home.host}:{home.devices_port}"
+    try:
+        with httpx.Client(verify=kit.tls.client_context(), timeout=_ASK_S, trust_env=False) as client:
+            client.get(url)
+    except httpx.HTTPError as error:
+        return Check("home", "warn", f"{url}: {type(error).__name__}: {error}"[:200], "is TCP 9100 open between you?")
+    return Check("home", "ok", f"{home.name} at {url}")
+
+
+def _data(kit: DeviceKit) -> Check:
+    try:
+        joined = read_joined(kit.folder / FOUNDING)
+        data = read_params(DataParams, joined.settings)
+        dataset = load_dataset(data.dataset, kit.config.data or data.data_dir, data.seed)
+        index = kit.config.index
+        count, registered = len(dataset.train), joined.work.shares[index]
+        if not kit.config.data:
+            count = len(partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)[index])
+    except ClientError as error:
+        return Check("data", "fail", str(error).splitlines()[0], "correct data in config.toml")
+    if count != registered:
+        return Check("data", "fail", f"{count} samples, {registered} are registered", "is it the right data folder?")
+    return Check("data", "ok", f"{count} samples")

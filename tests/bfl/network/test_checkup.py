@@ -1,0 +1,71 @@
+"""`bfl doctor --device KIT`, and what a kit brings to run as a service."""
+
+import configparser
+import json
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from bfl.cli import app
+from bfl.network import checkup
+from bfl.network.checkup import examine_kit
+from bfl.network.making import make_kits
+from bfl.network.status import NodeState
+from tests.bfl.network.described import write
+
+
+@pytest.fixture(scope="module")
+def kits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kits")
+    make_kits(write(folder), folder / "kits", "of a test", time.time(), work=2)
+    return folder / "kits"
+
+
+def found_in(kit: Path) -> dict[str, str]:
+    return {check.name: check.status for check in examine_kit(kit)}
+
+
+@pytest.fixture(autouse=True)
+def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "nodes_of", lambda _: [NodeState("edge-a", None, trouble="does not answer")])
+    monkeypatch.setattr(checkup, "_ASK_S", 0.2)
+
+
+def test_a_kit_whose_others_are_away_is_fit_to_start(kits: Path) -> None:
+    device = found_in(kits / "pi-1")
+    assert {name: device[name] for name in ("kit", "Flower", "data", "node of edge-a", "clock", "home")} == {
+        "kit": "ok", "Flower": "ok", "data": "ok", "node of edge-a": "warn", "clock": "warn", "home": "warn"
+    }  # fmt: skip
+    assert "data" not in found_in(kits / "edge-a")
+
+
+def test_clocks_and_data_that_do_not_fit_fail(kits: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(checkup, "nodes_of", lambda _: [NodeState("edge-a", 3, 9.0), NodeState("edge-b", 3)])
+    checks = {check.name: check for check in examine_kit(kits / "pi-1")}
+    assert (checks["clock"].status, checks["clock"].do) == ("fail", "install chrony")
+    founding = kits / "pi-2" / "founding.json"
+    told = json.loads(founding.read_text())
+    told["work"]["shares"] = [7, 7]
+    founding.write_text(json.dumps(told))
+    assert {check.name: check.do for check in examine_kit(kits / "pi-2")}["data"] == "is it the right data folder?"
+    assert found_in(tmp_path) == {"kit": "fail"}
+
+
+def test_the_command_ends_with_1_where_something_is_wrong(tmp_path: Path, kits: Path) -> None:
+    ran = CliRunner().invoke(app, ["doctor", "--device", str(tmp_path)])
+    assert ran.exit_code == 1
+    assert "is no kit" in " ".join(ran.output.split())
+    assert CliRunner().invoke(app, ["doctor", "--device", str(kits / "edge-a")]).exit_code == 0
+
+
+def test_every_kit_has_a_unit_and_a_container_file_of_its_own_command(kits: Path) -> None:
+    for name, role in (("edge-a", "edge"), ("pi-1", "device")):
+        unit = configparser.ConfigParser(strict=False)
+        unit.optionxform = str  # type: ignore[assignment]
+        unit.read_string((kits / name / "bfl.service").read_text())
+        assert unit["Service"]["ExecStart"].endswith(f"bfl network {role} /var/lib/bfl/{name}")
+        assert unit["Service"]["ReadWritePaths"] == f"/var/lib/bfl/{name}"
+        assert unit["Service"]["NoNewPrivileges"] == "yes"
+        assert f'["bfl", "network", "{role}", "/kit"]' in (kits / name / "Containerfile").read_text()
