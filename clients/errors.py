@@ -43,3 +43,7 @@ class FlowerAwayError(ClientError):
 
 class FlowerEndedError(FlowerAwayError):
     """A task or a run that Flower no longer knows as ours."""
+
+
+class BadReplyError(ClientError):
+    """A reply whose bytes are none of Flower's."""

@@ -35,7 +35,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
-from clients.errors import FlowerAwayError, FlowerEndedError
+from clients.errors import BadReplyError, FlowerAwayError, FlowerEndedError
 
 FLEET, PULL_MESSAGES = "/v1/fleet/", "/v1/fleet/pull-messages"
 """What SuperNodes ask of a SuperLink; where they ask for orders"""
@@ -214,9 +214,14 @@ class ServerTask:
         return [bool(each) for each in found] if found else [False] * len(messages)
 
     def pull(self, message_ids: Sequence[str]) -> list[Message]:
-        """What has been answered."""
+        """What has been answered; `BadReplyError` where one of the answers cannot be read."""
         with flower_trouble(self._place):
-            return list(self._grid.pull_messages(message_ids))
+            try:
+                return list(self._grid.pull_messages(message_ids))
+            except (httpx.HTTPError, OSError):
+                raise
+            except Exception as error:
+                raise BadReplyError(f"{type(error).__name__}: {error}"[:200]) from error
 
     def close(self) -> None:
         """Say no longer that it lives."""

@@ -87,9 +87,11 @@ class OwnChoice:
 
 
 def open_device(
-    joined: Joined, index: int, account: LocalAccount, choice: OwnChoice, memory: Path
+    joined: Joined, index: int, account: LocalAccount, choice: OwnChoice, memory: Path, lost_s: float | None = None
 ) -> tuple[Device, TrainingParams]:
-    """The device of a kit, with its data and its key."""
+    """The device of a kit, with its data and its key. `lost_s`: now, where its memory was lost (D5)."""
+    if not joined.server_keys:
+        raise ClientError("the kit names no public keys of servers: data that are offloaded could not be sealed")
     named = foreign_plugins(joined.settings)
     if named and not choice.allows_plugins:
         key, name = next(iter(named.items()))
@@ -113,7 +115,8 @@ def open_device(
         )
     network = network_for(dataset, training, data.seed)
     try:
-        wallet = Wallet(account, joined.chain, memory=memory)
+        wallet = Wallet(account, joined.chain, memory=memory, lost_s=lost_s)
+        wallet.begin_memory()
     except (CodecError, ValueError) as error:
         raise WalletError(f"the kit's founding.json cannot be used: {error}") from error
     return Device(index, dataset.train, share, network, choice.consent, wallet), training

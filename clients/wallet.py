@@ -75,10 +75,13 @@ class Wallet:
         known: FinalBlock | None = None,
         memory: Path | None = None,
         answers_per_round: int = DeviceParams.answers_per_round,
+        lost_s: float | None = None,
     ) -> None:
         """`known`: a block later than the founding that is known to be final. `memory`: the file that keeps what this
-        device knows and what it answered over a restart; without one it forgets with its process.
+        device knows and what it answered over a restart; without one it forgets with its process. `lost_s`: its memory
+        was lost before this time: it signs nothing until a round whose parent was sealed later (D5).
         """
+        self._lost_s = lost_s
         self.account, self.chain, self._most_answers = account, chain, answers_per_round
         known = known or FinalBlock(FOUNDING_BLOCK, chain.founding_hash)
         fresh = Remembered(chain.founding_hash.hex(), str(address_of(account)), known.hash.hex(), known.round)
@@ -118,6 +121,7 @@ class Wallet:
         if order.round < self.known.number:  # the model of block k is that of round k - 1
             raise OrderError(f"order: found round {order.round}, block {self.known.number} is final already")
         if order.round == 1:
+            self._check_awake(0)
             if order.model_digest != self.chain.model_digest:
                 raise OrderError(f"order: found model 0 {order.model_digest[:12]}, the founding block has another")
             return
@@ -135,7 +139,18 @@ class Wallet:
             raise OrderError("order: the model is not the one that is proven")
         if order.ledger is not None and order.ledger.base_model != proven.digest.hex():
             raise OrderError(f"order: found base model {order.ledger.base_model:.12}, expected the one that is proven")
+        self._check_awake(proven.sealed_s)
         self.known, self._servers = proven.block, proven.servers
+
+    def _check_awake(self, sealed_s: int) -> None:
+        """Raise `OrderError` while it may have signed in the order's round before its memory was lost."""
+        if self._lost_s is not None and sealed_s <= self._lost_s:
+            raise OrderError("order: this device has lost its memory, and waits for a round that begins from now on")
+        self._lost_s = None
+
+    def begin_memory(self) -> None:
+        """Write its memory now: from here on a missing file means that it was lost."""
+        self._memory.write()
 
     def _check_first_model(self, order: Order, terms: LedgerTerms) -> None:
         posted = _posted_digest(order.model.astype("<f4").tobytes(), self.chain.sizes).hex()
@@ -213,6 +228,7 @@ class ProvenHead:
     digest: bytes
     """The model's name on the ledger."""
     block: FinalBlock
+    sealed_s: int
     servers: frozenset[bytes]
     """Whose signatures counted."""
 
@@ -239,4 +255,4 @@ def _proven_model(proof: bytes, chain: KnownChain) -> ProvenHead:
     given = ModelProof.from_json(json.loads(proof), chain.genesis)
     found: ProvenModel = check_model(given, chain.genesis, chain.servers)
     block = FinalBlock(found.header.block_number, found.header.hash)
-    return ProvenHead(found.round, found.digest, block, found.servers)
+    return ProvenHead(found.round, found.digest, block, int(found.header.timestamp), found.servers)

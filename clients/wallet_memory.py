@@ -38,6 +38,12 @@ class WalletMemory:
                 _write(self._path, changed)
             self.now = changed
 
+    def write(self) -> None:
+        """As it is, where there is no file yet."""
+        with self._alone():
+            if self._path is not None and not self._path.exists():
+                _write(self._path, self._load())
+
     def _alone(self) -> AbstractContextManager[None]:
         """No other process of this device between reading and writing."""
         return nullcontext() if self._path is None else _locked(self._path)

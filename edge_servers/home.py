@@ -75,9 +75,11 @@ class HomeServer(RankedServer):
         self.link.send(self.current.plan.deadline_s)
 
     def collect_data(self) -> None:
-        """Wait for the devices that offload, at most half of the time: they answer first, the others still train."""
+        """Wait for the devices that offload, at most a third of the time: they answer first, the others still train.
+        Servers that wait for data of others do so for half of it.
+        """
         offloaders = {device.index: device for device in self.cluster if self._offloads(device)}
-        replies = self.link.collect(offloaders, self.current.plan.deadline_s / 2)
+        replies = self.link.collect(offloaders, self.current.plan.deadline_s / 3)
         self._admit([offloaders[n] for n in sorted(replies)], replies)
 
     def collect_gradients(self) -> None:

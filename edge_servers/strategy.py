@@ -53,7 +53,8 @@ class EdgeStrategy(Strategy):
         while self.federation.round < last:
             report = self.federation.run_round(lambda seconds: self._attempt(grid, config, seconds))
             self._tell(report)
-            result.train_metrics_clientapp[report.round] = self._metrics()
+            told: dict[str, Any] = {"training-nodes": report.training_nodes, "refused": len(report.refused)}
+            result.train_metrics_clientapp[report.round] = MetricRecord({**told, "phi": report.phi})
             if report.scores is not None:
                 scores: dict[str, Any] = {"accuracy": report.scores.accuracy, "loss": report.scores.loss}
                 result.evaluate_metrics_serverapp[report.round] = MetricRecord(scores)

@@ -1,6 +1,7 @@
 """`bfl network init`, `join`, `admit` and `found`: from a description to a kit for each machine (D6)."""
 
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -46,7 +47,7 @@ def init(
 
 
 def join(
-    token: Annotated[str, typer.Argument(help="What the operator gave this machine.")],
+    token: Annotated[str, typer.Argument(help="What the operator gave this machine; - reads it from the terminal.")],
     data: Annotated[
         str, typer.Option(help="A device: folder with its own data (default: its part of the network's data set).")
     ] = "",
@@ -59,7 +60,7 @@ def join(
     from bfl.network.enrolment.joining import join as join_network
     from bfl.network.enrolment.tokens import read_token
 
-    found = read_token(token)
+    found = read_token(sys.stdin.readline() if token == "-" else token)  # noqa: S105 - a dash
     folder = out or Path(found.name)
     request = join_network(found, folder, _password(is_new=not folder.exists()), data, offload)
     print(f"the keys of {found.name} are in {folder} and stay there; send {request} to the operator of {found.network}")

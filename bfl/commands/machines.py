@@ -154,17 +154,21 @@ def logs(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
 ) -> None:
     """What the parts of a machine have said, the newest last."""
-    from bfl.network.status import last_lines
+    from bfl.network.status import LOG, is_of, last_lines
 
-    shown = list(last_lines(kit, lines, part))
-    print("\n".join(shown), flush=True)
-    stop = stop_by_signal() if follow else None
+    print("\n".join(last_lines(kit, lines, part)), flush=True)
+    stop, path = (stop_by_signal() if follow else None), kit / LOG
+    read = path.stat().st_size
     while stop is not None and not stop.wait(0.5):
-        now = list(last_lines(kit, 10_000, part))
-        new = now[now.index(shown[-1]) + 1 :] if shown and shown[-1] in now else now
-        if new:
-            print("\n".join(new), flush=True)
-            shown = new
+        if path.stat().st_size < read:  # a new file
+            read = 0
+        with path.open("rb") as file:
+            file.seek(read)
+            raw = file.read()
+        read += len(raw)
+        for line in raw.decode(errors="replace").splitlines():
+            if is_of(line, part):
+                print(line, flush=True)
 
 
 def stop(

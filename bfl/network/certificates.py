@@ -69,6 +69,10 @@ class Authority:
         """What everybody believes."""
         return self.certificate.public_bytes(Encoding.PEM)
 
+    def sign(self, content: bytes) -> bytes:
+        """Stand for some bytes."""
+        return self.key.sign(content, ec.ECDSA(hashes.SHA256()))
+
     def certify(self, name: str, hosts: list[str], identity: Identity, public: ec.EllipticCurvePublicKey) -> bytes:
         """A certificate (PEM) for the key of a machine."""
         names = [_host(host) for host in hosts] + [x509.UniformResourceIdentifier(identity.uri)]
@@ -97,7 +101,18 @@ def check_issued(certificate: x509.Certificate, authority: x509.Certificate, uri
         )
     names = [each.value for each in certificate.extensions if isinstance(each.value, x509.SubjectAlternativeName)]
     if not any(uri in each.get_values_for_type(x509.UniformResourceIdentifier) for each in names):
-        raise BflError(f"{path} is for another participant than {uri}; copy the whole kit again")
+        raise BflError(f"{path} is for another participant than {uri}; ask the operator for its own")
+
+
+def check_signed(authority: x509.Certificate, content: bytes, signature: bytes) -> None:
+    """Raise `BflError` unless the authority stands for these bytes."""
+    public = authority.public_key()
+    try:
+        if not isinstance(public, ec.EllipticCurvePublicKey):
+            raise InvalidSignature
+        public.verify(signature, content, ec.ECDSA(hashes.SHA256()))
+    except InvalidSignature as error:
+        raise BflError("found no signature of the network's authority: it was changed on its way") from error
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -140,8 +140,9 @@ def run_edge_server(kit: EdgeKit, account: LocalAccount, stop: threading.Event, 
     config, place = kit.config, Place(
         f"{_LOOPBACK}:{kit.config.link_port}", read_secret(kit.folder), kit.tls.authority.read_bytes()
     )  # fmt: skip
-    door = FleetDoor(f"https://{place.address}", kit.tls.authority)
-    grid = SuperLinkGrid(place, {each.index: each.flower_key.encode() for each in config.devices}, door.announce)
+    keys = {each.index: each.flower_key.encode() for each in config.devices}
+    door = FleetDoor(f"https://{place.address}", kit.tls.authority, keys.values())
+    grid = SuperLinkGrid(place, keys, door.announce)
     with closing(grid), door.server(bind_address(config.address), config.devices_port, kit.tls) as url:
         say(f"devices come to {url}")
         serve(kit, account, Devices(grid, grid.nodes, grid.connect), stop, say)

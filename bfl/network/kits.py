@@ -227,7 +227,7 @@ def _check_files(folder: Path, role: str) -> None:
     own = [DATABASE] if role == EDGE else [FLOWER_KEY, FOUNDING]
     missing = [name for name in (KEY, CERTIFICATE, TLS_KEY, AUTHORITY, GENESIS, *own) if not (folder / name).is_file()]
     if missing:
-        raise BflError(f"{folder}: found no {missing[0]}; copy the whole kit again")
+        raise BflError(f"{folder}: found no {missing[0]}; get that file from the operator again")
     for name in _PRIVATE:
         mode = (folder / name).stat().st_mode if (folder / name).exists() else 0
         if os.name == "posix" and mode & _OTHERS:

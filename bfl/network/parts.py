@@ -68,6 +68,8 @@ def device_parts(kit: DeviceKit, password: str) -> list[Part]:
 def read_secret(folder: Path) -> bytes:
     """What a machine's Flower and its executor know, and nobody else; made once."""
     path = folder / SECRET
+    if path.exists() and not path.stat().st_size:  # of a start that was killed here
+        path.unlink()
     if not path.exists():
         write_private(path, secrets.token_bytes(_SECRET_BYTES))
     return path.read_bytes()

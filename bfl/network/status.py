@@ -106,7 +106,10 @@ def _node(client: httpx.Client, name: str, url: str) -> NodeState:
         answer = client.get(f"{url}/health")
         found = answer.json()
         there_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
-        return NodeState(name, int(found["block"]), epoch_s() - there_s)
+        asked = {"jsonrpc": "2.0", "id": 1, "method": "bfl_status", "params": []}
+        told = client.post(url, json=asked).json()["result"]
+        trouble = "" if told["state"] == "RUNNING" else f"{told['state']}: {told['told']}"[:300]
+        return NodeState(name, int(found["block"]), epoch_s() - there_s, trouble)
     except httpx.HTTPError as error:
         return NodeState(name, None, trouble=f"does not answer at {url} ({type(error).__name__}: {error})"[:200])
     except (ValueError, KeyError, TypeError) as error:
@@ -117,6 +120,8 @@ def stop_kit(folder: Path, within_s: float) -> bool:
     """End what runs a kit, as Ctrl-C does; whether something ran. `BflError` where it does not end."""
     if not is_running(folder):
         return False
+    if not (folder / STATE).exists():
+        raise BflError(f"{folder} is just starting; try again")
     pid = int(_read_state(folder / STATE)["pid"])
     os.kill(pid, signal.SIGTERM)
     end = time.monotonic() + within_s
@@ -135,5 +140,9 @@ def last_lines(folder: Path, count: int, part: str = "") -> Sequence[str]:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - (1 << 20)))
         lines = file.read().decode(errors="replace").splitlines()
-    chosen = [line for line in lines if not part or line[20:].startswith(f"{part} ")]
-    return chosen[-count:]
+    return [line for line in lines if is_of(line, part)][-count:]
+
+
+def is_of(line: str, part: str) -> bool:
+    """Whether a line of the log is of a part; of any where none is named."""
+    return not part or line[20:].startswith(f"{part} ")

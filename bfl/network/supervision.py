@@ -30,6 +30,7 @@ _WELL_S = 60.0
 """Who has run for so long is well, and its next pause a short one"""
 _END_S = 15.0
 _LOOK_S = 0.2
+_LOCK_S = 1.0
 _MOST_LOG_BYTES, _KEPT_LOGS = 10 << 20, 3
 _LAST_LINES = 3
 _PR_SET_PDEATHSIG = 1
@@ -67,7 +68,8 @@ class LogFile:
                     self._rotate()
                 with self._path.open("a", encoding="utf-8") as file:
                     file.write(told + "\n")
-            self._say(told)
+            with contextlib.suppress(OSError, ValueError):  # nor does a terminal that is gone
+                self._say(told)
 
     def _rotate(self) -> None:
         names = [self._path, *(self._path.with_name(f"{self._path.name}.{n}") for n in range(1, _KEPT_LOGS + 1))]
@@ -172,6 +174,7 @@ class Supervisor:
     def run(self, stop: threading.Event) -> None:
         """Until it is told to stop; `BflError` where another one runs this kit."""
         with self._alone():
+            (self._folder / STATE).unlink(missing_ok=True)  # of one that was killed
             try:
                 while not stop.is_set():
                     ended = {each.part.name for each in self._running if each.look()}
@@ -187,7 +190,7 @@ class Supervisor:
     def _alone(self) -> Iterator[None]:
         lock = FileLock(self._folder / LOCK)
         try:
-            lock.acquire(timeout=0)
+            lock.acquire(timeout=_LOCK_S)  # `status` takes it for a moment
         except Timeout as error:
             raise BflError(f"{self._folder} runs already; stop it first: bfl network stop {self._folder}") from error
         try:

@@ -180,11 +180,15 @@ class SignedMemory:
         return not self.fresh_because or self._is_after_start(parent_sealed_s)
 
     def round_began(self, round_: int, parent_sealed_s: float) -> None:
-        """Tell of a round's beginning: old bytes are forgotten, and a new memory wakes if it may.
+        """Tell of a round's beginning: old bytes are forgotten, and a new memory wakes if it may. One that was begun at
+        the founding is good for a round that began later; a kit that was copied again has forgotten what it signed.
 
         What was forgotten was signed before this start, so not in a round that began later. Lower rounds stay closed.
         """
         with self._disk.transaction() as rows:
+            has_signed = int(_kept(rows, "lowest_round")) > 0
+            if round_ > 1 and not has_signed and not self._is_after_start(parent_sealed_s):  # a key made long ago
+                _keep(rows, "fresh_because", _kept(rows, "fresh_because") or "was begun for the first round")
             if _kept(rows, "fresh_because") and self._is_after_start(parent_sealed_s):
                 _keep(rows, "fresh_because", "")
                 _keep(rows, "lowest_round", max(round_, int(_kept(rows, "lowest_round"))))

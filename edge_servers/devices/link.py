@@ -24,8 +24,9 @@ class DeviceLink:
 
     def prepare(self, orders: list[Order]) -> list[Message]:
         """The orders as Flower messages to the right nodes; whoever sends them may be another (`deliver`)."""
-        messages = order_messages((order, self.nodes[order.device]) for order in orders)
-        self._prepared = [(order.device, message) for order, message in zip(orders, messages, strict=True)]
+        known = [order for order in orders if order.device in self.nodes]  # the others are out, as late
+        messages = order_messages((order, self.nodes[order.device]) for order in known)
+        self._prepared = [(order.device, message) for order, message in zip(known, messages, strict=True)]
         return messages
 
     def deliver(self, replies: Iterable[Message]) -> None:

@@ -9,8 +9,11 @@ once.
 """
 
 import asyncio
+import base64
 import ssl
 from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -42,8 +45,11 @@ _OWN_HEADERS = {
 class FleetDoor:
     """Passes on requests of SuperNodes to a SuperLink of this machine."""
 
-    def __init__(self, link: str, authority: Path, held_s: float = _HELD_S) -> None:
-        """`link`: https://HOST:PORT of the SuperLink, whose certificate is of `authority`."""
+    def __init__(self, link: str, authority: Path, keys: Iterable[bytes] = (), held_s: float = _HELD_S) -> None:
+        """`link`: https://HOST:PORT of the SuperLink, whose certificate is of `authority`. `keys`: whose questions may
+        wait.
+        """
+        self._keys = {base64.b64encode(key).decode("ascii") for key in keys}
         self._link, self._authority, self._held_s = link, authority, held_s
         self._orders, self._seen = 0, OrderedDict[str, int]()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -95,12 +101,12 @@ class FleetDoor:
     async def _wait(self, key: str) -> None:
         """Until there are orders that this SuperNode has not asked for."""
         self._loop = asyncio.get_running_loop()
+        if key not in self._keys:  # a stranger holds no place
+            return
         if self._seen.get(key) == self._orders:
-            try:
+            with suppress(TimeoutError):
                 async with asyncio.timeout(self._held_s):
                     await self._changed.wait()
-            except TimeoutError:
-                pass
         self._seen[key] = self._orders
         self._seen.move_to_end(key)
         while len(self._seen) > _KNOWN:
@@ -113,6 +119,8 @@ class FleetDoor:
         headers = {name: value for name, value in request.headers.items() if name not in _OWN_HEADERS}
         try:
             reply = await self._client.post(f"{self._link}{request.url.path}", content=body, headers=headers)
+        except (httpx.InvalidURL, ValueError):
+            return Response(status_code=400)
         except httpx.HTTPError:
             return Response(status_code=503)  # the SuperNode asks again
         kept = {name: value for name, value in reply.headers.items() if name not in _OWN_HEADERS}

@@ -7,6 +7,8 @@ that this device's data will not come. Both sides show certificates of servers o
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeoutError
 
 import httpx
 from starlette.concurrency import run_in_threadpool
@@ -31,13 +33,16 @@ from edge_servers.remote.receipts import RECEIPT_BYTES, read_receipt, receipt_fo
 
 _LOG = logging.getLogger(__name__)
 _PATH = re.compile(r"/offloaded/(\d{1,18})/(\d{1,9})/(\d{1,9})")
-_TIMEOUT_S = 20.0
+_TIMEOUT_S, _TOTAL_S = 5.0, 15.0
+"""Of one step of a request, and of all of it"""
+_WORKERS = 8
+_READ_S = 120.0
 _MOST_WORDS = 300
 
 
 def edge_api(inbox: Inbox, network: Network, chain_id: int, host: str, port: int, tls: TlsFiles) -> HttpServer:
     """Where other edges bring data for this one."""
-    params = ServerParams(host, port, max_request_bytes=inbox.most_bytes, doors=MEMBERS, tls=tls)
+    params = ServerParams(host, port, max_request_bytes=inbox.most_bytes, read_s=_READ_S, doors=MEMBERS, tls=tls)
 
     async def answer(request: Request, limits: RequestLimits) -> Response:
         async with limits.body(request) as body:
@@ -83,12 +88,14 @@ class Relay:
         self._index, self._inbox, self._places, self._network = index, inbox, places, network
         self._domain, self._sleep = domain, sleep
         self._client = httpx.Client(verify=tls.client_context(), timeout=_TIMEOUT_S, trust_env=False)
+        self._workers = ThreadPoolExecutor(_WORKERS, "relay")
         self._plan: Plan | None = None
         self._attempt = 0
+        self._away: set[int] = set()
 
     def open(self, plan: Plan, attempt: int, within_s: float) -> None:
         """A plan was read."""
-        self._plan, self._attempt = plan, attempt
+        self._plan, self._attempt, self._away = plan, attempt, set()
         self._inbox.open(plan, attempt, within_s)
 
     def hand_over(self, device: int, target: int, data: DataReply | SealedReply, hosted: Hosted) -> str:
@@ -120,6 +127,17 @@ class Relay:
             _LOG.debug("server %d is not told that the data of device %d do not come: %s", target, device, error)
 
     def _post(self, target: int, device: int, body: bytes) -> bytes:
+        """Within its time, whatever the other side does; who did not answer once is not asked again in this attempt."""
+        if target in self._away:
+            raise NotWantedError("did not answer a moment ago")
+        asked = self._workers.submit(self._send, target, device, body)
+        try:
+            return asked.result(_TOTAL_S)
+        except (httpx.HTTPError, FutureTimeoutError) as error:
+            self._away.add(target)
+            raise NotWantedError(f"does not answer: {type(error).__name__} {error}") from error
+
+    def _send(self, target: int, device: int, body: bytes) -> bytes:
         round_ = 0 if self._plan is None else self._plan.round
         url = f"{self._places[target]}/offloaded/{round_}/{self._attempt}/{device}"
         with self._client.stream("POST", url, content=body) as answer:
@@ -139,4 +157,5 @@ class Relay:
     def close(self) -> None:
         """Drop what is here."""
         self._inbox.close()
+        self._workers.shutdown(wait=False, cancel_futures=True)
         self._client.close()

@@ -14,10 +14,11 @@ from typing import TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from clients.errors import FlowerAwayError, FlowerEndedError
+from clients.errors import BadReplyError, FlowerAwayError, FlowerEndedError
 from clients.flower import Run, empty_run
 from clients.flower_tasks import Place, ServerTask, find_server_task, id_of, register_keys, start_run
 from clients.orders import SOFTWARE
+from clients.replies import MALFORMED, error_message
 from edge_servers.errors import EdgeError, FederationError
 
 _LOG = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class SuperLinkGrid(Grid):
         self.nodes: dict[int, int] = {}
         self._task: ServerTask | None = None
         self._unsent: dict[str, Message] = {}
-        self._sent: set[str] = set()
+        self._sent: dict[str, Message] = {}
         self._ends_s: dict[str, float] = {}
         self._again_s, self._is_away = 0.0, False
 
@@ -98,7 +99,7 @@ class SuperLinkGrid(Grid):
     def _drop(self) -> None:
         if self._task is not None:
             self._task.close()
-        self._task, self._sent = None, set()
+        self._task, self._sent = None, {}
         self._unsent, self._ends_s = {}, {}
 
     def close(self) -> None:
@@ -113,7 +114,7 @@ class SuperLinkGrid(Grid):
         over = [name for name, end_s in self._ends_s.items() if end_s < self._now()]
         for name in over:
             self._unsent.pop(name, None)
-            self._sent.discard(name)
+            self._sent.pop(name, None)
             del self._ends_s[name]
         self._unsent |= made
         self._ends_s |= {name: self._now() + message.metadata.ttl for name, message in made.items()}
@@ -130,8 +131,7 @@ class SuperLinkGrid(Grid):
         taken = self._ask(lambda task: task.push([self._unsent[name] for name in names]))
         for name, is_taken in zip(names, taken, strict=False):
             if is_taken:
-                del self._unsent[name]
-                self._sent.add(name)
+                self._sent[name] = self._unsent.pop(name)
         if any(taken):
             self._announce()
 
@@ -155,7 +155,20 @@ class SuperLinkGrid(Grid):
         """What has been answered."""
         self._send()
         waiting = [each for each in message_ids if each in self._sent]
-        return self._ask(lambda task: task.pull(waiting)) if waiting else []
+        if not waiting:
+            return []
+        try:
+            return self._ask(lambda task: task.pull(waiting))
+        except BadReplyError:
+            return [reply for each in waiting for reply in self._pull_one(each)]
+
+    def _pull_one(self, name: str) -> list[Message]:
+        """One device's answer; nobody else's trouble where it is nonsense."""
+        try:
+            return self._ask(lambda task: task.pull([name]))
+        except BadReplyError as error:
+            _LOG.warning("a device's reply cannot be read: %s", error)
+            return [error_message(error, self._sent[name], MALFORMED)]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Not used: a server collects until its deadline."""

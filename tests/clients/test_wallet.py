@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -340,3 +341,23 @@ def test_a_proof_that_is_none_is_refused(subtests: pytest.Subtests, wallet: Wall
     for name in list(spoiled(b'{"model": {}}')):
         with subtests.test(name=name), pytest.raises(OrderError, match="the model is not proven: "):
             wallet.check(replace(order, proof=spoiled(order.proof)[name]))
+
+
+def test_a_device_that_lost_its_memory_waits_for_a_round_that_begins_from_now_on(
+    third: SmallChain, order: Order
+) -> None:
+    account, chain = third.hosting.account("device", 3), third.hosted.known_chain()
+    parent_s = float(third.hosted.nodes[0].head.timestamp)
+    asleep = Wallet(account, chain, lost_s=parent_s)
+    with pytest.raises(OrderError, match="has lost its memory, and waits for a round that begins from now on"):
+        asleep.accept(order)
+    awake = Wallet(account, chain, lost_s=parent_s - 1)
+    awake.accept(order)
+
+
+def test_a_memory_that_is_begun_is_there_for_the_next_start(third: SmallChain, tmp_path: Path) -> None:
+    path = tmp_path / "device.json"
+    Wallet(third.hosting.account("device", 3), third.hosted.known_chain(), memory=path).begin_memory()
+    written = path.read_bytes()
+    Wallet(third.hosting.account("device", 3), third.hosted.known_chain(), memory=path).begin_memory()
+    assert path.read_bytes() == written

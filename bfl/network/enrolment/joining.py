@@ -17,8 +17,8 @@ from eth_account.signers.local import LocalAccount
 
 from bfl import __version__
 from bfl.errors import BflError
-from bfl.network.certificates import write_private
-from bfl.network.enrolment.tokens import SHARED, Request, Token
+from bfl.network.certificates import check_signed, write_private
+from bfl.network.enrolment.tokens import SHARED, SIGNATURE, Request, Token, manifest_of
 from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, DEVICE, FOUNDING, GENESIS, UNUSED, write_given
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY, OwnKeys, flower_text
 from bfl.network.units import CONTAINER, UNIT
@@ -29,7 +29,7 @@ from clients.data import load_dataset
 
 JOINED, _OWN_DATA = "token.json", "data-dir"
 _MOST_GRANT = 1 << 30
-_GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, CONTAINER, DATABASE, FOUNDING, GENESIS, UNIT, UNUSED}
+_GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, CONTAINER, DATABASE, FOUNDING, GENESIS, SIGNATURE, UNIT, UNUSED}
 
 
 def join(
@@ -46,14 +46,15 @@ def join(
     elif (folder / JOINED).read_bytes() != canonical_json(asdict(token)):
         raise BflError(f"{folder} joins with another token; choose another --out")
     account = load_key(folder / KEY, password)
-    samples = SHARED
+    samples, data_dir = SHARED, str(Path(data_dir).expanduser().resolve()) if data_dir else ""
     if is_device and data_dir:
         samples = len(load_dataset(token.dataset, data_dir, token.seed).train)
     if offload not in ("any", "never") and re.fullmatch(r"[a-z0-9-]+(,[a-z0-9-]+)*", offload) is None:
         raise BflError(f"found --offload {offload!r}, expected any, never, or names of edges such as edge-a,edge-c")
     request = _request(token, folder, account, samples, offload)
     path = folder.with_name(f"{token.name}.request")
-    path.write_text(json.dumps(asdict(request), indent=1) + "\n", encoding="utf-8")
+    path.unlink(missing_ok=True)
+    write_private(path, (json.dumps(asdict(request), indent=1) + "\n").encode())
     (folder / _OWN_DATA).write_text(data_dir, encoding="utf-8")
     return path
 
@@ -69,10 +70,11 @@ def _request(token: Token, folder: Path, account: LocalAccount, samples: int, of
         key: Any = load_ssh_private_key((folder / FLOWER_KEY).read_bytes(), None)
         flower = flower_text(key.public_key())
     request = Request(
-        token.network, token.role, token.name, token.secret, __version__, str(address_of(account)),
+        token.network, token.role, token.name, __version__, str(address_of(account)),
         public_key_of(account).hex(), flower, asked.public_bytes(Encoding.PEM).decode(), samples, offload,
     )  # fmt: skip
-    return replace(request, signature=bytes(sign(account, request.digest).to_bytes()).hex())
+    signature = bytes(sign(account, request.digest).to_bytes()).hex()
+    return replace(request, proof=request.proof_with(token.secret), signature=signature)
 
 
 def take_grant(folder: Path) -> bool:
@@ -87,16 +89,26 @@ def take_grant(folder: Path) -> bool:
     name = hashlib.sha256(x509.load_pem_x509_certificate(files[AUTHORITY]).public_bytes(Encoding.DER)).hexdigest()
     if name != token.authority:
         raise BflError(f"{grants[0]} is of another network than this machine's token: ask who gave you each of them")
-    told = tomllib.loads(files[CONFIG].decode(errors="replace")).get("name")
-    if told != token.name:
-        raise BflError(f"{grants[0]} is the grant of {told!s:.40}, this is {token.name}: copy its own")
-    write_given(folder, {each: content for each, content in files.items() if each != CONFIG})
-    write_private(folder / CONFIG, _with_own_data(files[CONFIG], folder))
+    check_signed(x509.load_pem_x509_certificate(files[AUTHORITY]), manifest_of(files), files[SIGNATURE])
+    told = tomllib.loads(files[CONFIG].decode(errors="replace"))
+    if told.get("name") != token.name:
+        raise BflError(f"{grants[0]} is the grant of {told.get('name')!s:.40}, this is {token.name}: copy its own")
+    own = str(json.loads((folder / KEY).read_bytes()).get("address")).lower().removeprefix("0x")
+    if str(told.get("key-address", "")).removeprefix("0x") != own:
+        raise BflError(f"{grants[0]} is for other keys of {token.name}: it was admitted with another request")
+    given = {each: content for each, content in files.items() if each not in (CONFIG, SIGNATURE)}
+    for each in (*given, f"{CONFIG}.part"):  # of a start that was killed here
+        (folder / each).unlink(missing_ok=True)
+    write_given(folder, given)
+    write_private(folder / f"{CONFIG}.part", _with_own_choice(files[CONFIG], folder))
+    (folder / f"{CONFIG}.part").rename(folder / CONFIG)  # last: with it the kit is whole
     grants[0].unlink()
     return True
 
 
-def _with_own_data(config: bytes, folder: Path) -> bytes:
+def _with_own_choice(config: bytes, folder: Path) -> bytes:
+    """Its owner's data folder; and no code of others, unless its owner writes so into the file."""
+    config = config.replace(b"\nallow-plugins = true\n", b"\nallow-plugins = false\n")
     data_dir = (folder / _OWN_DATA).read_text(encoding="utf-8") if (folder / _OWN_DATA).exists() else ""
     return config.replace(b'\ndata = ""\n', f"\ndata = {json.dumps(data_dir)}\n".encode()) if data_dir else config
 
@@ -110,6 +122,6 @@ def _read_grant(path: Path) -> dict[str, bytes]:
             files = {each.filename: archive.read(each) for each in entries}
     except (OSError, zipfile.BadZipFile) as error:
         raise BflError(f"{path} is no grant: {error}") from error
-    if not {AUTHORITY, CERTIFICATE, CONFIG, GENESIS} <= files.keys():
+    if not {AUTHORITY, CERTIFICATE, CONFIG, GENESIS, SIGNATURE} <= files.keys():
         raise BflError(f"{path} is half a grant; copy it again")
     return files

@@ -24,7 +24,7 @@ from bfl import __version__
 from bfl.errors import BflError
 from bfl.network.certificates import Authority, write_private
 from bfl.network.description import RESERVED, Description, DeviceMachine, read_description
-from bfl.network.enrolment.tokens import MOST_REQUEST, SHARED, Request, Token, read_token
+from bfl.network.enrolment.tokens import MOST_REQUEST, SHARED, SIGNATURE, Request, Token, manifest_of, read_token
 from bfl.network.founding import samples_described
 from bfl.network.kits import DEVICE, EDGE
 from bfl.network.making import DESCRIPTION, founded_plan, machines_of
@@ -80,11 +80,11 @@ def admit(office: Path, request_file: Path) -> str:
     token = read_token(tokens[request.name])
     if (request.network, request.role) != (token.network, token.role):
         raise BflError(f"{request_file} is of {request.role} {request.name} of {request.network}: another network's")
-    if not hmac.compare_digest(request.secret, token.secret):
-        raise BflError(f"{request_file}: found another secret than that of {request.name}'s token: a wrong token?")
     if request.software != __version__:
         raise BflError(f"{request_file} was made with bfl {request.software}, this is {__version__}: install the same")
     request.keys()
+    if not hmac.compare_digest(request.proof, request.proof_with(token.secret)):
+        raise BflError(f"{request_file}: found another secret than that of {request.name}'s token: a wrong token?")
     kept = office / _MEMBERS / f"{request.name}.request"
     kept.parent.mkdir(mode=0o700, exist_ok=True)
     if kept.exists():
@@ -115,6 +115,9 @@ def found(office: Path, password: str, now_s: float, allow_plugins: bool = False
         raise BflError(f"found no request of {', '.join(missing)}; admit them first: bfl network admit NAME.request")
     told = {name: _read_request(path) for name, path in requests.items()}
     keys = {name: each.keys() for name, each in told.items()}
+    known = [key for each in keys.values() for key in (str(each.address), each.flower) if key]
+    if len(set(known)) != len(known):
+        raise BflError("two machines have the same key: one of them joins anew")
     founder = load_key(office / RESERVED / "founder.json", password)
     plan = founded_plan(
         _as_told(description, told), keys, _samples(description, told), Authority.load(office / RESERVED), founder,
@@ -123,7 +126,7 @@ def found(office: Path, password: str, now_s: float, allow_plugins: bool = False
     part = office / f".{_GRANTS}.part"
     part.mkdir(mode=0o700, exist_ok=True)
     for machine in plan.description.edges + plan.description.devices:
-        _write_grant(part / f"{machine.name}.grant", plan.files_of(machine))
+        _write_grant(part / f"{machine.name}.grant", plan.files_of(machine), plan.authority)
     part.rename(grants)
     return [f"founded: copy {grants}/NAME.grant into the kit of each machine", *description.warnings]
 
@@ -153,7 +156,8 @@ def _samples(description: Description, told: Mapping[str, Request]) -> dict[str,
     return {name: shared[name] if count == SHARED else count for name, count in own.items()}
 
 
-def _write_grant(path: Path, files: Mapping[str, bytes]) -> None:
+def _write_grant(path: Path, files: Mapping[str, bytes], authority: Authority) -> None:
+    manifest = manifest_of(files)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in files.items():
+        for name, content in {**files, SIGNATURE: authority.sign(manifest)}.items():
             archive.writestr(name, content)

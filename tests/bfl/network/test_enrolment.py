@@ -148,6 +148,36 @@ def test_a_grant_of_another_network_is_refused(whole: Path, tmp_path: Path) -> N
         take_grant(tmp_path / "pi-1")
 
 
+def test_a_grant_that_was_changed_on_its_way_is_refused_and_one_half_unpacked_is_unpacked_again(
+    whole: Path, tmp_path: Path
+) -> None:
+    kit = Path(shutil.copytree(whole / "machines" / "pi-1" / "pi-1", tmp_path / "pi-1"))
+    (kit / "config.toml").unlink()
+    grant = kit / "pi-1.grant"
+    with zipfile.ZipFile(whole / "office" / "grants" / "pi-1.grant") as archive:
+        files = {name: archive.read(name) for name in archive.namelist()}
+    for name, content in (
+        ("config.toml", files["config.toml"].replace(b"allow-plugins = false", b"allow-plugins = true")),
+        ("founding.json", files["founding.json"].replace(b'"server_keys": [', b'"server_keys": [], "x": [')),
+    ):
+        assert content != files[name]
+        with zipfile.ZipFile(grant, "w") as archive:
+            for each, own in {**files, name: content}.items():
+                archive.writestr(each, own)
+        with pytest.raises(BflError, match="no signature of the network's authority"):
+            take_grant(kit)
+    shutil.copy(whole / "office" / "grants" / "pi-1.grant", grant)
+    assert take_grant(kit), "the files of the killed start are replaced"
+    assert read_device_kit(kit).config.allow_plugins is False
+
+
+def test_a_request_shows_no_secret(tmp_path: Path) -> None:
+    token = tokens_of(tmp_path)["pi-1"]
+    request = join(token, tmp_path / "pi-1", PASSWORD, work=2)
+    assert token.secret not in request.read_text()
+    assert stat.S_IMODE(request.stat().st_mode) == 0o600
+
+
 def test_an_office_of_another_description_is_not_touched(tmp_path: Path) -> None:
     tokens_of(tmp_path)
     (tmp_path / "office" / "network.toml").write_text("name = 'x'")

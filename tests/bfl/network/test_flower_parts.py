@@ -128,7 +128,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     place = Place(f"127.0.0.1:{edge.config.link_port}", read_secret(edge.folder), edge.tls.authority.read_bytes())
     own = Place(f"127.0.0.1:{pi.config.node_port}", read_secret(pi.folder))
     parts = {part.name: part for part in (*edge_parts(edge, ""), *device_parts(pi, ""))}
-    door = FleetDoor(f"https://{place.address}", edge.tls.authority)
+    door = FleetDoor(f"https://{place.address}", edge.tls.authority, [edge.config.devices[0].flower_key.encode()])
     with ExitStack() as stack:
         link = stack.enter_context(closing(Process(parts["superlink"], edge.folder)))
         url = stack.enter_context(door.server("127.0.0.1", edge.config.devices_port, edge.tls))
@@ -175,6 +175,7 @@ def test_the_door_passes_on_what_supernodes_ask_and_nothing_else(machines: Machi
         ("/v1/runtime/acquire-task", 404),
         ("/v1/fleet/../control/list-nodes", 404),
         ("/docs", 404),
+        ("/v1/fleet/%01", 400),
         ("/v1/fleet/pull-messages", 401),  # a stranger, as Flower says
     ):
         request = requests.Request("POST", machines.url, headers={"content-type": "application/protobuf"}).prepare()

@@ -130,7 +130,7 @@ def test_a_kit_of_another_role_a_missing_file_and_a_readable_key_are_told(kits: 
     with pytest.raises(BflError, match=r"is no kit: found no config.toml; make kits with: bfl network init"):
         read_kit(kits)
     (kits / "pi-2" / "tls.crt").unlink()
-    with pytest.raises(BflError, match=r"found no tls.crt; copy the whole kit again"):
+    with pytest.raises(BflError, match=r"found no tls.crt; get that file from the operator again"):
         read_kit(kits / "pi-2")
     (kits / "edge-a" / "key.json").chmod(0o644)
     with pytest.raises(BflError, match=r"can be read by others \(mode 644\); run: chmod 600"):

@@ -105,3 +105,12 @@ def test_a_log_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.Monkey
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "log.1", "log.2", "log.3"]
     assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 5000
     assert "line 199" in (tmp_path / "log").read_text()
+
+
+def test_a_terminal_that_is_gone_stops_nobody(tmp_path: Path) -> None:
+    def gone(_: str) -> None:
+        raise OSError(28, "No space left on device")
+
+    log = LogFile(tmp_path / "log", gone)
+    log.write("one", "a line")
+    assert "a line" in (tmp_path / "log").read_text()

@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -295,3 +296,19 @@ def test_it_needs_no_torch_no_web3_and_no_py_evm() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert shown.stdout.strip() == "[]", shown.stderr
+
+
+def test_a_memory_of_the_founding_is_good_for_the_first_round_and_no_later_one_that_had_begun(path: Path) -> None:
+    """A kit that is copied again years later has `never-signed` in it, and a key that has signed a lot."""
+    with founded(path) as memory:
+        memory.round_began(500, 1.0)
+        with pytest.raises(FreshMemoryError):
+            memory.sign(post(500), never)
+        memory.round_began(501, time.time() + 5)
+        assert memory.sign(post(501), signing("a")) == b"a"
+
+
+def test_a_founding_server_that_missed_the_first_round_signs_in_one_that_began_while_it_was_there(path: Path) -> None:
+    with founded(path) as memory:
+        memory.round_began(2, time.time() + 5)
+        assert memory.sign(post(2), signing("a")) == b"a"
