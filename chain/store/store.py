@@ -26,7 +26,7 @@ from chain.wire.lists import encode_rlp
 from chain.wire.receipts import Receipt
 from chain.wire.transactions import Transaction
 
-_KEPT_NODES = 20_000  # of about 500 bytes
+_KEPT_NODES = 4_000  # of about 500 bytes: those of the last hundred rounds or so
 _MAX_NUMBER = 2**63 - 1  # that SQLite holds
 T = TypeVar("T")
 _SCHEMA = """
