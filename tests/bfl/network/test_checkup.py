@@ -63,9 +63,8 @@ def test_the_command_ends_with_1_where_something_is_wrong(tmp_path: Path, kits: 
 def test_every_kit_has_a_unit_and_a_container_file_of_its_own_command(kits: Path) -> None:
     for name, role in (("edge-a", "edge"), ("pi-1", "device")):
         unit = configparser.ConfigParser(strict=False)
-        unit.optionxform = str  # type: ignore[assignment]
         unit.read_string((kits / name / "bfl.service").read_text())
-        assert unit["Service"]["ExecStart"].endswith(f"bfl network {role} /var/lib/bfl/{name}")
-        assert unit["Service"]["ReadWritePaths"] == f"/var/lib/bfl/{name}"
-        assert unit["Service"]["NoNewPrivileges"] == "yes"
+        assert unit["Service"]["execstart"].endswith(f"bfl network {role} /var/lib/bfl/{name}")
+        assert unit["Service"]["readwritepaths"] == f"/var/lib/bfl/{name}"
+        assert unit["Service"]["nonewprivileges"] == "yes"
         assert f'["bfl", "network", "{role}", "/kit"]' in (kits / name / "Containerfile").read_text()
