@@ -186,9 +186,10 @@ class SignedMemory:
         What was forgotten was signed before this start, so not in a round that began later. Lower rounds stay closed.
         """
         with self._disk.transaction() as rows:
-            has_signed = int(_kept(rows, "lowest_round")) > 0
-            if round_ > 1 and not has_signed and not self._is_after_start(parent_sealed_s):  # a key made long ago
-                _keep(rows, "fresh_because", _kept(rows, "fresh_because") or "was begun for the first round")
+            if rows.execute("SELECT 1 FROM kept WHERE name = 'is_founding' AND value = '1'").fetchone():
+                if round_ > 1 and not self._is_after_start(parent_sealed_s):  # the kit of a key that was made long ago
+                    _keep(rows, "fresh_because", "was begun for the first round")
+                _keep(rows, "is_founding", "0")
             if _kept(rows, "fresh_because") and self._is_after_start(parent_sealed_s):
                 _keep(rows, "fresh_because", "")
                 _keep(rows, "lowest_round", max(round_, int(_kept(rows, "lowest_round"))))
@@ -244,11 +245,13 @@ class SignedMemory:
         if is_founding:
             with self._disk.transaction() as rows:
                 _keep(rows, "fresh_because", "")
+                _keep(rows, "is_founding", "1")
 
     def _begin(self, why: str, exported: Exported | None = None) -> None:
         mark = Mark.new()
         first = {"form": _FORM, "address": str(self._address), "chain_id": str(self._chain_id), "fresh_because": why}
         first |= {"lowest_round": str(exported.lowest_round if exported else 0), "instance": mark.instance}
+        first |= {"is_founding": "0"}
         with self._disk.transaction() as rows:
             for table in _TABLES:
                 rows.execute(table)

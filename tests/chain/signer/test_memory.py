@@ -245,6 +245,7 @@ def test_a_key_that_is_made_with_its_memory_signs_at_once(path: Path) -> None:
 
 def test_old_bytes_are_forgotten_and_marks_are_kept_longer(path: Path) -> None:
     with founded(path) as memory:
+        memory.round_began(1, 0.0)
         for round_ in (1, 1000, 1001, 1016):
             memory.sign(post(round_), signing(f"post {round_}"))
             memory.sign(endorsement(round_), signing(f"endorsement {round_}"))
