@@ -12,9 +12,12 @@ from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from eth_account.signers.local import LocalAccount
 
     from bfl.network.kits import Kit
+    from bfl.network.supervision import Part
 
 CREDENTIAL = "bfl-password"
 """What systemd calls the password of a kit's key"""
@@ -26,14 +29,11 @@ def edge(kit: KitFolder) -> None:
     its key comes from BFL_KEY_PASSWORD, from systemd's credential bfl-password, or from the terminal. Ctrl-C ends all.
     """
     from bfl.network.kits import read_edge_kit
-    from bfl.network.parts import edge_parts, read_secret
-    from bfl.network.supervision import Supervisor
+    from bfl.network.parts import edge_parts
 
     _take_grant(kit)
-    found, stop = read_edge_kit(kit), stop_by_signal()
-    password = _password(found)
-    read_secret(found.folder)
-    Supervisor(edge_parts(found, password), found.folder, _print).run(stop)
+    found = read_edge_kit(kit)
+    _supervise(found, lambda password: edge_parts(found, password))
 
 
 def device(kit: KitFolder) -> None:
@@ -41,14 +41,11 @@ def device(kit: KitFolder) -> None:
     its key comes from BFL_KEY_PASSWORD, from systemd's credential bfl-password, or from the terminal. Ctrl-C ends all.
     """
     from bfl.network.kits import read_device_kit
-    from bfl.network.parts import device_parts, read_secret
-    from bfl.network.supervision import Supervisor
+    from bfl.network.parts import device_parts
 
     _take_grant(kit)
-    found, stop = read_device_kit(kit), stop_by_signal()
-    password = _password(found)
-    read_secret(found.folder)
-    Supervisor(device_parts(found, password), found.folder, _print).run(stop)
+    found = read_device_kit(kit)
+    _supervise(found, lambda password: device_parts(found, password))
 
 
 def edge_server(kit: KitFolder) -> None:
@@ -73,6 +70,16 @@ def device_executor(kit: KitFolder) -> None:
     _log_to_terminal()
     run_device(found, _key(found), stop, _print)
     _print("stopped")
+
+
+def _supervise(kit: "Kit", parts_of: "Callable[[str], Sequence[Part]]") -> None:
+    """Run the parts of a machine, which are told the password of its key, until it is stopped."""
+    from bfl.network.parts import read_secret
+    from bfl.network.supervision import Supervisor
+
+    stop, password = stop_by_signal(), _password(kit)
+    read_secret(kit.folder)
+    Supervisor(parts_of(password), kit.folder, _print).run(stop)
 
 
 def _take_grant(folder: Path) -> None:

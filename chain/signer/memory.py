@@ -180,10 +180,8 @@ class SignedMemory:
         return not self.fresh_because or self._is_after_start(parent_sealed_s)
 
     def round_began(self, round_: int, parent_sealed_s: float) -> None:
-        """Tell of a round's beginning: old bytes are forgotten, and a new memory wakes if it may. One that was begun at
-        the founding is good for a round that began later; a kit that was copied again has forgotten what it signed.
-
-        What was forgotten was signed before this start, so not in a round that began later. Lower rounds stay closed.
+        """Tell of a round's beginning: old bytes are forgotten, and a new memory wakes if it may; one of the founding
+        that is told of a later round first sleeps. What was forgotten was signed before. Lower rounds stay closed.
         """
         with self._disk.transaction() as rows:
             if rows.execute("SELECT 1 FROM kept WHERE name = 'is_founding' AND value = '1'").fetchone():
@@ -250,8 +248,8 @@ class SignedMemory:
     def _begin(self, why: str, exported: Exported | None = None) -> None:
         mark = Mark.new()
         first = {"form": _FORM, "address": str(self._address), "chain_id": str(self._chain_id), "fresh_because": why}
-        first |= {"lowest_round": str(exported.lowest_round if exported else 0), "instance": mark.instance}
-        first |= {"is_founding": "0"}
+        lowest = str(exported.lowest_round if exported else 0)
+        first |= {"lowest_round": lowest, "instance": mark.instance, "is_founding": "0"}
         with self._disk.transaction() as rows:
             for table in _TABLES:
                 rows.execute(table)
