@@ -193,7 +193,7 @@ def found_federation(
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     servers = []
     for m in range(settings.rounds.edges):
-        link = DeviceLink(grid, {d.index: nodes[d.index] for d in network.cluster(m)}, clock)
+        link = DeviceLink(grid, {d.index: nodes[d.index] for d in network.devices if m in (d.home, d.standby)}, clock)
         parts = ServerParts(m, network, settings, task, hosted.accesses[m], link, hosted.standing)
         servers.append(EdgeServer(parts, planner, trainer))
     return Federation(servers, dataset, settings, hosted)
@@ -220,15 +220,17 @@ def make_network(
     settings: Settings,
     addresses: Addresses,
     homes: Sequence[int] | None = None,
+    standbys: Sequence[int | None] | None = None,
 ) -> Network:
     """The participants (P2) from what the devices said: samples and consent, by device. `homes`: the server of each,
-    where it was chosen; else they are dealt in turn.
+    where it was chosen; else they are dealt in turn. `standbys`: who orders each while home is dormant; else nobody.
     """
     rounds = settings.rounds
     at_home = homes or [home_server(n, rounds.edges) for n in range(len(introduced))]
+    beside = standbys or [None] * len(introduced)
     graph = make_graph(rounds.graph, rounds.edges)
     devices = tuple(
-        DeviceRecord(n, addresses.address("device", n), at_home[n], samples, consent)
+        DeviceRecord(n, addresses.address("device", n), at_home[n], samples, consent, beside[n])
         for n, (samples, consent) in enumerate(introduced)
     )
     servers = tuple(addresses.address("server", m) for m in range(rounds.edges))

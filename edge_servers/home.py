@@ -57,10 +57,14 @@ class HomeServer(RankedServer):
         return self._running
 
     def orders(self) -> list[Order]:
-        """One order per device of this cluster (P25)."""
-        devices = [device.index for device in self.cluster]
+        """One order per device that this server orders in this round (P25, D6)."""
+        served = self.served
+        guests = [str(device.index) for device in served if device.home != self.index]
+        if guests:
+            _LOG.info("round %d: home is dormant, and this is the standby of device %s", self.round, ", ".join(guests))
+        devices = [device.index for device in served]
         orders = planned_orders(self.current.plan, devices, self.standing.model, self.current.model_digest, self.recipe)
-        return self.board.with_terms(orders, [device.address for device in self.cluster])
+        return self.board.with_terms(orders, [device.address for device in served])
 
     def prepare_orders(self) -> list[Message]:
         """The orders as Flower messages."""
@@ -69,7 +73,7 @@ class HomeServer(RankedServer):
         return self.link.prepare(orders)
 
     def send_orders(self) -> None:
-        """Hand every device of this cluster its order, unless Flower's own loop has."""
+        """Hand every device of this server its order, unless Flower's own loop has."""
         if not self.current.orders:
             self.prepare_orders()
         self.link.send(self.current.plan.deadline_s)
@@ -78,13 +82,13 @@ class HomeServer(RankedServer):
         """Wait for the devices that offload, at most a third of the time: they answer first, the others still train.
         Servers that wait for data of others do so for half of it.
         """
-        offloaders = {device.index: device for device in self.cluster if self._offloads(device)}
+        offloaders = {device.index: device for device in self.served if self._offloads(device)}
         replies = self.link.collect(offloaders, self.current.plan.deadline_s / 3)
         self._admit([offloaders[n] for n in sorted(replies)], replies)
 
     def collect_gradients(self) -> None:
         """Wait for everybody who has not answered, at most until the deadline. Data that come now are too late."""
-        left = [device for device in self.cluster if device.index not in self.current.heard]
+        left = [device for device in self.served if device.index not in self.current.heard]
         self._admit(left, self.link.collect({device.index for device in left}))
         for device in self.current.outgoing:
             detail = "its data came when there was no time left to train on them"
@@ -97,7 +101,7 @@ class HomeServer(RankedServer):
     def pass_on_data(self, hosted: Hosted) -> None:
         """Collected data, to where the plan wants them. A device whose data did not arrive there trains after all."""
         work = self.current
-        offloaders = [device.index for device in self.cluster if self._offloads(device)]
+        offloaders = [device.index for device in self.served if self._offloads(device)]
         for device in offloaders:
             target, data = work.plan.assignment[device], work.outgoing.pop(device, None)
             if data is None:
@@ -112,12 +116,9 @@ class HomeServer(RankedServer):
                 work.refusals.append(Refusal(f"device {device}", "unreachable", why))
 
     def fetch_data(self) -> None:
-        """What devices of other homes have offloaded to this server."""
-        expected = [
-            device.index
-            for device in self.network.devices
-            if device.home != self.index and self.current.plan.assignment[device.index] == self.index
-        ]
+        """What devices that other servers order have offloaded to this one."""
+        plan = self.current.plan
+        expected = [n for n, m in enumerate(self.serving) if m != self.index and plan.assignment[n] == self.index]
         if expected:
             self.current.data |= self.data_paths.fetch(expected)
 
@@ -177,7 +178,7 @@ class HomeServer(RankedServer):
             work.collected[gradient.sender] = gradient
 
     def post_roll(self) -> None:
-        """Tell everybody whose gradients of this cluster are here, and who is out and why (D3.6)."""
+        """Tell everybody whose gradients this server holds, and who of its devices is out and why (D3.6)."""
         if self.address in self.standing.excluded:
             return
         held = tuple(sorted(self.board.read(self._slot("gradient")).keys() & self.current.collected.keys()))

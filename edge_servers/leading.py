@@ -76,9 +76,16 @@ class RankedServer:
         return self.access.attempts
 
     @property
-    def cluster(self) -> list[DeviceRecord]:
-        """The devices whose home this server is."""
-        return self.network.cluster(self.index)
+    def serving(self) -> tuple[int, ...]:
+        """By device, the server that orders it in this round (D6)."""
+        return self.network.serving(self.oversight.dormant())
+
+    @property
+    def served(self) -> list[DeviceRecord]:
+        """The devices that this server orders in this round: those whose home it is, or whose standby while their home
+        is dormant.
+        """
+        return [device for device, m in zip(self.network.devices, self.serving, strict=True) if m == self.index]
 
     @property
     def leader(self) -> Address:

@@ -65,7 +65,7 @@ class EdgeServer(HomeServer):
         self.oversight.check_plan(plan, self.leader)
         self.schedule = self.schedule.of_plan(plan.start_ms / 1000, plan.phi)
         self._running = RunningRound(plan, vector_digest(self.standing.model))
-        self.data_paths.open(plan, self.attempt, self.settings.rounds.deadline_s / 2)
+        self.data_paths.open(plan, self.attempt, self.settings.rounds.deadline_s / 2, self.serving)
 
     # --- close --------------------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class EdgeServer(HomeServer):
         # A server posts its roll after its last gradient: only then is everything here that will be.
         told = self.board.wait_for(self._slot("roll"), self.oversight.expected(), self.schedule.rolls)
         good, unfit = self.oversight.gradients()
-        refused = [*heard_refusals(told, self.network, self.settings.rounds.filter), *unfit]
+        refused = [*heard_refusals(told, self.network, self.settings.rounds.filter, self.serving), *unfit]
         close = close_list(good, refused, self.standing.model, self.settings, self.task.validation_loss)
         close = replace(close, rolls=tuple(told))
         self.current.refusals = list(close.refused)  # the ledger carries reasons without details

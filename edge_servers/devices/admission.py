@@ -1,7 +1,7 @@
 """Who is let into a round's closed list (P4, P6): every gradient and every hand-over of data is checked here."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,22 +132,27 @@ def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
         raise GradientRefusedError("not-finite", "found NaN or infinity in the images, expected finite numbers")
 
 
-def heard_refusals(rolls: Mapping[Address, Attendance], network: Network, filter_text: str) -> list[Refusal]:
-    """Who is out by the rolls of their home servers, as far as those are believed."""
+def heard_refusals(
+    rolls: Mapping[Address, Attendance], network: Network, filter_text: str, serving: Sequence[int]
+) -> list[Refusal]:
+    """Who is out by the rolls of the servers that order them, as far as those are believed."""
     told = [(network.server_index(server), roll.refused) for server, roll in rolls.items()]
-    return [each for m, refused in told for each in believed_refusals(m, refused, network, filter_text)]
+    return [each for m, refused in told for each in believed_refusals(m, refused, filter_text, serving)]
 
 
-def believed_refusals(server: int, refusals: Iterable[Refusal], network: Network, filter_text: str) -> list[Refusal]:
-    """What may be believed of a server's word: who of its own cluster is out, for reasons that are not the leader's.
+def believed_refusals(
+    server: int, refusals: Iterable[Refusal], filter_text: str, serving: Sequence[int]
+) -> list[Refusal]:
+    """What may be believed of a server's word: who of those that it orders (`serving`: by device, the server that does)
+    is out, for reasons that are not the leader's.
 
     One short code each: the closed list has a size (B2), and no server's word makes an honest leader's too large.
     """
-    cluster = {f"server {server}", *(f"device {device.index}" for device in network.cluster(server))}
+    own = {f"server {server}", *(f"device {n}" for n, m in enumerate(serving) if m == server)}
     reserved = {*VERDICTS, UNAVAILABLE, deterministic_filter(filter_text).reason}
     believed: dict[str, Refusal] = {}
     for refusal in refusals:
         is_code = _REASON.fullmatch(refusal.reason) is not None and refusal.reason not in reserved
-        if refusal.node in cluster and is_code:
+        if refusal.node in own and is_code:
             believed.setdefault(refusal.node, refusal)
     return list(believed.values())

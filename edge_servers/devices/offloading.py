@@ -1,6 +1,6 @@
 """Offloaded data on their way: a device hands them to its home server, which passes them to the one the plan names."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -22,8 +22,10 @@ class DataPaths(Protocol):
     asks_again: bool
     """Whether a device whose data did not arrive can still be asked to train."""
 
-    def open(self, plan: Plan, attempt: int, within_s: float) -> None:
-        """A plan was read: from now on its data may come, for so long. Those of before are gone."""
+    def open(self, plan: Plan, attempt: int, within_s: float, serving: Sequence[int]) -> None:
+        """A plan was read: from now on its data may come, for so long, of each device from the server that orders it.
+        Those of before are gone.
+        """
 
     def hand_over(self, device: int, target: int, data: DataReply | SealedReply, hosted: Hosted) -> str:
         """Bring a device's data to their target; nothing where they are there, else why not."""
@@ -40,7 +42,7 @@ class InThisProcess:
 
     asks_again = False
 
-    def open(self, plan: Plan, attempt: int, within_s: float) -> None:
+    def open(self, plan: Plan, attempt: int, within_s: float, serving: Sequence[int]) -> None:
         """Nobody else sends anything."""
 
     def hand_over(self, device: int, target: int, data: DataReply | SealedReply, hosted: Hosted) -> str:

@@ -1,6 +1,7 @@
 """Who takes part (P2): the edge servers, their graph, and every device with its home server."""
 
 import hashlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -38,13 +39,16 @@ class LearningTask:
 
 @dataclass(frozen=True)
 class DeviceRecord:
-    """A registered device: fixed home server, committed number of samples, consent to offload (P25)."""
+    """A registered device: fixed home server, committed number of samples, consent to offload (P25), and the server
+    that orders it while home is dormant, where there is one (D6).
+    """
 
     index: int
     address: Address
     home: int
     samples: int
     consent: Consent
+    standby: int | None = None
 
 
 @dataclass(frozen=True)
@@ -83,6 +87,17 @@ class Network:
     def cluster(self, server: int) -> list[DeviceRecord]:
         """The devices whose home is `server`."""
         return [device for device in self.devices if device.home == server]
+
+    def serving(self, dormant: Collection[bytes]) -> tuple[int, ...]:
+        """By device, the one server that orders it in a round: home, or standby while the registry says that home is
+        dormant and standby is not (D6). Its gradient is its home's in any case.
+        """
+        asleep = {self.server_index(server) for server in dormant}
+        return tuple(
+            device.home if device.standby is None or device.home not in asleep or device.standby in asleep
+            else device.standby
+            for device in self.devices
+        )  # fmt: skip
 
 
 def simulated_address(seed: int, role: str, index: int) -> Address:

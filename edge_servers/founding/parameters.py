@@ -90,13 +90,19 @@ class FoundingParameters:
                 "kind": _KIND,
                 "settings": founding_settings(self.settings),
                 "servers": [str(server) for server in network.servers],
-                "devices": [[str(d.address), d.home, d.samples, d.consent.text] for d in network.devices],
+                "devices": [_device_row(device) for device in network.devices],
                 "graph": sorted([i, j] for i, j in network.graph.edges),
                 "sample-bytes": self.sample_bytes,
                 "weight": network.weight,
                 "tensors": [[name, list(shape)] for name, shape in self.tensors],
             }
         )
+
+
+def _device_row(device: DeviceRecord) -> list[str | int]:
+    """A device as it is written; one without a standby has no word for it."""
+    row: list[str | int] = [str(device.address), device.home, device.samples, device.consent.text]
+    return row if device.standby is None else [*row, device.standby]
 
 
 def founding_settings(settings: Settings) -> dict[str, Any]:
@@ -128,8 +134,8 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
             raise ValueError(f"found no {', '.join(missing)}")
         servers: Sequence[str] = content["servers"]
         devices = tuple(
-            DeviceRecord(n, _address(address), int(home), int(samples), Consent(consent))
-            for n, (address, home, samples, consent) in enumerate(content["devices"])
+            DeviceRecord(n, _address(address), int(home), int(samples), Consent(consent), *map(int, standby))
+            for n, (address, home, samples, consent, *standby) in enumerate(content["devices"])
         )
         graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
         network = Network(tuple(map(_address, servers)), devices, graph, int(content["weight"]))
@@ -167,6 +173,10 @@ def _check_network(network: Network) -> None:
     checks = {
         "addresses": len(set(addresses)) == len(addresses),
         "homes": all(0 <= device.home < servers for device in network.devices),
+        "standbys": all(
+            device.standby is None or (0 <= device.standby < servers and device.standby != device.home)
+            for device in network.devices
+        ),
         "samples": all(device.samples > 0 for device in network.devices),
         "graph": all(0 <= i < j < servers for i, j in network.graph.edges) and len(components(network.graph)) == 1,
         "weight": 0 < network.weight < 1 << WEIGHT_BITS or (servers == 1 and network.weight == 0),

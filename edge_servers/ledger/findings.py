@@ -17,6 +17,7 @@ class Findings:
         self.virtual = set(before.excluded)
         self.offences: dict[tuple[Address, int], Offence] = {}
         self.silent: set[Address] = set(self.virtual)
+        self.dormant: frozenset[Address] = frozenset()
         self.record: RoundRecord | None = None
         self.closed: AggregatedRound | None = None
         self.accused: set[tuple[Address, Address]] = set()

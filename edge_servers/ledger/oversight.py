@@ -36,6 +36,9 @@ class Oversight(Protocol):
     def expected(self) -> Collection[Address]:
         """Servers whose posts are waited for: all but the excluded and the dormant (D3.7)."""
 
+    def dormant(self) -> Collection[Address]:
+        """Servers that are dormant in this round: their devices come to their standbys (D6)."""
+
     def iterate(self, server: int, step: int, until_s: float) -> FixedPoint:
         """A server's iterate, repaired where it is wrong or missing."""
 
@@ -96,6 +99,10 @@ class Trusting:
     def expected(self) -> Collection[Address]:
         """All of them."""
         return self._network.servers
+
+    def dormant(self) -> Collection[Address]:
+        """Nobody keeps books."""
+        return ()
 
     def iterate(self, server: int, step: int, until_s: float) -> FixedPoint:
         """What the server posted."""

@@ -73,12 +73,13 @@ class Referee:
         self._found = Findings(standing, attempt)
         if before.round == standing.round + 1:
             self._found.offences = {key: each for key, each in before.offences.items() if each.slot in _ENDING}
-        self._found.silent |= self._dormant()
+        ask = self.board.ledger.access.ask
+        self._found.dormant = frozenset(each for each in self.founding.network.servers if ask("is_dormant", each))
+        self._found.silent |= self._found.dormant
 
-    def _dormant(self) -> set[Address]:
-        """Who is not waited for in this round (D3.7): the registry says it, to whoever has just started too."""
-        active = set(self.founding.network.servers) - self._found.virtual
-        return {server for server in active if self.board.ledger.access.ask("is_dormant", server)}
+    def dormant(self) -> frozenset[Address]:
+        """Who is dormant in this round (D3.7): the registry says it, to whoever has just started too."""
+        return self._found.dormant
 
     def check_plan(self, plan: Plan, leader: Address) -> None:
         """The plan must be one that the founding parameters allow, with the divergence of the round before."""

@@ -31,9 +31,9 @@ class RunningRound:
     outgoing: dict[int, DataReply | SealedReply] = field(default_factory=dict)
     """Collected from its own devices, by device, for the server that the plan names."""
     collected: dict[Address, Gradient] = field(default_factory=dict)
-    """Gradients of this server's cluster, its own among them, by sender, before they are posted."""
+    """Gradients of this server's devices, its own among them, by sender, before they are posted."""
     refusals: list[Refusal] = field(default_factory=list)
-    """Of this server's own cluster."""
+    """Of this server and its devices."""
     refused: tuple[Refusal, ...] = ()
     """Of all clusters, as the leader closed the list."""
     closed: list[Gradient] = field(default_factory=list)

@@ -1,8 +1,8 @@
-"""Data that other homes bring to this server (D7): of planned devices alone, once, in memory, for one attempt."""
+"""Data that other servers bring to this one (D7): of planned devices alone, once, in memory, for one attempt."""
 
 import threading
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 
 from eth_account.signers.local import LocalAccount
 
@@ -31,6 +31,8 @@ class _Open:
     plan: Plan
     attempt: int
     until_s: float
+    serving: Sequence[int]
+    """By device, the server that orders it, and brings its data."""
 
 
 class Inbox:
@@ -47,10 +49,10 @@ class Inbox:
         self._data: dict[int, DataReply] = {}
         self._declined: set[int] = set()
 
-    def open(self, plan: Plan, attempt: int, within_s: float) -> None:
+    def open(self, plan: Plan, attempt: int, within_s: float, serving: Sequence[int]) -> None:
         """From now on data of this attempt are taken; those of before are gone."""
         with self._changed:
-            self._open = _Open(plan, attempt, self._now() + within_s)
+            self._open = _Open(plan, attempt, self._now() + within_s, serving)
             self._data, self._declined = {}, set()
             self._changed.notify_all()
 
@@ -66,8 +68,8 @@ class Inbox:
         each = int(like[0].nbytes) + _LABEL_BYTES if len(like) else _LABEL_BYTES
         return MORE_BYTES + each * max((device.samples for device in self._network.devices), default=0)
 
-    def expects(self, round_: int, attempt: int, device: int, home: Address) -> _Open:
-        """The attempt for which this home may bring this device's data; `NotWantedError` says why not."""
+    def expects(self, round_: int, attempt: int, device: int, sender: Address) -> _Open:
+        """The attempt for which this server may bring this device's data; `NotWantedError` says why not."""
         opened = self._open
         if opened is None or (opened.plan.round, opened.attempt) != (round_, attempt):
             raise NotWantedError(f"found data of round {round_}, attempt {attempt}, which this server is not at")
@@ -75,13 +77,13 @@ class Inbox:
             raise NotWantedError(f"found data of round {round_} too late: this server trains already")
         if not 0 <= device < len(self._network.devices) or opened.plan.assignment[device] != self._index:
             raise NotWantedError(f"found data of device {device}, which the plan does not send here")
-        if self._network.servers[self._network.devices[device].home] != home:
-            raise NotWantedError(f"found data of device {device} from {home}, which is not its home")
+        if self._network.servers[opened.serving[device]] != sender:
+            raise NotWantedError(f"found data of device {device} from {sender}, which does not order it in this round")
         return opened
 
-    def take(self, round_: int, attempt: int, device: int, home: Address, sealed: bytes) -> Receipt:
-        """Open, check and keep them; what to give the home for them."""
-        opened = self.expects(round_, attempt, device, home)
+    def take(self, round_: int, attempt: int, device: int, sender: Address, sealed: bytes) -> Receipt:
+        """Open, check and keep them; what to give the sender for them."""
+        opened = self.expects(round_, attempt, device, sender)
         reply = self.unseal(opened.plan, device, sealed)
         with self._changed:
             if self._open is not opened:
@@ -103,9 +105,9 @@ class Inbox:
             raise NotWantedError(f"device {device}: {error}") from error
         return reply
 
-    def decline(self, round_: int, attempt: int, device: int, home: Address) -> None:
+    def decline(self, round_: int, attempt: int, device: int, sender: Address) -> None:
         """This device's data will not come."""
-        self.expects(round_, attempt, device, home)
+        self.expects(round_, attempt, device, sender)
         with self._changed:
             self._declined.add(device)
             self._changed.notify_all()
@@ -119,6 +121,6 @@ class Inbox:
                 if not missing or left_s <= 0:
                     found = {device: self._data[device] for device in devices if device in self._data}
                     if opened is not None:  # who comes now is told so
-                        self._open = _Open(opened.plan, opened.attempt, min(opened.until_s, self._now()))
+                        self._open = replace(opened, until_s=min(opened.until_s, self._now()))
                     return found
             sleep(min(left_s, 0.05))

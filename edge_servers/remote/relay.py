@@ -1,4 +1,5 @@
-"""Between edges (D7): a home server brings what its devices sealed to the edge that the plan names, for a receipt.
+"""Between edges (D7): the server that orders a device (its home, or its standby while home is dormant) brings what it
+sealed to the edge that the plan names, for a receipt.
 
 POST /offloaded/ROUND/ATTEMPT/DEVICE with what was sealed: 200 with the receipt, 409 with the reason. An empty body says
 that this device's data will not come. Both sides show certificates of servers of the founding.
@@ -6,7 +7,7 @@ that this device's data will not come. Both sides show certificates of servers o
 
 import logging
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
@@ -93,10 +94,10 @@ class Relay:
         self._attempt = 0
         self._away: set[int] = set()
 
-    def open(self, plan: Plan, attempt: int, within_s: float) -> None:
+    def open(self, plan: Plan, attempt: int, within_s: float, serving: Sequence[int]) -> None:
         """A plan was read."""
         self._plan, self._attempt, self._away = plan, attempt, set()
-        self._inbox.open(plan, attempt, within_s)
+        self._inbox.open(plan, attempt, within_s, serving)
 
     def hand_over(self, device: int, target: int, data: DataReply | SealedReply, hosted: Hosted) -> str:
         """Nothing where the target has signed for them, else why not. What is not sealed goes nowhere."""

@@ -140,16 +140,19 @@ def test_a_servers_word_counts_for_its_own_cluster_and_not_with_the_leaders_reas
         Refusal("device 3", "krum", ""),
         Refusal("device 3", "unavailable", ""),  # only the leader knows what it does not hold
     ]
-    network = sealed.founding.network
-    assert believed_refusals(0, words, network, "krum") == words[:2]
-    assert believed_refusals(0, words, network, "krum+loss") == words[:2]
-    assert believed_refusals(0, words[1:], network, "none") == [words[1], words[5]]  # no filter: nobody's reason
-    assert believed_refusals(1, words, network, "none") == words[2:4]
+    homes = sealed.founding.network.serving(())
+    assert believed_refusals(0, words, "krum", homes) == words[:2]
+    assert believed_refusals(0, words, "krum+loss", homes) == words[:2]
+    assert believed_refusals(0, words[1:], "none", homes) == [words[1], words[5]]  # no filter: nobody's reason
+    assert believed_refusals(1, words, "none", homes) == words[2:4]
+    one_at_standby = [2 if n == 1 else home for n, home in enumerate(homes)]
+    assert believed_refusals(1, words, "none", one_at_standby) == words[3:4]
+    assert believed_refusals(2, words, "none", one_at_standby) == words[2:3]
 
 
 def test_no_word_of_a_server_makes_a_closed_list_too_large(sealed: ChainNetwork) -> None:
     words = [Refusal("device 3", "x" * 20_000, ""), *(Refusal("device 3", f"late-{c}", "") for c in "abc")]
-    assert believed_refusals(0, words, sealed.founding.network, "krum") == words[1:2]
+    assert believed_refusals(0, words, "krum", sealed.founding.network.serving(())) == words[1:2]
 
 
 @pytest.mark.parametrize("reason", ["krum", "late", "unavailable"])

@@ -33,6 +33,8 @@ from tests.bfl.network.described import free_ports
 from tests.edge_servers.small_network import small_dataset
 
 CHAIN, SAMPLES = 7, 4
+HOMES = (0, 0)
+"""By device, the server that orders it"""
 DOMAIN = Domain(CHAIN, Address(b"r" * 20))
 DATASET = small_dataset()
 TASK = LearningTask(network_for(DATASET, TrainingParams(hidden="8"), 0), DATASET.train, DATASET.classes)
@@ -76,7 +78,7 @@ def edges(tmp_path: Path) -> Iterator[Edges]:
         relays = [Relay(m, inboxes[m], places, network, DOMAIN, files[m], time.sleep) for m in range(2)]
         for relay in relays:
             stack.enter_context(closing(relay))
-            relay.open(plan, 0, 20.0)
+            relay.open(plan, 0, 20.0, HOMES)
         yield Edges(keys, network, plan, inboxes, relays, places, files)
 
 
@@ -112,7 +114,7 @@ def test_home_cannot_read_what_is_for_another(edges: Edges) -> None:
 
 def test_data_for_home_itself_are_opened_there(edges: Edges) -> None:
     plan = replace(edges.plan, assignment=(0, -1))
-    edges.relays[0].open(plan, 0, 20.0)
+    edges.relays[0].open(plan, 0, 20.0, HOMES)
     work = RunningRound(plan, "")
     about = associated(CHAIN, 1, 0, 0, plan.digest)
     sealed = SealedReply(0, 1, seal(data_bytes(IMAGES, LABELS), public_key_of(edges.keys[0].account), about))
@@ -135,33 +137,40 @@ def test_what_was_not_planned_is_refused_with_the_reason(edges: Edges) -> None:
         ("which this server is not at", {"round": 2}),
         ("which the plan does not send here", {"assignment": (0, -1)}),
     ):
-        home.open(replace(edges.plan, **change), 0, 20.0)
+        home.open(replace(edges.plan, **change), 0, 20.0, HOMES)
         if "assignment" in change:
-            edges.inboxes[1].open(replace(edges.plan, **change), 0, 20.0)
+            edges.inboxes[1].open(replace(edges.plan, **change), 0, 20.0, HOMES)
         assert told in home.hand_over(0, 1, edges.sealed(), {}), told
-    home.open(edges.plan, 0, 20.0)
-    edges.inboxes[1].open(edges.plan, 1, 20.0)
+    home.open(edges.plan, 0, 20.0, HOMES)
+    edges.inboxes[1].open(edges.plan, 1, 20.0, HOMES)
     assert "which this server is not at" in home.hand_over(0, 1, edges.sealed(), {})
-    edges.inboxes[1].open(edges.plan, 0, 20.0)
+    edges.inboxes[1].open(edges.plan, 0, 20.0, HOMES)
     assert "not sealed to this server" in home.hand_over(0, 1, edges.sealed(about_plan="00" * 32), {})
     assert "found data that are not sealed" in home.hand_over(0, 1, DataReply(0, 1, IMAGES, LABELS), {})
     fewer = replace(edges.sealed(), sealed=edges.sealed().sealed[:-9])
     assert "not sealed to this server" in home.hand_over(0, 1, fewer, {})
-    other = replace(edges.network, devices=tuple(replace(each, home=1) for each in edges.network.devices))
-    strange = Inbox(1, edges.keys[1].account, other, TASK, DOMAIN, time.monotonic)
-    strange.open(edges.plan, 0, 20.0)
-    with pytest.raises(NotWantedError, match="which is not its home"):
-        strange.take(1, 0, 0, edges.network.servers[0], edges.sealed().sealed)
+
+
+def test_only_the_server_that_orders_a_device_brings_its_data(edges: Edges) -> None:
+    """Home, or its standby in a round in which home is dormant: never both."""
+    inbox, (home, standby) = edges.inboxes[1], edges.network.servers
+    for serving, brings, other in (((0, 0), home, standby), ((1, 0), standby, home)):
+        inbox.open(edges.plan, 0, 20.0, serving)
+        with pytest.raises(NotWantedError, match=f"from {other}, which does not order it in this round"):
+            inbox.take(1, 0, 0, other, edges.sealed().sealed)
+        with pytest.raises(NotWantedError, match="which does not order it"):
+            inbox.decline(1, 0, 0, other)
+        assert inbox.take(1, 0, 0, brings, edges.sealed().sealed).device == 0
 
 
 def test_a_target_that_is_away_or_signs_for_something_else_is_told(edges: Edges) -> None:
     away = Relay(0, edges.inboxes[0], {1: "https://127.0.0.1:1"}, edges.network, DOMAIN, edges.files[0], time.sleep)
-    away.open(edges.plan, 0, 20.0)
+    away.open(edges.plan, 0, 20.0, HOMES)
     assert "server 1: " in away.hand_over(0, 1, edges.sealed(), {})
     away.decline(0, 1)
     swapped = replace(edges.network, servers=edges.network.servers[::-1])
     wrong = Relay(0, edges.inboxes[0], edges.places, swapped, DOMAIN, edges.files[0], time.sleep)
-    wrong.open(edges.plan, 0, 20.0)
+    wrong.open(edges.plan, 0, 20.0, HOMES)
     assert "signed for something else" in wrong.hand_over(0, 1, edges.sealed(), {})
 
 
@@ -187,7 +196,7 @@ def test_strangers_are_refused(edges: Edges, tmp_path: Path) -> None:
 
 def test_what_is_over_is_gone(edges: Edges) -> None:
     edges.relays[0].hand_over(0, 1, edges.sealed(), {})
-    edges.inboxes[1].open(replace(edges.plan, round=2), 0, 0.0)
+    edges.inboxes[1].open(replace(edges.plan, round=2), 0, 0.0, HOMES)
     assert edges.relays[1].fetch([0]) == {}
     edges.inboxes[1].close()
     assert edges.relays[1].fetch([0]) == {}
