@@ -2,6 +2,7 @@
 
 import logging
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from eth_account.signers.local import LocalAccount
 
     from bfl.network.kits import Kit
-    from bfl.network.supervision import Part
+    from bfl.network.supervision import Part, Supervisor
 
 CREDENTIAL = "bfl-password"
 """What systemd calls the password of a kit's key"""
@@ -41,11 +42,13 @@ def device(kit: KitFolder) -> None:
     its key comes from BFL_KEY_PASSWORD, from systemd's credential bfl-password, or from the terminal. Ctrl-C ends all.
     """
     from bfl.network.kits import read_device_kit
-    from bfl.network.parts import device_parts
+    from bfl.network.parts import device_parts, follow_home
 
     _take_grant(kit)
     found = read_device_kit(kit)
-    _supervise(found, lambda password: device_parts(found, password))
+    _supervise(
+        found, lambda password: device_parts(found, password), lambda running, stop: follow_home(found, running, stop)
+    )
 
 
 def edge_server(kit: KitFolder) -> None:
@@ -72,14 +75,23 @@ def device_executor(kit: KitFolder) -> None:
     _print("stopped")
 
 
-def _supervise(kit: "Kit", parts_of: "Callable[[str], Sequence[Part]]") -> None:
-    """Run the parts of a machine, which are told the password of its key, until it is stopped."""
+def _supervise(
+    kit: "Kit",
+    parts_of: "Callable[[str], Sequence[Part]]",
+    beside: "Callable[[Supervisor, threading.Event], None] | None" = None,
+) -> None:
+    """Run the parts of a machine, which are told the password of its key, until it is stopped; `beside` watches what
+    the parts do not.
+    """
     from bfl.network.parts import read_secret
     from bfl.network.supervision import Supervisor
 
     stop, password = stop_by_signal(), _password(kit)
     read_secret(kit.folder)
-    Supervisor(parts_of(password), kit.folder, _print).run(stop)
+    supervisor = Supervisor(parts_of(password), kit.folder, _print)
+    if beside is not None:
+        threading.Thread(target=beside, args=(supervisor, stop), name="beside", daemon=True).start()
+    supervisor.run(stop)
 
 
 def _take_grant(folder: Path) -> None:

@@ -7,7 +7,7 @@ import httpx
 
 from bfl.doctor import Check
 from bfl.errors import BflError
-from bfl.network.kits import FOUNDING, DeviceKit, EdgeKit, read_kit
+from bfl.network.kits import FOUNDING, DeviceKit, EdgeKit, EdgePlace, read_kit
 from bfl.network.parts import find_flower
 from bfl.network.status import MOST_SKEW_S, NodeState, nodes_of
 from clients.data import load_dataset
@@ -30,7 +30,7 @@ def examine_kit(folder: Path) -> list[Check]:
     told = f"{config.role} {config.name} of {config.network}, address {config.key_address}"
     nodes = nodes_of(kit)
     checks = [Check("kit", "ok", told), _programs(kit), _disk(folder), *map(_node, nodes), _clock(nodes)]
-    return checks if isinstance(kit, EdgeKit) else [*checks, _home(kit), _data(kit)]
+    return checks if isinstance(kit, EdgeKit) else [*checks, *_doors(kit), _data(kit)]
 
 
 def _programs(kit: EdgeKit | DeviceKit) -> Check:
@@ -61,15 +61,20 @@ def _clock(nodes: list[NodeState]) -> Check:
     return Check("clock", "ok" if is_well else "fail", told, "" if is_well else "install chrony")
 
 
-def _home(kit: DeviceKit) -> Check:
-    home = kit.config.home_place
-    url = f"https://{home.host}:{home.devices_port}"
+def _doors(kit: DeviceKit) -> list[Check]:
+    standby = kit.config.standby_place
+    home = _door(kit, "home", kit.config.home_place)
+    return [home] if standby is None else [home, _door(kit, "standby", standby)]
+
+
+def _door(kit: DeviceKit, what: str, edge: EdgePlace) -> Check:
+    url = f"https://{edge.host}:{edge.devices_port}"
     try:
         with httpx.Client(verify=kit.tls.client_context(), timeout=_ASK_S, trust_env=False) as client:
             client.get(url)
     except httpx.HTTPError as error:
-        return Check("home", "warn", f"{url}: {type(error).__name__}: {error}"[:200], "is TCP 9100 open between you?")
-    return Check("home", "ok", f"{home.name} at {url}")
+        return Check(what, "warn", f"{url}: {type(error).__name__}: {error}"[:200], "is TCP 9100 open between you?")
+    return Check(what, "ok", f"{edge.name} at {url}")
 
 
 def _data(kit: DeviceKit) -> Check:

@@ -57,6 +57,8 @@ class DeviceMachine:
     name: str
     home: str
     """Name of the edge that it belongs to."""
+    standby: str = ""
+    """Name of the edge that it comes to while home is dormant; empty: the next one in the list after home."""
     data: str = ""
     """Folder with its data; empty: its share of the data set of the settings."""
     offload: str = "any"
@@ -100,6 +102,13 @@ class Description:
     def edge_index(self, name: str) -> int:
         """The number m of an edge."""
         return [edge.name for edge in self.edges].index(name)
+
+    def standby_of(self, device: DeviceMachine) -> EdgeMachine | None:
+        """Where a device comes while its home is dormant; nowhere in a network of one edge."""
+        if device.standby:
+            return self.edges[self.edge_index(device.standby)]
+        following = self.edges[(self.edge_index(device.home) + 1) % len(self.edges)]
+        return following if following.name != device.home else None
 
     def consent(self, device: DeviceMachine) -> Consent:
         """With the numbers of edges in place of their names."""
@@ -195,6 +204,7 @@ def _check(made: Description, path: Path) -> None:
         if device.home not in homes:
             known = f"{did_you_mean(device.home, homes)}; expected one of {', '.join(homes)}"
             raise ConfigError(f'{path}: {device.name} is at home at "{device.home}", which is no edge{known}')
+        _check_standby(device, homes, path)
         if not 1 <= device.node_port < 1 << 16:
             raise ConfigError(f"{path}: {device.name}: found node-port = {device.node_port}, expected 1 to 65535")
         if not 0 <= device.hashes_per_s < float("inf"):
@@ -216,6 +226,15 @@ def _check_edge(edge: EdgeMachine, path: Path) -> None:
     ports = edge.ports
     if not all(1 <= port < 1 << 16 for port in ports) or len(set(ports)) < len(ports):
         raise ConfigError(f"{path}: {edge.name}: found ports {ports}, expected {len(ports)} different ones, 1 to 65535")
+
+
+def _check_standby(device: DeviceMachine, homes: Sequence[str], path: Path) -> None:
+    others = [name for name in homes if name != device.home]
+    if device.standby and device.standby not in others:
+        expected = (
+            f"an edge other than home{did_you_mean(device.standby, others)}: {', '.join(others) or 'there is none'}"
+        )
+        raise ConfigError(f'{path}: {device.name}: found standby = "{device.standby}", expected {expected}')
 
 
 def _check_offload(made: Description, device: DeviceMachine, homes: Sequence[str], path: Path) -> None:

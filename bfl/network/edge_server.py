@@ -160,7 +160,8 @@ def serve(kit: EdgeKit, account: LocalAccount, devices: Devices, stop: threading
     relay = Relay(index, inbox, places, network, domain, kit.tls, StoppableClock(stop).sleep)
     api = edge_api(inbox, network, domain.chain_id, bind_address(config.address), config.edge_port, kit.tls)
     with closing(relay), api, _memory(kit, account, remote) as memory:
-        say(f"{config.name} is server {index}, home of {len(network.cluster(index))} devices")
+        beside = sum(device.standby == index for device in network.devices)
+        say(f"{config.name} is server {index}, home of {len(network.cluster(index))} devices, standby of {beside}")
         rounds, metrics = config.rounds or 1 << 31, kit.folder / METRICS
         server = RunningServer(remote, account, memory, devices, dataset, architecture, rounds, relay, metrics, say)
         server.run(stop)

@@ -85,7 +85,9 @@ def found_described(
     architecture = network_for(dataset, settings.training, settings.data.seed)
     introduced = [(members.samples[each.name], description.consent(each)) for each in description.devices]
     homes = [description.edge_index(device.home) for device in description.devices]
-    network = make_network(introduced, settings, _Addresses(description, members), homes)
+    beside = [description.standby_of(device) for device in description.devices]
+    standbys = [None if edge is None else description.edge_index(edge.name) for edge in beside]
+    network = make_network(introduced, settings, _Addresses(description, members), homes, standbys)
     parameters = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes)
     genesis = _genesis(description, address_of(founder), now_s)
     first = to_vector(architecture)

@@ -60,7 +60,7 @@ class EdgePlace:
 
 @dataclass(frozen=True)
 class KnownDevice:
-    """A device that comes to an edge: how its SuperLink knows it."""
+    """A device that comes to an edge, which is its home or its standby: how its SuperLink knows it."""
 
     name: str
     index: int
@@ -104,6 +104,8 @@ class DeviceConfig(Common):
     """`config.toml` of a device. What its owner may change: data, offload, hashes-per-s, allow-plugins."""
 
     home: str
+    standby: str = ""
+    """The edge that it comes to while home is dormant; empty: none."""
     node_port: int = 9094
     data: str = ""
     """Folder with its own data; empty: its part of the network's data set."""
@@ -118,9 +120,17 @@ class DeviceConfig(Common):
     @property
     def home_place(self) -> EdgePlace:
         """Where its home is."""
-        found = [edge for edge in self.edges if edge.name == self.home]
+        return self._place("home", self.home)
+
+    @property
+    def standby_place(self) -> EdgePlace | None:
+        """Where its standby is, if it has one."""
+        return self._place("standby", self.standby) if self.standby else None
+
+    def _place(self, key: str, name: str) -> EdgePlace:
+        found = [edge for edge in self.edges if edge.name == name]
         if not found:
-            raise BflError(f"config.toml: found home = {self.home!r}, expected one of its edges")
+            raise BflError(f"config.toml: found {key} = {name!r}, expected one of its edges")
         return found[0]
 
 

@@ -89,7 +89,7 @@ class Plan:
         devices = tuple(
             KnownDevice(each.name, n, self.keys[each.name].flower)
             for n, each in enumerate(self.description.devices)
-            if each.home == edge.name
+            if edge.name == each.home or edge == self.description.standby_of(each)
         )
         return EdgeConfig(
             **self._common(EDGE, edge.name, self.description.edge_index(edge.name)),
@@ -105,9 +105,11 @@ class Plan:
         )
 
     def _device(self, device: DeviceMachine) -> DeviceConfig:
+        standby = self.description.standby_of(device)
         return DeviceConfig(
             **self._common(DEVICE, device.name, self.description.devices.index(device)),
             home=device.home,
+            standby="" if standby is None else standby.name,
             node_port=device.node_port,
             data=device.data,
             offload=self.description.consent(device).text,

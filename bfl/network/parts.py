@@ -2,6 +2,7 @@
 
 import secrets
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,12 +11,18 @@ from bfl.errors import BflError
 from bfl.network.certificates import write_private
 from bfl.network.kits import AUTHORITY, CERTIFICATE, DATABASE, DeviceKit, EdgeKit
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
-from bfl.network.supervision import Part
+from bfl.network.supervision import Part, Supervisor
+from chain.client.asking import web3_over_http
+from chain.client.tls import TlsClient
+from chain.wire.address import Address
+from chain.wire.identity import Identity
+from clients.standby import Whereabouts, dormancy_at, only
 
 SECRET = "flower.secret"  # noqa: S105 - the name of a file
 LINK_DATABASE = "superlink.db"
 _LOOPBACK = "127.0.0.1"
 _SECRET_BYTES = 32
+_ASK_S = 5.0
 _FLOWER_ENV = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "NO_PROXY": "*", "no_proxy": "*"}
 """Machines of a network are reached directly, whatever proxy this one uses"""
 _FLOWERS_TALK = r"^INFO|uvicorn|\bINFO\b|EXPERIMENTAL|Invalid destination node ID"
@@ -47,22 +54,58 @@ def edge_parts(kit: EdgeKit, password: str) -> list[Part]:
 
 def device_parts(kit: DeviceKit, password: str) -> list[Part]:
     """SuperNode, executor, miner."""
-    config, home = kit.config, kit.config.home_place
-    node = [
-        find_flower("flower-supernode"), "--superlink", f"{home.host}:{home.devices_port}",
-        "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY, "--isolation", "process",
-        "--host", _LOOPBACK, "--port", str(config.node_port), "--superexec-auth-secret-file", SECRET,
-    ]  # fmt: skip
+    config = kit.config
     miner = [*_bfl("miner"), "--key", KEY, *_TLS]
     for edge in config.edges:
         miner += ["--node", edge.node_url]
     if config.hashes_per_s:
         miner += ["--hashes-per-s", f"{config.hashes_per_s:g}"]
     return [
-        Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device"),
+        supernode_part(kit, is_at_home=True),
         Part("device", [*_bfl("device-executor"), "."], _env(kit.folder, password)),
         Part("miner", miner, _env(kit.folder, password)),
     ]
+
+
+def supernode_part(kit: DeviceKit, is_at_home: bool) -> Part:
+    """The SuperNode of a device, which comes to its home or to its standby."""
+    config = kit.config
+    edge = config.home_place if is_at_home else config.standby_place or config.home_place
+    told = f"at {edge.name}, its home" if edge.name == config.home else f"at {edge.name}, its standby"
+    node = [
+        find_flower("flower-supernode"), "--superlink", f"{edge.host}:{edge.devices_port}",
+        "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY, "--isolation", "process",
+        "--host", _LOOPBACK, "--port", str(config.node_port), "--superexec-auth-secret-file", SECRET,
+    ]  # fmt: skip
+    return Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device", told=told)
+
+
+def whereabouts(kit: DeviceKit) -> Whereabouts | None:
+    """What watches whether home is dormant; nothing where a device has no standby to go to."""
+    config, standby = kit.config, kit.config.standby_place
+    if standby is None:
+        return None
+    registry = bytes.fromhex(config.registry.removeprefix("0x"))
+    nodes = []
+    for edge in config.edges:
+        tls = TlsClient(kit.tls, only(Identity(config.chain_id, Address(edge.key_address))))
+        nodes.append(dormancy_at(web3_over_http(edge.node_url, timeout_s=_ASK_S, tls=tls), registry))
+    return Whereabouts(nodes, Address(config.home_place.key_address), Address(standby.key_address))
+
+
+def follow_home(kit: DeviceKit, supervisor: Supervisor, stop: threading.Event) -> None:
+    """Restart the SuperNode of a running machine against its standby while home is dormant, and then against home."""
+    watched, config = whereabouts(kit), kit.config
+    if watched is None:
+        return
+
+    def moved(is_at_home: bool) -> None:
+        why = f"{config.home} is no longer dormant" if is_at_home else f"home, {config.home}, is dormant"
+        part = supernode_part(kit, is_at_home)
+        supervisor.say("supernode", f"{why}, most of the edges say: from now on {part.told}")
+        supervisor.exchange(part)
+
+    watched.follow(stop, moved)
 
 
 def read_secret(folder: Path) -> bytes:

@@ -33,12 +33,14 @@ class PartState:
     pid: int | None
     starts: int
     is_done: bool
+    told: str = ""
+    """What it says of itself, such as where it is."""
 
     @property
     def word(self) -> str:
         """For people."""
         if self.pid is not None:
-            return f"runs, pid {self.pid}"
+            return f"runs, pid {self.pid}" + (f", {self.told}" if self.told else "")
         return "has done its work" if self.is_done else "waits to be started again"
 
 
@@ -78,7 +80,10 @@ def parts_of(folder: Path) -> list[PartState]:
     if not is_running(folder) or not path.exists():
         return []
     state = _read_state(path)
-    return [PartState(name, each["pid"], each["starts"], each["done"]) for name, each in state["parts"].items()]
+    return [
+        PartState(name, each["pid"], each["starts"], each["done"], each["told"])
+        for name, each in state["parts"].items()
+    ]
 
 
 def _read_state(path: Path) -> Any:

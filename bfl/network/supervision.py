@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import SimpleQueue
 from typing import IO
 
 from filelock import FileLock, Timeout
@@ -51,6 +52,8 @@ class Part:
     """Lines of it that nobody reads: a regular expression."""
     restarts_with: str = ""
     """Another part; when that one ends, this one has work in hand that nobody will finish."""
+    told: str = ""
+    """What `status` says of it while it runs."""
 
 
 class LogFile:
@@ -87,6 +90,7 @@ class _Running:
         self._pause_s, self._since_s, self._again_s = FIRST_PAUSE_S, 0.0, 0.0
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self.starts, self.is_done = 0, False
+        self._exchanged_s: float | None = None
 
     @property
     def pid(self) -> int | None:
@@ -102,7 +106,16 @@ class _Running:
         elif (code := self._process.poll()) is not None:
             self._ended(code, now)
             return True
+        elif self._exchanged_s is not None and now > self._exchanged_s + _END_S:
+            self.tell(signal.SIGKILL)
         return False
+
+    def exchange(self, part: Part) -> None:
+        """Go on as another program: what runs ends first, and the next one need not wait."""
+        self.part, self._again_s, self._pause_s = part, 0.0, FIRST_PAUSE_S
+        if self._process is not None:
+            self._exchanged_s = time.monotonic()
+            self.tell(signal.SIGTERM)
 
     def _start(self, now: float) -> None:
         self._since_s, self.starts = now, self.starts + 1
@@ -134,6 +147,9 @@ class _Running:
 
     def _ended(self, code: int, now: float) -> None:
         self._process, self.is_done = None, code == 0 and self.part.may_end
+        if self._exchanged_s is not None:
+            self._exchanged_s = None
+            return
         if self.is_done:
             self._log.write(self.part.name, "has done its work")
             return
@@ -170,6 +186,15 @@ class Supervisor:
     def __init__(self, parts: Sequence[Part], folder: Path, say: Say) -> None:
         self._folder, self._log = folder, LogFile(folder / LOG, say)
         self._running = [_Running(part, folder, self._log) for part in parts]
+        self._exchanges: SimpleQueue[Part] = SimpleQueue()
+
+    def exchange(self, part: Part) -> None:
+        """In place of the part with its name; from any thread."""
+        self._exchanges.put(part)
+
+    def say(self, name: str, line: str) -> None:
+        """A line in the log, of a part or of this machine."""
+        self._log.write(name, line)
 
     def run(self, stop: threading.Event) -> None:
         """Until it is told to stop; `BflError` where another one runs this kit."""
@@ -177,6 +202,7 @@ class Supervisor:
             (self._folder / STATE).unlink(missing_ok=True)  # of one that was killed
             try:
                 while not stop.is_set():
+                    self._exchange()
                     ended = {each.part.name for each in self._running if each.look()}
                     for each in self._running:
                         if each.part.restarts_with in ended:
@@ -185,6 +211,13 @@ class Supervisor:
                     stop.wait(_LOOK_S)
             finally:
                 self._end()
+
+    def _exchange(self) -> None:
+        while not self._exchanges.empty():
+            part = self._exchanges.get()
+            for each in self._running:
+                if each.part.name == part.name:
+                    each.exchange(part)
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
@@ -201,7 +234,8 @@ class Supervisor:
     def _note(self) -> None:
         """For `status` and `stop`."""
         parts = {
-            each.part.name: {"pid": each.pid, "starts": each.starts, "done": each.is_done} for each in self._running
+            each.part.name: {"pid": each.pid, "starts": each.starts, "done": each.is_done, "told": each.part.told}
+            for each in self._running
         }
         state = json.dumps({"pid": os.getpid(), "parts": parts})
         path = self._folder / STATE

@@ -16,14 +16,19 @@ _NO_ORDER = 204
 
 
 def serve_orders(
-    device: Device, edge: str, training: TrainingParams, stop: threading.Event, say: Callable[[str], None]
+    device: Device,
+    where: Callable[[], str],
+    training: TrainingParams,
+    stop: threading.Event,
+    say: Callable[[str], None],
 ) -> None:
-    """Answer orders until it is stopped; a server that is away is asked again."""
+    """Answer orders until it is stopped; a server that is away is asked again. `where`: at which edge it is."""
     identify_process(_RUN_ID, _FIRST_NODE_ID + device.index)
     is_away = False
     with requests.Session() as session:
         session.trust_env = False
         while not stop.is_set():
+            edge = where()
             try:
                 answered = _answer_one(session, device, edge, training)
             except (requests.RequestException, ValueError) as error:

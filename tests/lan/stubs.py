@@ -9,6 +9,7 @@ Everything but the way between a server and its devices is what `bfl network edg
 import logging
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,10 +18,13 @@ from bfl.config import PASSWORD_VARIABLE
 from bfl.network.device import MEMORY
 from bfl.network.edge_server import Devices, serve
 from bfl.network.kits import FOUNDING, Kit, read_device_kit, read_edge_kit
+from chain.client.asking import web3_over_http
 from chain.client.keys import load_key
+from chain.wire.address import Address
 from clients.consent import Consent
 from clients.joined import OwnChoice, open_device, read_joined
 from clients.memory import keep_freed_memory
+from clients.standby import Whereabouts, dormancy_at
 from tests.lan.stub_device import serve_orders
 from tests.lan.stub_grid import StubGrid
 
@@ -44,7 +48,20 @@ def device_stub(folder: Path, edge: str) -> None:
     choice = OwnChoice(Consent(config.offload))
     device, training = open_device(joined, config.index, key_of(kit), choice, kit.folder / MEMORY)
     say(f"device {config.index} with {len(device.share)} samples asks {edge}. Ctrl-C stops it.")
-    serve_orders(device, edge, training, stop, say)
+    standby, places = config.standby_place, [edge]
+
+    def moved(is_at_home: bool) -> None:
+        places[0] = edge if is_at_home or standby is None else f"http://{standby.host}:{standby.devices_port}"
+        say(f"from now on at {places[0]}")
+
+    if standby is not None:
+        registry = bytes.fromhex(config.registry.removeprefix("0x"))
+        urls = [f"http://{each.host}:{each.node_port}" for each in config.edges]
+        nodes = [dormancy_at(web3_over_http(url, timeout_s=5.0), registry) for url in urls]
+        home = Address(config.home_place.key_address)
+        watched = Whereabouts(nodes, home, Address(standby.key_address), every_s=1.0)
+        threading.Thread(target=watched.follow, args=(stop, moved), daemon=True).start()
+    serve_orders(device, lambda: places[0], training, stop, say)
     say("stopped")
 
 

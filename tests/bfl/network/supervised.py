@@ -27,11 +27,17 @@ def happens(look: Callable[[], bool], seconds: float = 10) -> bool:
 @contextmanager
 def supervised(folder: Path, *parts: Part) -> Iterator[list[str]]:
     told: list[str] = []
+    with supervising(Supervisor(parts, folder, told.append)):
+        yield told
+
+
+@contextmanager
+def supervising(supervisor: Supervisor) -> Iterator[None]:
     stop = threading.Event()
-    thread = threading.Thread(target=Supervisor(parts, folder, told.append).run, args=(stop,))
+    thread = threading.Thread(target=supervisor.run, args=(stop,))
     thread.start()
     try:
-        yield told
+        yield
     finally:
         stop.set()
         thread.join(30)

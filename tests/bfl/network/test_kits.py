@@ -18,6 +18,7 @@ from bfl.network.certificates import Authority
 from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit, read_kit
 from bfl.network.making import make_kits
 from bfl.network.own_keys import OwnKeys
+from bfl.network.parts import supernode_part, whereabouts
 from chain.client.keys import address_of, load_key, save_key
 from chain.client.tls import TlsFiles
 from chain.node.node import Node
@@ -61,6 +62,29 @@ def test_every_machine_has_a_kit_with_its_own_key_and_the_same_founding(made: Pa
     assert [place.node_port for place in devices["pi-1"].config.edges] == [8545, 8545, 9545]
 
 
+def test_home_and_standby_know_a_device_by_its_flower_key_and_it_knows_where_they_are(made: Path) -> None:
+    device, others = read_device_kit(made / "pi-1"), ("edge-b", "edge-c")
+    assert (device.config.home_place.name, device.config.standby_place and device.config.standby_place.name) == others
+    home, standby = (read_edge_kit(made / name).config.devices for name in others)
+    assert [(each.name, each.index) for each in home] == [("pi-1", 0), ("pi-2", 1)]
+    assert home == standby
+    assert read_edge_kit(made / "edge-a").config.devices == ()
+    at_home, away = (supernode_part(device, is_at_home) for is_at_home in (True, False))
+    assert (at_home.command[2], at_home.told) == ("edge-b.local:9100", "at edge-b, its home")
+    assert (away.command[2], away.told) == ("10.0.0.3:9100", "at edge-c, its standby")
+    assert [*at_home.command[:2], *at_home.command[3:]] == [*away.command[:2], *away.command[3:]]
+
+
+def test_a_kit_without_a_standby_is_watched_by_nobody(kits: Path) -> None:
+    config = kits / "pi-1" / "config.toml"
+    told = config.read_text()
+    config.write_text(told.replace('standby = "edge-c"\n', ""))
+    assert whereabouts(read_device_kit(kits / "pi-1")) is None
+    config.write_text(told.replace('standby = "edge-c"', 'standby = "edge-x"'))
+    with pytest.raises(BflError, match="found standby = 'edge-x', expected one of its edges"):
+        whereabouts(read_device_kit(kits / "pi-1"))
+
+
 def test_what_was_founded_is_what_was_described(made: Path) -> None:
     kit = read_edge_kit(made / "edge-c")
     node = Node.open(kit.database)
@@ -73,6 +97,7 @@ def test_what_was_founded_is_what_was_described(made: Path) -> None:
     finally:
         node.close()
     assert [(device.home, device.consent.text) for device in founding.network.devices] == [(1, "0,2"), (1, "never")]
+    assert [device.standby for device in founding.network.devices] == [2, 2]
     assert str(founding.network.devices[1].address) == read_kit(made / "pi-2").config.key_address
     assert founding.settings.rounds.scheme == "bfl"
 

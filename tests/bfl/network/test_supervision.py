@@ -11,8 +11,9 @@ import pytest
 
 from bfl.errors import BflError
 from bfl.network import supervision
+from bfl.network.status import parts_of
 from bfl.network.supervision import LogFile, Part, Supervisor
-from tests.bfl.network.supervised import SLEEPS, happens, pids, python, supervised
+from tests.bfl.network.supervised import SLEEPS, happens, pids, python, supervised, supervising
 
 
 def test_parts_run_are_told_with_their_names_and_end_together(tmp_path: Path) -> None:
@@ -68,6 +69,35 @@ def test_who_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert any("does not end in 0.5 s; it is killed" in line for line in told)
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def test_a_part_is_exchanged_for_another_at_once_and_the_other_one_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+    supervisor = Supervisor(
+        [Part("one", python(SLEEPS), told="at home"), Part("two", python(SLEEPS))], tmp_path, told.append
+    )
+    with supervising(supervisor):
+        assert happens(lambda: sum("here" in line for line in told) == 2)
+        before = pids(tmp_path)
+        assert parts_of(tmp_path)[0].word == f"runs, pid {before['one']}, at home"
+        supervisor.exchange(Part("one", python(SLEEPS.replace("here", "there")), told="away"))
+        assert happens(lambda: any("there" in line for line in told))
+        assert happens(lambda: parts_of(tmp_path)[0].told == "away" and pids(tmp_path)["one"] != before["one"])
+        assert pids(tmp_path)["two"] == before["two"]
+        assert not any("has ended" in line for line in told), "it was meant to"
+    with pytest.raises(ProcessLookupError):
+        os.kill(before["one"], 0)
+
+
+def test_who_does_not_end_to_be_exchanged_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "_END_S", 0.5)
+    deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+    told: list[str] = []
+    supervisor = Supervisor([Part("one", python(deaf))], tmp_path, told.append)
+    with supervising(supervisor):
+        assert happens(lambda: any("here" in line for line in told))
+        supervisor.exchange(Part("one", python(SLEEPS.replace("here", "there"))))
+        assert happens(lambda: any("there" in line for line in told))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children end with their parent on Linux alone")

@@ -52,6 +52,17 @@ def test_a_network_is_read_back_as_it_was_founded() -> None:
     assert found.encode() == ARTICLES.encode()
 
 
+def test_a_standby_is_written_where_there_is_one() -> None:
+    """Chains that were founded without are read as they are."""
+    first, *others = NETWORK.devices
+    network = replace(NETWORK, devices=(replace(first, standby=2), *others))
+    founded = FoundingParameters(SETTINGS, network, ARTICLES.tensors, 784)
+    rows = json.loads(founded.encode())["devices"]
+    assert [len(row) for row in rows] == [5, 4, 4, 4]
+    assert rows[0][4] == 2
+    assert read_founding_parameters(founded.encode()).network == network
+
+
 def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
     free = {"rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads", "attack"}
     assert set(SETTINGS.flat()) - set(founding_settings(SETTINGS)) == free
@@ -122,6 +133,11 @@ def test_what_would_be_written_otherwise_is_refused(key: str, value: Any) -> Non
         ("devices", lambda devices: [[devices[0][0], 3, *devices[0][2:]], *devices[1:]]),  # the home of none of three
         ("devices", lambda devices: [[devices[0][0], -1, *devices[0][2:]], *devices[1:]]),
         ("devices", lambda devices: [[*devices[0][:2], 0, devices[0][3]], *devices[1:]]),  # no samples
+        ("devices", lambda devices: [[*devices[0], 3], *devices[1:]]),  # the standby of none of three
+        ("devices", lambda devices: [[*devices[0], -1], *devices[1:]]),
+        ("devices", lambda devices: [[*devices[0], 0], *devices[1:]]),  # home itself
+        ("devices", lambda devices: [[*devices[0], 1, 2], *devices[1:]]),  # two of them
+        ("devices", lambda devices: [[*devices[0], None], *devices[1:]]),
         ("servers", lambda servers: servers[:2] + servers[:1]),
         ("servers", lambda servers: ["0xab", *servers[1:]]),
         ("servers", lambda servers: []),
