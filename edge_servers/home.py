@@ -1,7 +1,7 @@
 """A server and its devices: orders out, replies in, data on to where the plan wants them, and what it trains itself."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from flwr.app import Message
@@ -83,17 +83,24 @@ class HomeServer(RankedServer):
         Servers that wait for data of others do so for half of it.
         """
         offloaders = {device.index: device for device in self.served if self._offloads(device)}
-        replies = self.link.collect(offloaders, self.current.plan.deadline_s / 3)
+        replies = self._collect(offloaders, self.current.plan.deadline_s / 3)
         self._admit([offloaders[n] for n in sorted(replies)], replies)
 
     def collect_gradients(self) -> None:
         """Wait for everybody who has not answered, at most until the deadline. Data that come now are too late."""
         left = [device for device in self.served if device.index not in self.current.heard]
-        self._admit(left, self.link.collect({device.index for device in left}))
+        self._admit(left, self._collect({device.index for device in left}))
         for device in self.current.outgoing:
             detail = "its data came when there was no time left to train on them"
             self.current.refusals.append(Refusal(f"device {device}", "late", detail))
         self.current.outgoing.clear()
+
+    def _collect(self, devices: Collection[int], within_s: float | None = None) -> dict[int, Message]:
+        """Replies, for which nobody waits where a device of a dormant home has not answered the order before: what is
+        off may be its whole site. An answer that is there counts.
+        """
+        away = {n for n in self.link.silent.intersection(devices) if self.network.devices[n].home != self.index}
+        return self.link.collect(set(devices) - away, within_s) | self.link.collect(away, 0.0)
 
     def _offloads(self, device: DeviceRecord) -> bool:
         return self.current.plan.assignment[device.index] != LOCAL

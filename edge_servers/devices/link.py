@@ -18,6 +18,8 @@ class DeviceLink:
         self._clock = clock
         self._poll_s = poll_s
         self._asked: dict[str, int] = {}  # message -> device
+        self.silent: set[int] = set()
+        """Devices that have not answered their last order, not even late."""
         self._began_s, self._end_s = 0.0, 0.0
         self._prepared: list[tuple[int, Message]] | None = None
         self._delivered: list[Message] | None = None
@@ -41,10 +43,16 @@ class DeviceLink:
         if self._prepared is None:
             return
         sent, self._prepared, self._delivered = self._prepared, None, None
+        self.silent = set(self._asked.values()) - self._late()
         ids = self._grid.push_messages([message for _, message in sent])
         self._asked = dict(zip(ids, (device for device, _ in sent), strict=True))
         self._began_s = self._clock.now()
         self._end_s = self._began_s + deadline_s
+
+    def _late(self) -> set[int | None]:
+        """Devices that have answered when nobody waited any more."""
+        replies = self._grid.pull_messages(list(self._asked)) if self._asked else ()
+        return {self._asked.get(each.metadata.reply_to_message_id) for each in replies}
 
     def ask_again(self, order: Order) -> None:
         """One more message to a device that has answered; what it says counts as its reply."""

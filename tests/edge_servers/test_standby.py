@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bfl.attacks.conduct import WITHHELD, Conduct, honest
+from bfl.simulation.grid import Fault
 from chain.protocol.slots import Slot
 from chain.wire.documents import Roll
 from edge_servers import federation
@@ -74,6 +75,23 @@ def test_devices_of_a_dormant_home_are_ordered_by_their_standby_and_count_for_th
         assert (after.training_nodes, after.refused, after.offences) == (3, (), ())
         assert rolled_by(network, after.round, HOME) == [HOME]
         assert not any(network.record(round_).flags for round_ in range(1, after.round + 1)), "nobody is accused"
+
+
+def test_a_device_that_is_off_as_well_is_waited_for_once_and_counts_when_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Home and its devices may have one plug: nobody else's rounds take longer for it."""
+    is_off = False
+    faults: dict[int, Fault] = {HOME: lambda reply: None if is_off else reply}
+    with network_with_standbys(monkeypatch, faults=faults) as network, switched_off(network, HOME):
+        is_off = True
+        network.run(FALLS_ASLEEP)
+        waited = [network.waited_s(report.round) for report in network.run(3)]
+        assert waited[0] >= 30, "the deadline of devices"
+        assert max(waited[1:]) <= 2
+        is_off = False
+        counted = [report.training_nodes for report in network.run(2)]
+        assert counted[-1] == 3
 
 
 def test_a_home_that_is_only_silent_keeps_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
