@@ -1,5 +1,6 @@
 """The programs of one machine (D1), with their command lines: what a supervisor starts, and what its units would."""
 
+import os
 import secrets
 import sys
 from collections.abc import Mapping
@@ -8,7 +9,8 @@ from pathlib import Path
 from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
 from bfl.network.certificates import write_private
-from bfl.network.kits import AUTHORITY, CERTIFICATE, DATABASE, DeviceKit, EdgeKit
+from bfl.network.devices.hash_share import SHARE_FILE
+from bfl.network.kits import AUTHORITY, CERTIFICATE, DATABASE, STOCK, DeviceKit, EdgeKit
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
 from bfl.network.supervision import Part
 
@@ -46,23 +48,44 @@ def edge_parts(kit: EdgeKit, password: str) -> list[Part]:
 
 
 def device_parts(kit: DeviceKit, password: str) -> list[Part]:
-    """SuperNode, executor, miner."""
+    """What answers orders, and the miner."""
+    return [*(_stock if kit.config.flower == STOCK else _resident)(kit, password), _miner(kit, password)]
+
+
+def _resident(kit: DeviceKit, password: str) -> list[Part]:
+    """SuperNode and executor."""
+    node = [*_supernode(kit), "--isolation", "process", "--superexec-auth-secret-file", SECRET]
+    return [
+        Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device"),
+        Part("device", [*_bfl("device-executor"), "."], _env(kit.folder, password)),
+    ]
+
+
+def _stock(kit: DeviceKit, password: str) -> list[Part]:
+    """A SuperNode as Flower ships it: what it starts needs the password, and finds Flower's programs by the path."""
+    programs = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
+    env = {**_env(kit.folder, password), **programs}
+    node = [*_supernode(kit), "--node-config", 'kit="."']
+    return [Part("supernode", node, env, hides=_FLOWERS_TALK, needs_child="flower-superexec")]
+
+
+def _supernode(kit: DeviceKit) -> list[str]:
     config, home = kit.config, kit.config.home_place
-    node = [
+    return [
         find_flower("flower-supernode"), "--superlink", f"{home.host}:{home.devices_port}",
-        "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY, "--isolation", "process",
-        "--host", _LOOPBACK, "--port", str(config.node_port), "--superexec-auth-secret-file", SECRET,
+        "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY,
+        "--host", _LOOPBACK, "--port", str(config.node_port),
     ]  # fmt: skip
-    miner = [*_bfl("miner"), "--key", KEY, *_TLS]
+
+
+def _miner(kit: DeviceKit, password: str) -> Part:
+    config = kit.config
+    miner = [*_bfl("miner"), "--key", KEY, *_TLS, "--share-file", SHARE_FILE]
     for edge in config.edges:
         miner += ["--node", edge.node_url]
     if config.hashes_per_s:
         miner += ["--hashes-per-s", f"{config.hashes_per_s:g}"]
-    return [
-        Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device"),
-        Part("device", [*_bfl("device-executor"), "."], _env(kit.folder, password)),
-        Part("miner", miner, _env(kit.folder, password)),
-    ]
+    return Part("miner", miner, _env(kit.folder, password))
 
 
 def read_secret(folder: Path) -> bytes:
