@@ -54,17 +54,19 @@ class PlannedLimit:
         owner: float | None,
         tell: Callable[[str], None],
         now: Callable[[], float] = epoch_s,
+        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         """`path`: where the device notes its share. `owner`: the most that it may ever be; None: no limit."""
-        self._miner, self._path, self._owner, self._tell, self._now = miner, path, owner, tell, now
+        self._miner, self._path, self._owner, self._tell = miner, path, owner, tell
+        self._now, self._seconds = now, seconds
         self._full = full_rate() if owner is None else owner
         self._limit, self._trouble, self._next_s = owner, "", 0.0
 
     def look(self) -> None:
         """Once a second: what is in force now."""
-        if time.monotonic() < self._next_s:
+        if self._seconds() < self._next_s:
             return
-        self._next_s = time.monotonic() + _LOOK_S
+        self._next_s = self._seconds() + _LOOK_S
         limit = limit_of(self._share(), self._owner, self._full)
         if limit.hashes_per_s != self._limit:
             self._limit = limit.hashes_per_s

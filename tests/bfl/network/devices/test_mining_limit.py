@@ -1,6 +1,6 @@
 """A miner's limit: its owner's, of which a plan may give a share."""
 
-import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,14 +45,30 @@ def test_the_full_rate_is_by_the_threads_own_time() -> None:
     assert full_rate() > 1_000
 
 
-def test_a_miner_follows_the_plans_and_returns_to_its_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+class Followed(Miner):
+    """Notes what it is told, and does it."""
+
+    def __init__(self, limit: float) -> None:
+        self.limits: list[float | None] = []
+        super().__init__(limit)
+
+    def set_limit(self, hashes_per_s: float | None) -> None:
+        self.limits.append(hashes_per_s)
+        super().set_limit(hashes_per_s)
+
+
+@pytest.fixture
+def miner() -> Iterator[Followed]:
+    with Followed(1000.0) as miner:
+        miner.limits.clear()
+        yield miner
+
+
+def test_a_miner_follows_the_plans_and_returns_to_its_owner(tmp_path: Path, miner: Followed) -> None:
     told: list[str] = []
-    now, seconds = [1_000_000.0], [0.0]
-    monkeypatch.setattr(time, "monotonic", lambda: seconds[0])
-    limits: list[float | None] = []
-    monkeypatch.setattr(Miner, "set_limit", lambda _, limit: limits.append(limit))
-    monkeypatch.setattr(Miner, "__init__", lambda _: None)
-    planned = PlannedLimit(Miner(), tmp_path / SHARE_FILE, 1000.0, told.append, lambda: now[0])
+    now, seconds, limits = [1_000_000.0], [0.0], miner.limits
+    path = tmp_path / SHARE_FILE
+    planned = PlannedLimit(miner, path, 1000.0, told.append, lambda: now[0], lambda: seconds[0])
 
     def look(later_s: float = 2.0) -> None:
         seconds[0] += later_s
@@ -66,7 +82,7 @@ def test_a_miner_follows_the_plans_and_returns_to_its_owner(tmp_path: Path, monk
     look()
     look()
     assert limits == [250.0]
-    (tmp_path / SHARE_FILE).write_bytes(b"{")
+    path.write_bytes(b"{")
     look()
     look()
     assert limits == [250.0, 1000.0]
