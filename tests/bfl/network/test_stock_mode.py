@@ -71,7 +71,7 @@ def test_an_order_is_signed_once_whatever_process_is_asked(running: Running) -> 
 
     refused = asked(edge, order_of_round_1(kits, PASSWORD, phi=2))
     assert refused.has_error()
-    assert "this device has answered another order of round 1, attempt 0 already" in refused.error.reason
+    assert "this device has answered another order of round 1, attempt 0 already" in str(refused.error.reason)
     assert signed(edge, order) == first, "the same order again: the same bytes, from another process"
 
     share = read_share(folder / "hash-share.json")
