@@ -14,6 +14,8 @@ from bfl.network.kits import AUTHORITY, CERTIFICATE, DATABASE, STOCK, DeviceKit,
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
 from bfl.network.supervision import Part
 
+STARTED_BY_FLOWER = ("flower-superexec", "flwr-clientapp")
+"""What a stock SuperNode starts once, and what that starts for each order"""
 SECRET = "flower.secret"  # noqa: S105 - the name of a file
 LINK_DATABASE = "superlink.db"
 _LOOPBACK = "127.0.0.1"
@@ -63,10 +65,12 @@ def _resident(kit: DeviceKit, password: str) -> list[Part]:
 
 def _stock(kit: DeviceKit, password: str) -> list[Part]:
     """A SuperNode as Flower ships it: what it starts needs the password, and finds Flower's programs by the path."""
+    for name in STARTED_BY_FLOWER:
+        find_flower(name)
     programs = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
     env = {**_env(kit.folder, password), **programs}
     node = [*_supernode(kit), "--node-config", 'kit="."']
-    return [Part("supernode", node, env, hides=_FLOWERS_TALK, needs_child="flower-superexec")]
+    return [Part("supernode", node, env, hides=_FLOWERS_TALK, needs_child=STARTED_BY_FLOWER[0])]
 
 
 def _supernode(kit: DeviceKit) -> list[str]:

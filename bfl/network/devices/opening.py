@@ -57,11 +57,7 @@ def _lost_s(folder: Path, say: Callable[[str], None]) -> float | None:
     """
     path = folder / LOST
     if not (folder / MEMORY).exists() and not (folder / UNUSED).exists():
-        with replacing(path) as part:
-            part.write_text(f"{epoch_s():.3f}\n", encoding="ascii")
-            with part.open("rb") as file:
-                os.fsync(file.fileno())
-        settle_folder(folder)
+        _write_lost(path)
         say(f"found no {MEMORY}: it signs nothing until a round that begins from now on (D5)")
     if not path.exists():
         return None
@@ -71,6 +67,18 @@ def _lost_s(folder: Path, say: Callable[[str], None]) -> float | None:
         raise BflError(
             f"{path} does not say when {MEMORY} was lost ({error!r:.80}); move {MEMORY} away: then it is lost now"
         ) from error
+
+
+def _write_lost(path: Path) -> None:
+    """On the disk before there is a memory again."""
+    try:
+        with replacing(path) as part:
+            part.write_text(f"{epoch_s():.3f}\n", encoding="ascii")
+            with part.open("rb") as file:
+                os.fsync(file.fileno())
+        settle_folder(path.parent)
+    except OSError as error:
+        raise BflError(f"{path} cannot be written: {error.strerror}; without it nothing is signed") from error
 
 
 def _planned(folder: Path, joined: Joined, index: int) -> Callable[[SignedPlan], None]:
@@ -96,6 +104,8 @@ def _alone(folder: Path, wait_s: float) -> Iterator[None]:
         raise BflError(
             f"{folder} is in use: another process has its key, expected none; stop that one first"
         ) from error
+    except OSError as error:
+        raise BflError(f"{folder / _IN_USE} cannot be locked: {error.strerror}; may this user write there?") from error
     try:
         yield
     finally:
