@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,11 +63,18 @@ def _lost_s(folder: Path, say: Callable[[str], None]) -> float | None:
     if not path.exists():
         return None
     try:
-        return float(read_bounded_text(path, _MOST_BYTES))
+        return _finite(read_bounded_text(path, _MOST_BYTES))
     except (OSError, ValueError) as error:
         raise BflError(
             f"{path} does not say when {MEMORY} was lost ({error!r:.80}); move {MEMORY} away: then it is lost now"
         ) from error
+
+
+def _finite(text: str) -> float:
+    found = float(text)
+    if not math.isfinite(found):  # no time is before or after what is none
+        raise ValueError(f"found {text!r:.20}, expected seconds")
+    return found
 
 
 def _write_lost(path: Path) -> None:

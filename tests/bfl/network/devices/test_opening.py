@@ -70,9 +70,10 @@ def test_a_lost_memory_is_lost_for_the_next_process_too(kits: Path) -> None:
         assert "this device has lost its memory" in str(refused.error.reason)
         assert (kits / "pi-1" / "device.json").exists()
     assert told == ["found no device.json: it signs nothing until a round that begins from now on (D5)"]
-    (kits / "pi-1" / "memory-lost").write_text("soon")
-    with pytest.raises(BflError, match=r"does not say when device\.json was lost"):
-        answered(kits, order(kits))
+    for nonsense in ("soon", "nan", ""):
+        (kits / "pi-1" / "memory-lost").write_text(nonsense)
+        with pytest.raises(BflError, match=r"does not say when device\.json was lost"):
+            answered(kits, order(kits))
 
 
 def test_a_second_process_with_the_key_is_refused(kits: Path) -> None:
