@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 PARTS = {
-    "device: executor": "import torch, bfl.network.device, clients.data, clients.models",
+    "device: executor": "import torch, bfl.network.devices.resident, clients.data, clients.models",
     "device: miner": "import bfl.cli, bfl.commands.mining, chain.client.keys, chain.mining.many_nodes",
     "device: SuperNode": "import flwr.supernode.cli.flower_supernode",
     "edge: node": "import bfl.cli, chain.node.node, chain.rpc.server, edge_servers.ledger.block_check",

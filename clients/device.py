@@ -16,7 +16,8 @@ from clients.data import Samples
 from clients.errors import ClientError, LateError, OrderError
 from clients.evaluation import evaluate_model
 from clients.models import Vector
-from clients.orders import Order, read_order
+from clients.orders import OFFLOAD, TRAIN, Order, read_order
+from clients.parameters import TrainingParams
 from clients.partition import Share
 from clients.replies import (
     FAILED,
@@ -152,6 +153,14 @@ class Device:
         keys, terms = self.wallet.chain.server_keys, order.ledger
         about = associated(terms.chain_id, order.round, self.index, order.offload_to, terms.plan)
         return sealed_message(order, seal(data_bytes(images, labels), keys[order.offload_to], about), message)
+
+
+def answer(device: Device, message: Message, training: TrainingParams) -> Message:
+    """The reply to any message: a device on a chain carries out orders of its plans, and nothing else (Q5)."""
+    if message.metadata.message_type not in (TRAIN, OFFLOAD):
+        refusal = OrderError(f"found a message {message.metadata.message_type!r:.40}, expected {TRAIN} or {OFFLOAD}")
+        return error_message(refusal, message, MALFORMED)
+    return answer_orders([(device, message)], training.engine, training.chunk)[0]
 
 
 def answer_orders(

@@ -6,14 +6,11 @@ What runs is the installed code: the bundle that comes with an order is not look
 import threading
 from collections.abc import Callable
 
-from flwr.app import Message
-
-from clients.device import Device, answer_orders
-from clients.errors import FlowerAwayError, OrderError
+from clients.device import Device, answer
+from clients.errors import FlowerAwayError
 from clients.flower_tasks import DeviceTasks
-from clients.orders import OFFLOAD, TRAIN
 from clients.parameters import TrainingParams
-from clients.replies import MALFORMED, error_message
+from clients.replies import outcome_told
 
 _LOOK_S = 0.3
 _AGAIN_S = 1.0
@@ -50,13 +47,4 @@ def _answer_one(device: Device, tasks: DeviceTasks, training: TrainingParams) ->
     with task:
         reply = answer(device, task.message, training)
         task.answer(reply)
-    told = f"round {task.message.metadata.group_id}" if task.message.metadata.group_id else "an order"
-    return f"{told}: refused: {reply.error.reason}" if reply.has_error() else f"{told}: answered"
-
-
-def answer(device: Device, message: Message, training: TrainingParams) -> Message:
-    """The reply to any message: a device on a chain carries out orders of its plans, and nothing else (Q5)."""
-    if message.metadata.message_type not in (TRAIN, OFFLOAD):
-        refusal = OrderError(f"found a message {message.metadata.message_type!r:.40}, expected {TRAIN} or {OFFLOAD}")
-        return error_message(refusal, message, MALFORMED)
-    return answer_orders([(device, message)], training.engine, training.chunk)[0]
+    return outcome_told(task.message, reply)

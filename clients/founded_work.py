@@ -1,11 +1,14 @@
 """What the founding block fixes of a device's work: it is told when it joins, and does nothing else (Q5)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from policy.parameters import LatencyParams
+from policy.world.projection import hash_floor
 from policy.world.round_data import data_samples, device_bits
+from policy.world.rounds import hash_caps
 
 _WORLD = LatencyParams()
 
@@ -37,3 +40,14 @@ class FoundedWork:
             return share
         bits = np.array([device_bits(_WORLD, self.seed, round_, device)])
         return min(share, int(data_samples(bits, self.sample_bytes)[0]))
+
+    def hash_share(self, round_: int, device: int, hash_rate: Sequence[float]) -> float:
+        """Psi_n / H_n: the part of its own hash power (S6) that a plan gives to a device, by the plan's rates (D8).
+
+        Rates outside of what S19 allows count as its nearest end: no leader stops a miner. All where none are planned.
+        """
+        devices = len(self.shares)
+        if len(hash_rate) != devices:
+            return 1.0
+        has = float(hash_caps(LatencyParams(devices=devices), self.seed, round_)[device])
+        return min(max(hash_rate[device], hash_floor(_WORLD, devices)), has) / has

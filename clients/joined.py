@@ -1,7 +1,7 @@
 """What a device's kit says of its network (`founding.json`, D6): with it, it knows its chain without asking anybody."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from clients.device import Device
 from clients.errors import ClientError, WalletError
 from clients.founded_work import FoundedWork
 from clients.models import network_for
+from clients.order_check import SignedPlan
 from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import partition
 from clients.plugins import foreign_plugins
@@ -87,9 +88,17 @@ class OwnChoice:
 
 
 def open_device(
-    joined: Joined, index: int, account: LocalAccount, choice: OwnChoice, memory: Path, lost_s: float | None = None
+    joined: Joined,
+    index: int,
+    account: LocalAccount,
+    choice: OwnChoice,
+    memory: Path,
+    lost_s: float | None = None,
+    on_plan: Callable[[SignedPlan], None] = lambda _: None,
 ) -> tuple[Device, TrainingParams]:
-    """The device of a kit, with its data and its key. `lost_s`: now, where its memory was lost (D5)."""
+    """The device of a kit, with its data and its key. `lost_s`: when its memory was lost (D5); `on_plan` hears the plan
+    of each order that it accepts.
+    """
     if not joined.server_keys:
         raise ClientError("the kit names no public keys of servers: data that are offloaded could not be sealed")
     named = foreign_plugins(joined.settings)
@@ -115,7 +124,7 @@ def open_device(
         )
     network = network_for(dataset, training, data.seed)
     try:
-        wallet = Wallet(account, joined.chain, memory=memory, lost_s=lost_s)
+        wallet = Wallet(account, joined.chain, memory=memory, lost_s=lost_s, on_plan=on_plan)
         wallet.begin_memory()
     except (CodecError, ValueError) as error:
         raise WalletError(f"the kit's founding.json cannot be used: {error}") from error

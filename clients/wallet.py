@@ -65,6 +65,10 @@ class KnownChain:
     """Public keys by number, to which data are sealed (D7); empty where all servers are of one process."""
 
 
+def _ignore(_: SignedPlan) -> None:
+    """A plan that means nothing beyond its orders."""
+
+
 class Wallet:
     """A device's key and what it trusts. It lives across rounds, and goes forward only."""
 
@@ -76,12 +80,14 @@ class Wallet:
         memory: Path | None = None,
         answers_per_round: int = DeviceParams.answers_per_round,
         lost_s: float | None = None,
+        on_plan: Callable[[SignedPlan], None] = _ignore,
     ) -> None:
         """`known`: a block later than the founding that is known to be final. `memory`: the file that keeps what this
         device knows and what it answered over a restart; without one it forgets with its process. `lost_s`: its memory
-        was lost before this time: it signs nothing until a round whose parent was sealed later (D5).
+        was lost before this time: it signs nothing until a round whose parent was sealed later (D5). `on_plan` hears
+        the plan of each order that is accepted.
         """
-        self._lost_s = lost_s
+        self._lost_s, self._on_plan = lost_s, on_plan
         self.account, self.chain, self._most_answers = account, chain, answers_per_round
         known = known or FinalBlock(FOUNDING_BLOCK, chain.founding_hash)
         fresh = Remembered(chain.founding_hash.hex(), str(address_of(account)), known.hash.hex(), known.round)
@@ -99,7 +105,8 @@ class Wallet:
         """
         if order.ledger is None or not order.plan_post:
             raise OrderError("order: found no ledger terms with a signed plan; this device answers for its chain alone")
-        check_order(order, signed_plan(order.plan_post, order.plan_payload, self.chain), self.chain.work)
+        signed = signed_plan(order.plan_post, order.plan_payload, self.chain)
+        check_order(order, signed, self.chain.work)
         self.check(order)
         if order.round == 1:  # of a later one the proof says it
             self._check_first_model(order, order.ledger)
@@ -113,6 +120,7 @@ class Wallet:
         self._memory.change(answer)
         if self._computed is not None and self._computed[0] < order.round:
             self._computed = None  # before this round's is computed: a process may be a thousand devices
+        self._on_plan(signed)
 
     def check(self, order: Order) -> None:
         """Raise `OrderError` unless the order is for this chain and its model in a block that is final (Q2)."""

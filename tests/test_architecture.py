@@ -139,8 +139,9 @@ def test_a_device_of_a_kit_needs_neither_py_evm_nor_plots_nor_data_sets_nor_ray(
     absent = ("eth", "matplotlib", "ray", "datasets", "flwr_datasets", "torchvision", "gymnasium", "stable_baselines3")
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({absent}));"
-        "import bfl.cli, bfl.network.device, bfl.network.kits, bfl.network.parts, bfl.network.supervision;"
-        "import bfl.network.status, bfl.network.enrolment.joining, chain.mining.many_nodes; print('light')"
+        "import bfl.cli, bfl.network.devices.resident, bfl.network.devices.stock, bfl.network.kits, bfl.network.parts;"
+        "import bfl.network.supervision, bfl.network.status, bfl.network.enrolment.joining, chain.mining.many_nodes;"
+        "import bfl.network.devices.mining_limit; print('light')"
     )
     assert printed_by(code).strip() == "light"
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 CREDENTIAL = "bfl-password"
 """What systemd calls the password of a kit's key"""
+_CARRIED_OUT = {
+    "resident": "by the part device, which stays",
+    "stock": "by a process of Flower's for each, which the supernode starts",
+}
 KitFolder = Annotated[Path, typer.Argument(help="The machine's kit.", metavar="KIT")]
 
 
@@ -47,7 +51,9 @@ def device(kit: KitFolder) -> None:
     _take_grant(kit)
     found = read_device_kit(kit)
     _supervise(
-        found, lambda password: device_parts(found, password), lambda running, stop: follow_home(found, running, stop)
+        found,
+        lambda password: device_parts(found, password),
+        lambda password, running, stop: follow_home(found, password, running, stop),
     )
 
 
@@ -64,12 +70,18 @@ def edge_server(kit: KitFolder) -> None:
 
 
 def device_executor(kit: KitFolder) -> None:
-    """Run what trains and signs on a device alone; its SuperNode runs already. `bfl network device` does it all."""
-    from bfl.network.device import run_device
-    from bfl.network.kits import read_device_kit
+    """Run what trains and signs on a device alone; its SuperNode runs already. `bfl network device` does it all.
+    Where the kit has flower = "stock" there is no such process.
+    """
+    from bfl.network.devices.resident import run_device
+    from bfl.network.kits import STOCK, read_device_kit
 
     stop = stop_by_signal()
     found = read_device_kit(kit)
+    if found.config.flower == STOCK:
+        raise BflError(
+            f'{kit}: found flower = "{STOCK}": Flower starts a process for each order; run bfl network device'
+        )
     _log_to_terminal()
     run_device(found, _key(found), stop, _print)
     _print("stopped")
@@ -78,7 +90,7 @@ def device_executor(kit: KitFolder) -> None:
 def _supervise(
     kit: "Kit",
     parts_of: "Callable[[str], Sequence[Part]]",
-    beside: "Callable[[Supervisor, threading.Event], None] | None" = None,
+    beside: "Callable[[str, Supervisor, threading.Event], None] | None" = None,
 ) -> None:
     """Run the parts of a machine, which are told the password of its key, until it is stopped; `beside` watches what
     the parts do not.
@@ -90,7 +102,7 @@ def _supervise(
     read_secret(kit.folder)
     supervisor = Supervisor(parts_of(password), kit.folder, _print)
     if beside is not None:
-        threading.Thread(target=beside, args=(supervisor, stop), name="beside", daemon=True).start()
+        threading.Thread(target=beside, args=(password, supervisor, stop), name="beside", daemon=True).start()
     supervisor.run(stop)
 
 
@@ -104,8 +116,10 @@ def _take_grant(folder: Path) -> None:
 
 def _password(kit: "Kit") -> str:
     """Of the kit's key, and the right one: nothing is started with a wrong one."""
+    from bfl.network.own_keys import open_key
+
     password = os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False)
-    _open_key(kit, password)
+    open_key(kit.key_file, password)
     return password
 
 
@@ -116,17 +130,9 @@ def _credential() -> str:
 
 
 def _key(kit: "Kit") -> "LocalAccount":
-    return _open_key(kit, os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False))
+    from bfl.network.own_keys import open_key
 
-
-def _open_key(kit: "Kit", password: str) -> "LocalAccount":
-    from chain.client.keys import load_key
-    from chain.errors import ChainError
-
-    try:
-        return load_key(kit.key_file, password)
-    except ChainError as error:
-        raise BflError(f"{error}; without its password a key is lost: then this machine joins anew") from error
+    return open_key(kit.key_file, os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False))
 
 
 def _log_to_terminal() -> None:
@@ -146,8 +152,8 @@ def status(kit: KitFolder) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from bfl.network.kits import read_kit
-    from bfl.network.status import MOST_SKEW_S, nodes_of, parts_of
+    from bfl.network.kits import DeviceKit, read_kit
+    from bfl.network.status import MOST_SKEW_S, mining_told, nodes_of, parts_of
 
     found = read_kit(kit)
     config, parts, nodes = found.config, parts_of(kit), nodes_of(found)
@@ -158,6 +164,9 @@ def status(kit: KitFolder) -> None:
         table.add_row(part.name, part.word, str(part.starts))
     if not parts:
         table.add_row("this machine", f"does not run; start it with: bfl network {config.role} {kit}", "")
+    if isinstance(found, DeviceKit):
+        table.add_row("orders", _CARRIED_OUT[found.config.flower], "")
+        table.add_row("miner's limit", mining_told(found), "")
     for node in nodes:
         table.add_row(f"node of {node.name}", node.word, "")
     Console().print(table)

@@ -18,6 +18,9 @@ def miner(
     node: Annotated[list[str], typer.Option(help="JSON-RPC address of a node; name them all, one --node each.")],
     key_file: Annotated[Path, typer.Option("--key", help="Key file of the device that mines.")],
     hashes_per_s: Annotated[float | None, typer.Option(min=0, help="At most so many hashes per second.")] = None,
+    share_file: Annotated[
+        Path | None, typer.Option(help="Where the device notes the share of it that the plan in force gives (D8).")
+    ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="The device's certificate, bfl:CHAIN-ID:ADDRESS in it.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="Its key.")] = None,
     tls_ca: Annotated[Path | None, typer.Option(help="The authority of the network's certificates.")] = None,
@@ -26,6 +29,7 @@ def miner(
     """Mine blocks with a device's key. Every node is asked for work; the password comes from the terminal, or from
     BFL_KEY_PASSWORD; nodes that want a token get BFL_RPC_TOKEN.
     """
+    from bfl.network.devices.mining_limit import PlannedLimit
     from chain.client.asking import web3_over_http
     from chain.client.keys import address_of, load_key
     from chain.client.tls import TlsClient
@@ -44,9 +48,14 @@ def miner(
     limit = "" if hashes_per_s is None else f", at most {hashes_per_s:g} hashes per second"
     _say(f"device {account.address} asks {len(nodes)} nodes for work{limit}. Ctrl-C stops it.")
     with Miner(hashes_per_s) as worker:
-        with NodesMiner(nodes, address_of(account), worker, stop, _say) as running:
+        look = _nothing if share_file is None else PlannedLimit(worker, share_file, hashes_per_s, _say).look
+        with NodesMiner(nodes, address_of(account), worker, stop, _say, look=look) as running:
             sealed = running.run(blocks)
         _say(f"stopped: {sealed} blocks sealed, {worker.hashes} hashes, {worker.hash_rate:.0f} per second")
+
+
+def _nothing() -> None:
+    """A miner whose limit is its owner's, whatever is planned."""
 
 
 def _say(line: str) -> None:

@@ -7,8 +7,8 @@ import httpx
 
 from bfl.doctor import Check
 from bfl.errors import BflError
-from bfl.network.kits import FOUNDING, DeviceKit, EdgeKit, EdgePlace, read_kit
-from bfl.network.parts import find_flower
+from bfl.network.kits import FOUNDING, STOCK, DeviceKit, EdgeKit, EdgePlace, read_kit
+from bfl.network.parts import STARTED_BY_FLOWER, find_flower
 from bfl.network.status import MOST_SKEW_S, NodeState, nodes_of
 from clients.data import load_dataset
 from clients.errors import ClientError
@@ -35,8 +35,10 @@ def examine_kit(folder: Path) -> list[Check]:
 
 def _programs(kit: EdgeKit | DeviceKit) -> Check:
     name = "flower-superlink" if isinstance(kit, EdgeKit) else "flower-supernode"
+    is_stock = isinstance(kit, DeviceKit) and kit.config.flower == STOCK
     try:
-        return Check("Flower", "ok", find_flower(name))
+        found = [find_flower(each) for each in (name, *(STARTED_BY_FLOWER if is_stock else ()))]
+        return Check("Flower", "ok", found[0])
     except BflError as error:
         return Check("Flower", "fail", str(error), "pip install bfl")
 

@@ -23,6 +23,8 @@ from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
 from chain.client.tls import TlsFiles
 
 EDGE, DEVICE = "edge", "device"
+RESIDENT, STOCK = "resident", "stock"
+"""What carries out a device's orders: a process of ours that stays, or one of Flower's for each (D2)"""
 CONFIG, CERTIFICATE, AUTHORITY = "config.toml", "tls.crt", "ca.crt"
 GENESIS, DATABASE, FOUNDING = "genesis.json", "chain.db", "founding.json"
 UNUSED = "never-signed"
@@ -101,7 +103,7 @@ class EdgeConfig(Common):
 
 @dataclass(frozen=True)
 class DeviceConfig(Common):
-    """`config.toml` of a device. What its owner may change: data, offload, hashes-per-s, allow-plugins."""
+    """`config.toml` of a device. What its owner may change: data, offload, hashes-per-s, allow-plugins, flower."""
 
     home: str
     standby: str = ""
@@ -115,7 +117,12 @@ class DeviceConfig(Common):
     """What its miner may take; 0: as much as it can get."""
     allow_plugins: bool = False
     """Whether it loads code that the network was founded with as module:function."""
+    flower: str = RESIDENT
     edges: tuple[EdgePlace, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.flower not in (RESIDENT, STOCK):
+            raise BflError(f"config.toml: found flower = {self.flower!r:.40}, expected {RESIDENT} or {STOCK}")
 
     @property
     def home_place(self) -> EdgePlace:
@@ -174,9 +181,18 @@ class DeviceKit(Kit):
     config: DeviceConfig
 
 
+_OF_A_DEVICE = """\
+# flower = "stock": orders are carried out as Flower ships it, a process for each, instead of by one that stays. Then
+# whatever program this device's edge sends with an order runs here, as this user, beside the key and its password:
+# the kit's rules (offload, allow-plugins, one answer to each order) bind the program that an honest edge names, and
+# no other. Choose it only where you trust that edge with this device. docs/security.md says more.
+"""
+
+
 def config_text(config: EdgeConfig | DeviceConfig) -> bytes:
     """As the kit has it."""
-    return tomli_w.dumps(_keyed(asdict(config))).encode()
+    told = _OF_A_DEVICE if isinstance(config, DeviceConfig) else ""
+    return (told + tomli_w.dumps(_keyed(asdict(config)))).encode()
 
 
 def _keyed(content: Any) -> Any:

@@ -7,8 +7,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 from eth_account.signers.local import LocalAccount
 
+from bfl.errors import BflError
 from bfl.network.certificates import pem_of, write_private
-from chain.client.keys import address_of, new_account, public_key_of, save_key
+from chain.client.keys import address_of, load_key, new_account, public_key_of, save_key
+from chain.errors import ChainError
 from chain.wire.address import Address
 
 KEY, TLS_KEY, FLOWER_KEY = "key.json", "tls.key", "flower.key"
@@ -53,6 +55,14 @@ class OwnKeys:
         if self.flower is not None:  # Flower reads it as OpenSSH writes it
             raw = self.flower.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption())
             write_private(folder / FLOWER_KEY, raw)
+
+
+def open_key(path: Path, password: str) -> LocalAccount:
+    """A kit's key of the chain."""
+    try:
+        return load_key(path, password)
+    except ChainError as error:
+        raise BflError(f"{error}; without its password a key is lost: then this machine joins anew") from error
 
 
 def flower_text(public: ec.EllipticCurvePublicKey) -> str:

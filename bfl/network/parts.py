@@ -1,5 +1,6 @@
 """The programs of one machine (D1), with their command lines: what a supervisor starts, and what its units would."""
 
+import os
 import secrets
 import sys
 import threading
@@ -9,7 +10,8 @@ from pathlib import Path
 from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
 from bfl.network.certificates import write_private
-from bfl.network.kits import AUTHORITY, CERTIFICATE, DATABASE, DeviceKit, EdgeKit
+from bfl.network.devices.hash_share import SHARE_FILE
+from bfl.network.kits import AUTHORITY, CERTIFICATE, DATABASE, STOCK, DeviceKit, EdgeKit
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
 from bfl.network.supervision import Part, Supervisor
 from chain.client.asking import web3_over_http
@@ -18,6 +20,8 @@ from chain.wire.address import Address
 from chain.wire.identity import Identity
 from clients.standby import Whereabouts, dormancy_at, only
 
+STARTED_BY_FLOWER = ("flower-superexec", "flwr-clientapp")
+"""What a stock SuperNode starts once, and what that starts for each order"""
 SECRET = "flower.secret"  # noqa: S105 - the name of a file
 LINK_DATABASE = "superlink.db"
 _LOOPBACK = "127.0.0.1"
@@ -53,31 +57,46 @@ def edge_parts(kit: EdgeKit, password: str) -> list[Part]:
 
 
 def device_parts(kit: DeviceKit, password: str) -> list[Part]:
-    """SuperNode, executor, miner."""
-    config = kit.config
-    miner = [*_bfl("miner"), "--key", KEY, *_TLS]
-    for edge in config.edges:
-        miner += ["--node", edge.node_url]
-    if config.hashes_per_s:
-        miner += ["--hashes-per-s", f"{config.hashes_per_s:g}"]
-    return [
-        supernode_part(kit, is_at_home=True),
-        Part("device", [*_bfl("device-executor"), "."], _env(kit.folder, password)),
-        Part("miner", miner, _env(kit.folder, password)),
-    ]
+    """What answers orders, and the miner."""
+    node = supernode_part(kit, password, is_at_home=True)
+    if kit.config.flower == STOCK:
+        return [node, _miner(kit, password)]
+    return [node, Part("device", [*_bfl("device-executor"), "."], _env(kit.folder, password)), _miner(kit, password)]
 
 
-def supernode_part(kit: DeviceKit, is_at_home: bool) -> Part:
+def supernode_part(kit: DeviceKit, password: str, is_at_home: bool) -> Part:
     """The SuperNode of a device, which comes to its home or to its standby."""
     config = kit.config
     edge = config.home_place if is_at_home else config.standby_place or config.home_place
     told = f"at {edge.name}, its home" if edge.name == config.home else f"at {edge.name}, its standby"
     node = [
         find_flower("flower-supernode"), "--superlink", f"{edge.host}:{edge.devices_port}",
-        "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY, "--isolation", "process",
-        "--host", _LOOPBACK, "--port", str(config.node_port), "--superexec-auth-secret-file", SECRET,
+        "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY,
+        "--host", _LOOPBACK, "--port", str(config.node_port),
     ]  # fmt: skip
+    if config.flower == STOCK:
+        return _stock(kit, password, node, told)
+    node += ["--isolation", "process", "--superexec-auth-secret-file", SECRET]
     return Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device", told=told)
+
+
+def _stock(kit: DeviceKit, password: str, node: list[str], told: str) -> Part:
+    """A SuperNode as Flower ships it: what it starts needs the password, and finds Flower's programs by the path."""
+    for name in STARTED_BY_FLOWER:
+        find_flower(name)
+    programs = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
+    env, node = {**_env(kit.folder, password), **programs}, [*node, "--node-config", 'kit="."']
+    return Part("supernode", node, env, hides=_FLOWERS_TALK, told=told, needs_child=STARTED_BY_FLOWER[0])
+
+
+def _miner(kit: DeviceKit, password: str) -> Part:
+    config = kit.config
+    miner = [*_bfl("miner"), "--key", KEY, *_TLS, "--share-file", SHARE_FILE]
+    for edge in config.edges:
+        miner += ["--node", edge.node_url]
+    if config.hashes_per_s:
+        miner += ["--hashes-per-s", f"{config.hashes_per_s:g}"]
+    return Part("miner", miner, _env(kit.folder, password))
 
 
 def whereabouts(kit: DeviceKit) -> Whereabouts | None:
@@ -93,7 +112,7 @@ def whereabouts(kit: DeviceKit) -> Whereabouts | None:
     return Whereabouts(nodes, Address(config.home_place.key_address), Address(standby.key_address))
 
 
-def follow_home(kit: DeviceKit, supervisor: Supervisor, stop: threading.Event) -> None:
+def follow_home(kit: DeviceKit, password: str, supervisor: Supervisor, stop: threading.Event) -> None:
     """Restart the SuperNode of a running machine against its standby while home is dormant, and then against home."""
     watched, config = whereabouts(kit), kit.config
     if watched is None:
@@ -101,7 +120,7 @@ def follow_home(kit: DeviceKit, supervisor: Supervisor, stop: threading.Event) -
 
     def moved(is_at_home: bool) -> None:
         why = f"{config.home} is no longer dormant" if is_at_home else f"home, {config.home}, is dormant"
-        part = supernode_part(kit, is_at_home)
+        part = supernode_part(kit, password, is_at_home)
         supervisor.say("supernode", f"{why}, most of the edges say: from now on {part.told}")
         supervisor.exchange(part)
 

@@ -14,6 +14,8 @@ import httpx
 from filelock import FileLock, Timeout
 
 from bfl.errors import BflError
+from bfl.network.devices.hash_share import SHARE_FILE, read_share
+from bfl.network.devices.mining_limit import limit_of
 from bfl.network.kits import DeviceKit, EdgeKit
 from policy.clock import epoch_s
 from policy.files import read_bounded_text
@@ -135,6 +137,15 @@ def stop_kit(folder: Path, within_s: float) -> bool:
             raise BflError(f"{folder}: process {pid} has not ended within {within_s:g} s; see {folder / LOG}")
         time.sleep(_LOOK_S)
     return True
+
+
+def mining_told(kit: DeviceKit) -> str:
+    """The limit of a device's miner that is in force now (D8)."""
+    try:
+        share = read_share(kit.folder / SHARE_FILE)
+    except BflError as error:
+        return str(error)
+    return limit_of(share, kit.config.hashes_per_s or None, None).told
 
 
 def last_lines(folder: Path, count: int, part: str = "") -> Sequence[str]:

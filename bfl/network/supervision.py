@@ -29,6 +29,8 @@ from bfl.network.status import LOCK, LOG, STATE
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 _WELL_S = 60.0
 """Who has run for so long is well, and its next pause a short one"""
+_CHILD_S, _CHILD_AGAIN_S = 60.0, 5.0
+"""After so long a part has started its child; and between two looks at it"""
 _END_S = 15.0
 _LOOK_S = 0.2
 _LOCK_S = 1.0
@@ -54,6 +56,8 @@ class Part:
     """Another part; when that one ends, this one has work in hand that nobody will finish."""
     told: str = ""
     """What `status` says of it while it runs."""
+    needs_child: str = ""
+    """A program that it starts once and does not watch; without that one it waits for ever (seen on Linux only)."""
 
 
 class LogFile:
@@ -87,7 +91,7 @@ class _Running:
     def __init__(self, part: Part, folder: Path, log: LogFile) -> None:
         self.part, self._folder, self._log = part, folder, log
         self._process: subprocess.Popen[bytes] | None = None
-        self._pause_s, self._since_s, self._again_s = FIRST_PAUSE_S, 0.0, 0.0
+        self._pause_s, self._since_s, self._again_s, self._child_s = FIRST_PAUSE_S, 0.0, 0.0, 0.0
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
         self.starts, self.is_done = 0, False
         self._exchanged_s: float | None = None
@@ -108,6 +112,11 @@ class _Running:
             return True
         elif self._exchanged_s is not None and now > self._exchanged_s + _END_S:
             self.tell(signal.SIGKILL)
+        elif self.part.needs_child and now >= self._child_s:
+            self._child_s = now + _CHILD_AGAIN_S
+            if not has_child(self._process.pid, self.part.needs_child):
+                self._log.write(self.part.name, f"its {self.part.needs_child} is gone; both are started again")
+                self.tell(signal.SIGKILL)
         return False
 
     def exchange(self, part: Part) -> None:
@@ -118,7 +127,7 @@ class _Running:
             self.tell(signal.SIGTERM)
 
     def _start(self, now: float) -> None:
-        self._since_s, self.starts = now, self.starts + 1
+        self._since_s, self._child_s, self.starts = now, now + _CHILD_S, self.starts + 1
         try:
             process = subprocess.Popen(  # noqa: S603 - commands of ours
                 list(self.part.command),
@@ -256,6 +265,18 @@ class Supervisor:
                 each.wait(_END_S)
         with contextlib.suppress(OSError):
             (self._folder / STATE).unlink(missing_ok=True)
+
+
+def has_child(pid: int, name: str) -> bool:
+    """Whether a process has a child whose command line has this name. Where nobody can tell it counts as there."""
+    if sys.platform != "linux":
+        return True
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended meanwhile; the command line of a dead one is empty
+            parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[1]
+            if int(parent) == pid and name.encode() in (folder / "cmdline").read_bytes():
+                return True
+    return False
 
 
 def _end_with_parent() -> None:

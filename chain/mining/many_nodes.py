@@ -90,12 +90,13 @@ class NodesMiner:
         stop: threading.Event,
         tell: Callable[[str], None] = _log.info,
         ask_s: float = ASK_S,
+        look: Callable[[], None] = lambda: None,
     ) -> None:
         """`nodes`: (address, web3 with a short timeout) of each; `tell` hears what happens, a line each; `stop` ends
-        it.
+        it; `look` is called every `ask_s` or sooner, on the thread that has the miner.
         """
         self._nodes, self._device, self._miner, self._ask_s = list(nodes), device, miner, ask_s
-        self._stop, self._tell = stop, tell
+        self._stop, self._tell, self._look = stop, tell, look
         self._offers: dict[str, Offer] = {}
         self._troubles: dict[str, str] = {}
         self._genesis: Genesis | None = None
@@ -117,6 +118,7 @@ class NodesMiner:
         """Mine until told to stop, or until so many blocks are sealed; returns how many were."""
         sealed, mined = 0, None
         while not self._stop.is_set() and sealed != blocks:
+            self._look()
             best = best_of(self._fresh())
             if best is None or best.work is None:
                 self._rest(mined)

@@ -47,7 +47,7 @@ dependencies = []
 publisher = "bfl"
 [tool.flwr.app.components]
 serverapp = "bfl.simulation.server_app:app"
-clientapp = "clients.client_app:app"
+clientapp = "bfl.network.devices.stock:app"
 [tool.flwr.app.config]
 ''',
         encoding="utf-8",

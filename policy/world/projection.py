@@ -115,10 +115,14 @@ def fastest_local_s(state: State, params: LatencyParams) -> Array:
     return np.asarray(local_cycles(state, params) / cpu_hz(np.ones_like(state.cpu_hz), state, params))
 
 
+def hash_floor(params: LatencyParams, devices: int) -> float:
+    """S19: lo = min(Psi_lo, Psi_max / N), the hash rate that nobody gets less of."""
+    return min(params.hash_min_hashes_per_s, params.hash_budget_hashes_per_s / devices)
+
+
 def hash_requests(share: Array, state: State, params: LatencyParams) -> tuple[float, Array]:
     """S19: the hash rate everybody has, and what each asks for above it.  # (B, N)"""
-    low = params.hash_min_hashes_per_s
-    floor = min(low, params.hash_budget_hashes_per_s / share.shape[1])
+    low, floor = params.hash_min_hashes_per_s, hash_floor(params, share.shape[1])
     return floor, low + share * (state.hash_rate - low) - floor
 
 

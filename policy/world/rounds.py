@@ -24,16 +24,22 @@ def simulated_state(params: LatencyParams, seed: int, round_: int) -> State:
     paths = path_gain(distances_m(params, seed), params)
     fading = stream(seed, Purpose.FADING, round_).exponential(size=(n, m, g))
     low, high = params.work_min_cycles, params.work_max_cycles
-    cpu, hashes = (_last_draws(purpose, params, seed, round_) for purpose in (Purpose.CPU, Purpose.HASH_RATE))
+    cpu = _last_draws(Purpose.CPU, params, seed, round_)
     return State(
         path_gain=paths[None],
         gain=(paths[..., None] * np.maximum(fading, np.finfo(float).tiny))[None],
         data_bits=data_bits(params, seed, round_, n)[None],
         work_cycles=stream(seed, Purpose.WORK).uniform(low, high, n)[None],
         cpu_hz=_interpolate(cpu, params.cpu_min_hz, params.cpu_max_hz)[None],
-        hash_rate=_interpolate(hashes, params.hash_min_hashes_per_s, params.hash_max_hashes_per_s)[None],
+        hash_rate=hash_caps(params, seed, round_)[None],
         server_work_cycles=stream(seed, Purpose.SERVER_WORK).uniform(low, high, m)[None],
     )
+
+
+def hash_caps(params: LatencyParams, seed: int, round_: int) -> Array:
+    """S6: H_n, the hash power that each device has in this round.  # (N,)"""
+    drawn = _last_draws(Purpose.HASH_RATE, params, seed, round_)
+    return _interpolate(drawn, params.hash_min_hashes_per_s, params.hash_max_hashes_per_s)
 
 
 def distances_m(params: LatencyParams, seed: int) -> Array:

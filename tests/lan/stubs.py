@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bfl.commands.network import stop_by_signal
 from bfl.config import PASSWORD_VARIABLE
-from bfl.network.device import MEMORY
+from bfl.network.devices.opening import MEMORY
 from bfl.network.edge_server import Devices, serve
 from bfl.network.kits import FOUNDING, Kit, read_device_kit, read_edge_kit
 from chain.client.asking import web3_over_http

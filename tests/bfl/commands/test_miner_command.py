@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from bfl.network.devices.hash_share import SHARE_FILE, note_share
 from chain.client.keys import address_of, save_key
 from tests.bfl.runs import environment
 from tests.chain.network import Network
@@ -30,6 +31,8 @@ def test_a_miner_seals_what_one_of_its_nodes_has_and_ends_at_ctrl_c(tmp_path: Pa
         NETWORK.post_plan(node, leader)
         node.propose(address_of(leader))
         options = ["--node", DEAD, "--node", url, "--key", "device.json", "--hashes-per-s", "100000"]
+        note_share(tmp_path, 1, 0, 0.5)
+        options += ["--share-file", SHARE_FILE]
         command = [sys.executable, "-m", "bfl", "network", "miner", *options]
         running = subprocess.Popen(
             command,
@@ -50,6 +53,7 @@ def test_a_miner_seals_what_one_of_its_nodes_has_and_ends_at_ctrl_c(tmp_path: Pa
     assert lines[0] == (
         f"device {NETWORK.devices[0].address} asks 2 nodes for work, at most 100000 hashes per second. Ctrl-C stops it."
     )
+    assert "limit: 50000 hashes per second (0.50 of its owner's 100000 hashes/s, by the plan of round 1)" in lines
     assert any(line.startswith(f"node {DEAD}: no node answers") for line in lines)
     assert any(re.fullmatch(rf"mining block 2 of 0x\w+, difficulty \d+: {url}", line) for line in lines)
     assert any(re.fullmatch(rf"sealed block 0x\w+ after \d+ hashes: {url}", line) for line in lines)

@@ -18,7 +18,7 @@ from bfl.network.certificates import Authority
 from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit, read_kit
 from bfl.network.making import make_kits
 from bfl.network.own_keys import OwnKeys
-from bfl.network.parts import supernode_part, whereabouts
+from bfl.network.parts import device_parts, supernode_part, whereabouts
 from chain.client.keys import address_of, load_key, save_key
 from chain.client.tls import TlsFiles
 from chain.node.node import Node
@@ -69,7 +69,7 @@ def test_home_and_standby_know_a_device_by_its_flower_key_and_it_knows_where_the
     assert [(each.name, each.index) for each in home] == [("pi-1", 0), ("pi-2", 1)]
     assert home == standby
     assert read_edge_kit(made / "edge-a").config.devices == ()
-    at_home, away = (supernode_part(device, is_at_home) for is_at_home in (True, False))
+    at_home, away = (supernode_part(device, PASSWORD, is_at_home) for is_at_home in (True, False))
     assert (at_home.command[2], at_home.told) == ("edge-b.local:9100", "at edge-b, its home")
     assert (away.command[2], away.told) == ("10.0.0.3:9100", "at edge-c, its standby")
     assert [*at_home.command[:2], *at_home.command[3:]] == [*away.command[:2], *away.command[3:]]
@@ -262,3 +262,39 @@ def test_a_device_opens_with_its_kit_and_refuses_other_data(kits: Path) -> None:
     code = replace(joined, settings={**joined.settings, "model": "os:getcwd"})
     with pytest.raises(ClientError, match="code to run on this device; its owner may allow that with allow-plugins"):
         open_device(code, 0, account, OwnChoice(), kit.folder / "device.json")
+
+
+# --- Flower's stock way (D2)
+
+
+def test_stock_mode_is_the_owners_choice_and_its_danger_is_told_where_it_is_made(kits: Path) -> None:
+    config = kits / "pi-1" / "config.toml"
+    text = config.read_text()
+    assert read_device_kit(kits / "pi-1").config.flower == "resident"
+    assert "whatever program this device's edge sends with an order runs here" in text
+    assert "flower" not in (kits / "edge-a" / "config.toml").read_text()
+    config.write_text(text.replace('flower = "resident"\n', ""))
+    assert read_device_kit(kits / "pi-1").config.flower == "resident", "a kit of before"
+    config.write_text(text.replace('flower = "resident"', 'flower = "other"'))
+    with pytest.raises(BflError, match="found flower = 'other', expected resident or stock"):
+        read_kit(kits / "pi-1")
+
+
+def test_a_stock_device_has_the_parts_of_its_own_and_no_executor(kits: Path) -> None:
+    resident = {part.name: part for part in device_parts(read_device_kit(kits / "pi-1"), PASSWORD)}
+    assert list(resident) == ["supernode", "device", "miner"]
+    assert PASSWORD not in resident["supernode"].env.values()
+    config = kits / "pi-1" / "config.toml"
+    config.write_text(config.read_text().replace('flower = "resident"', 'flower = "stock"'))
+    stock = {part.name: part for part in device_parts(read_device_kit(kits / "pi-1"), PASSWORD)}
+    assert list(stock) == ["supernode", "miner"]
+    supernode = stock["supernode"]
+    assert (supernode.restarts_with, supernode.needs_child) == ("", "flower-superexec")
+    assert not {"--isolation", "--insecure", "--allow-runtime-dependency-installation"} & set(supernode.command)
+    assert {"--root-certificates", "--auth-supernode-private-key", "--node-config"} < set(supernode.command)
+    assert PASSWORD in supernode.env.values()
+    told = CliRunner().invoke(app, ["network", "device-executor", str(kits / "pi-1")])
+    assert told.exit_code != 0
+    assert "Flower starts a process for each order" in f"{told.output}{told.exception}"
+    shown = CliRunner().invoke(app, ["network", "status", str(kits / "pi-1")])
+    assert "by a process of Flower's for each" in " ".join(shown.output.split())

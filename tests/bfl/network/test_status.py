@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from bfl.errors import BflError
+from bfl.network.devices.hash_share import SHARE_FILE, note_share
 from bfl.network.kits import read_device_kit
 from bfl.network.making import make_kits
-from bfl.network.status import NodeState, is_running, last_lines, nodes_of, parts_of, stop_kit
+from bfl.network.status import NodeState, is_running, last_lines, mining_told, nodes_of, parts_of, stop_kit
 from bfl.network.supervision import Part, Supervisor
 from tests.bfl.network.described import write
 from tests.bfl.network.supervised import SLEEPS, happens, python, supervised
@@ -65,6 +66,16 @@ def test_stop_ends_what_runs(tmp_path: Path) -> None:
     finally:
         stop.set()
         thread.join(30)
+
+
+def test_the_limit_of_a_miner_is_told_with_its_reason(tmp_path: Path) -> None:
+    make_kits(write(tmp_path), tmp_path / "kits", "of a test", time.time(), work=2)
+    free, limited = (read_device_kit(tmp_path / "kits" / name) for name in ("pi-1", "pi-2"))
+    assert mining_told(free) == "as much as it can get; no plan in force"
+    note_share(limited.folder, 3, 0, 0.5)
+    assert mining_told(limited) == "0.50 of its owner's 500 hashes/s, by the plan of round 3"
+    (limited.folder / SHARE_FILE).write_bytes(b"")
+    assert "does not say what a plan gave" in mining_told(limited)
 
 
 def test_nodes_that_do_not_answer_and_clocks_that_are_off_are_told(tmp_path: Path) -> None:

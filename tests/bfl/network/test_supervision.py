@@ -100,6 +100,28 @@ def test_who_does_not_end_to_be_exchanged_is_killed(tmp_path: Path, monkeypatch:
         assert happens(lambda: any("there" in line for line in told))
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="children are seen on Linux alone")
+def test_a_part_whose_child_is_gone_is_started_again_and_one_that_has_it_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "_CHILD_S", 1.0)
+    monkeypatch.setattr(supervision, "_CHILD_AGAIN_S", 0.1)
+    starts = (
+        "import subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)', 'helper-of-a-test'])\n"
+        "print('child', child.pid, flush=True); time.sleep(60)"
+    )
+    with supervised(tmp_path, Part("one", python(starts), needs_child="helper-of-a-test")) as told:
+        for count in (1, 2):
+            assert happens(lambda count=count: sum(" child " in line for line in told) == count, 20)  # type: ignore[misc]
+            assert pids(tmp_path)["one"]
+            assert supervision.has_child(pids(tmp_path)["one"], "helper-of-a-test")
+            assert not supervision.has_child(pids(tmp_path)["one"], "another")
+            if count == 1:
+                os.kill(int(told[-1].split()[-1]), signal.SIGKILL)
+                assert happens(lambda: any("its helper-of-a-test is gone; both are started again" in x for x in told))
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="children end with their parent on Linux alone")
 def test_a_supervisor_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
     code = (

@@ -30,12 +30,19 @@ DEAD = "http://127.0.0.1:9"
 class Running:
     """A miner of these nodes in a thread of its own, and what it says."""
 
-    def __init__(self, stack: ExitStack, *urls: str, blocks: int | None = 1, limit: float | None = None) -> None:
+    def __init__(
+        self,
+        stack: ExitStack,
+        *urls: str,
+        blocks: int | None = 1,
+        limit: float | None = None,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
         self.said: list[str] = []
         self.stop = threading.Event()
         miner = stack.enter_context(Miner(limit))
         nodes = [(url, web3_over_http(url, timeout_s=1.0)) for url in urls]
-        running = stack.enter_context(NodesMiner(nodes, DEVICE, miner, self.stop, self.said.append, 0.05))
+        running = stack.enter_context(NodesMiner(nodes, DEVICE, miner, self.stop, self.said.append, 0.05, look))
         self._thread = threading.Thread(target=running.run, args=(blocks,))
         self._thread.start()
         stack.callback(self.end)
@@ -93,6 +100,18 @@ def test_a_block_that_somebody_else_sealed_is_not_mined_any_more(stack: ExitStac
     wait_until(running.says("no node has work"))
     propose(node)
     wait_until(running.says("mining block 3"))
+
+
+def test_it_looks_again_and_again_with_work_and_without(stack: ExitStack) -> None:
+    [(node, url)] = same_chains(stack, 1)
+    looked: list[int] = []
+    running = Running(stack, url, limit=0.0, look=lambda: looked.append(threading.get_ident()))
+    wait_until(lambda: len(looked) > 3)
+    propose(node)
+    wait_until(running.says("mining block 2"))
+    before = len(looked)
+    wait_until(lambda: len(looked) > before + 3)
+    assert len(set(looked)) == 1, "always on the thread that has the miner"
 
 
 def test_a_seal_waits_for_a_node_that_is_away_for_a_moment(stack: ExitStack) -> None:
