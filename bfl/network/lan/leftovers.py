@@ -84,15 +84,19 @@ def _kill(pid: int, mark: str) -> None:
             os.close(handle)
 
 
-def end_processes(name: str) -> None:
-    """End whatever carries this name as its mark, until nothing does: what is killed may just have started more."""
-    end = time.monotonic() + _ENDS_S
+def end_processes(name: str) -> int:
+    """End whatever carries this name as its mark, until nothing does: what is killed may just have started more. How
+    many there were.
+    """
+    end, ended = time.monotonic() + _ENDS_S, set[int]()
     while left := [(pid, mark) for pid, mark in _marks() if is_part(mark, name)]:
         if time.monotonic() > end:
             raise LanError(f"processes {left} do not end, {_ENDS_S:g} s after SIGKILL")
         for pid, mark in left:
             _kill(pid, mark)
+            ended.add(pid)
         time.sleep(0.01)
+    return len(ended)
 
 
 def _disks() -> list[tuple[str, Path]]:
