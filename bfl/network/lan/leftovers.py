@@ -52,7 +52,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _mark(pid: int) -> str | None:
+def mark_of(pid: int) -> str | None:
     """To what a process belongs: so says its environment or, if it wrote over that, the namespace it is in."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
@@ -70,7 +70,7 @@ def _mark(pid: int) -> str | None:
 def _marks() -> list[tuple[int, str]]:
     """Processes that belong to a network, and what says to which machine of it."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [(pid, mark) for pid in pids if (mark := _mark(pid)) is not None]
+    return [(pid, mark) for pid in pids if (mark := mark_of(pid)) is not None]
 
 
 def _kill(pid: int, mark: str) -> None:
@@ -78,7 +78,7 @@ def _kill(pid: int, mark: str) -> None:
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
-            if _mark(pid) == mark:
+            if mark_of(pid) == mark:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         finally:
             os.close(handle)
