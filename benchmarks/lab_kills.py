@@ -1,11 +1,12 @@
 """kill -9 of any one process of a rehearsal: does `bfl network lab` still end well, and is nobody accused?
 
-    python -m benchmarks.lab_kills [--part PART ...] [--per-lab 4] [--seed 0] [--namespaces] [--out FILE] [--labs FOLDER]
+    python -m benchmarks.lab_kills [--part PART ...] [--per-lab 4] [--seed 0] [--namespaces] [--out FILE]
+                                   [--labs FOLDER]
     python -m benchmarks.lab_kills --show FILE ...
 
 Each lab is the command that a person would type: three edges, four devices, synthetic data. In it a few processes are
-killed one after the other, each at a random moment of a round: a machine's supervisor, or one of its parts, of a machine
-that is drawn by lot. A kill is followed by the next one only when the network has recovered from it: what was killed
+killed one after the other, each at a random moment of a round: a supervisor, or one of its parts, of a machine that is
+drawn by lot. A kill is followed by the next one only when the network has recovered from it: what was killed
 runs again, and every edge has sealed two rounds more than the furthest had at the kill.
 
 Columns: when it was killed; how many rounds the furthest edge had sealed when the network had recovered, and after how

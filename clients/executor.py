@@ -6,14 +6,15 @@ What runs is the installed code: the bundle that comes with an order is not look
 import threading
 from collections.abc import Callable
 
+from eth_hash.auto import keccak
 from flwr.app import Message
 
 from clients.device import Device, answer_orders
 from clients.errors import FlowerAwayError, OrderError
 from clients.flower_tasks import DeviceTasks
-from clients.orders import OFFLOAD, TRAIN
+from clients.orders import OFFLOAD, TRAIN, record_in
 from clients.parameters import TrainingParams
-from clients.replies import MALFORMED, error_message
+from clients.replies import MALFORMED, SealedReply, SignedReply, error_message, read_reply
 
 _LOOK_S = 0.3
 _AGAIN_S = 1.0
@@ -50,8 +51,27 @@ def _answer_one(device: Device, tasks: DeviceTasks, training: TrainingParams) ->
     with task:
         reply = answer(device, task.message, training)
         task.answer(reply)
-    told = f"round {task.message.metadata.group_id}" if task.message.metadata.group_id else "an order"
-    return f"{told}: refused: {reply.error.reason}" if reply.has_error() else f"{told}: answered"
+    return told_of(device, task.message, reply)
+
+
+def told_of(device: Device, message: Message, reply: Message) -> str:
+    """An order and its answer in one line: on what model, proven by which block; what was trained or handed over."""
+    round_ = f"round {message.metadata.group_id}" if message.metadata.group_id else "an order"
+    if reply.has_error():
+        return f"{round_}: refused: {reply.error.reason}"
+    order, answered = record_in(message, "order"), read_reply(reply)
+    samples, model = f"{order['samples']:,} samples", "the founding's model"
+    if device.wallet is not None and order["round"] > 1:
+        known = device.wallet.known
+        model = f"model {known.round} is proven by block {known.number} 0x{known.hash.hex()}"
+    if isinstance(answered, SignedReply):
+        done = (
+            f"trained on {samples}, {order['iterations']} iterations, gradient 0x{keccak(answered.transaction).hex()}"
+        )
+    else:
+        done = f"handed over {samples} for server {order['offload-to']}"
+        done += f", sealed to it, {len(answered.sealed):,} bytes" if isinstance(answered, SealedReply) else ""
+    return f"{round_}: {model}; {done}"
 
 
 def answer(device: Device, message: Message, training: TrainingParams) -> Message:

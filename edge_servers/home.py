@@ -175,6 +175,10 @@ class HomeServer(RankedServer):
             work.refusals.append(Refusal(gradient.node, refused.reason, str(refused)))
         else:
             work.collected[gradient.sender] = gradient
+        _LOG.info(
+            "round %d: trained on %d samples of devices %s, %d iterations",
+            self.round, update.samples, ", ".join(map(str, sorted(work.data))), update.iterations,
+        )  # fmt: skip
 
     def post_roll(self) -> None:
         """Tell everybody whose gradients of this cluster are here, and who is out and why (D3.6)."""

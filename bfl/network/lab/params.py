@@ -58,7 +58,7 @@ def _numbered(kind: str, count: int) -> list[str]:
 
 
 def describe(params: LabParams) -> str:
-    """The lab's `network.toml`."""
+    """The lab's `network.toml`. The last of several devices keeps its data, so that some train whatever is planned."""
     edges, devices = params.edge_names, params.device_names
     free = _free_ports(len(_PORTS_OF_AN_EDGE) * len(edges) + len(devices))
     rows: list[dict[str, Any]] = []
@@ -70,7 +70,8 @@ def describe(params: LabParams) -> str:
     settings = {"dataset": params.dataset, "deadline-s": 30.0, "phi": "4", **params.settings}
     own: list[dict[str, Any]] = []
     for index, name in enumerate(devices):
-        row = {"name": name, "home": edges[index % len(edges)], "hashes-per-s": _HASHES_PER_S}
+        offload = "never" if 0 < index == len(devices) - 1 else "any"
+        row = {"name": name, "home": edges[index % len(edges)], "hashes-per-s": _HASHES_PER_S, "offload": offload}
         own.append(row if params.namespaces else {**row, "node-port": free.pop()})
     chain = {"difficulty": _HASHES_PER_S * len(devices), "retarget": False}
     return tomli_w.dumps({"name": "lab", "settings": settings, "chain": chain, "edges": rows, "devices": own})

@@ -46,7 +46,7 @@ def pid_of(one: Machine, tmp_path: Path) -> int:
 
 def told_by(one: Machine) -> list[str]:
     """Until it runs again."""
-    told = []
+    told: list[str] = []
     end = time.monotonic() + 20
     while time.monotonic() < end and not (told and one._process is not None):
         told += [line for line in (one.look(),) if line]

@@ -13,6 +13,7 @@ def test_what_it_describes_is_a_network(tmp_path: Path) -> None:
         found = read_description(path)
         assert [edge.name for edge in found.edges] == ["edge-1", "edge-2", "edge-3"]
         assert [device.home for device in found.devices] == ["edge-1", "edge-2", "edge-3", "edge-1"]
+        assert [device.offload for device in found.devices] == ["any", "any", "any", "never"]
         assert found.settings.rounds.planner == "all-local"
         assert len({edge.address for edge in found.edges}) == (3 if namespaces else 1)
 
@@ -25,3 +26,9 @@ def test_without_namespaces_all_ports_differ_and_are_none_that_the_system_gives_
     first_given = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     assert len(set(ports)) == len(ports) == 9 * 5 + 30
     assert all(1024 <= port < first_given for port in ports)
+
+
+def test_a_single_device_may_hand_over_its_data(tmp_path: Path) -> None:
+    path = tmp_path / "network.toml"
+    path.write_text(describe(LabParams(tmp_path, 1, 1)))
+    assert [device.offload for device in read_description(path).devices] == ["any"]
