@@ -4,8 +4,8 @@
     python -m benchmarks.algorithm_1 LAB [--round K]
 
 Reads the chain of the lab's first edge and the logs of all its machines, and prints a table in Markdown. Without
-`--round`: the first round in which a device handed its data to an edge that is not its home, and another trained. What
-nothing did is told as missing; then the exit code is 1.
+`--round`: the first round after round 1, whose model nobody has to prove, in which a device handed its data to an edge
+that is not its home, and another trained. What nothing did is told as missing; then the exit code is 1.
 """
 
 import argparse
@@ -93,7 +93,7 @@ class Run:
 
     def choose(self) -> int:
         """The first round that has both."""
-        for round_ in range(1, self.rounds):
+        for round_ in range(2, self.rounds):
             if self.foreign(round_) and self.trained(round_):
                 return round_
         raise BflError("found no round in which one device offloaded to a foreign edge and another trained")
@@ -107,7 +107,7 @@ class Run:
 
     def log(self, machines: str | Iterable[str], pattern: str) -> str:
         """The first line of one of these machines that says this."""
-        for machine in (machines,) if isinstance(machines, str) else machines:
+        for machine in [machines] if isinstance(machines, str) else machines:
             for line in self._logs[machine]:
                 if re.search(pattern, line):
                     what = " ".join(line[20:].split())
@@ -162,13 +162,17 @@ def _trained(run: Run, round_: int) -> Iterable[Row]:
     yield "6, 7", f"{device} offloads to a foreign edge", says(device, rf"device +round {round_}: .*handed over")
     yield "7", f"its home, {home}, relays what it cannot read", handed
     own = run.devices[trained]
-    yield "8-13", f"{own} trains, eqs. 3 and 4", says(own, rf"device +round {round_}: .*trained on")
+    yield "8-13", f"{own} trains, eqs. 5 and 7", says(own, rf"device +round {round_}: .*trained on")
     gradients = run.posts(round_, "gradient")
     address = run.founding.network.devices[trained].address
     yield "14-16", "its gradient in a transaction", _all(run, [each for each in gradients if each.sender == address])
     target = plan.assignment[offloaded]
     server = run.servers[target]
-    yield "17-20", f"{server} trains on what it was given", says(server, rf"edge-server +round {round_}: trained on")
+    yield (
+        "17-20",
+        f"{server} trains on what it was given, eqs. 4 and 6",
+        says(server, rf"edge-server +round {round_}: trained on"),
+    )
     of_server = [each for each in gradients if each.sender == run.founding.network.servers[target]]
     yield "21, 22", "its gradient in a transaction", _all(run, of_server)
 

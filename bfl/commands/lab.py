@@ -104,9 +104,7 @@ class _Display:
 def _show(params: "LabParams", result: "LabResult", console: Console) -> None:
     from bfl.network.lab.outcome import audit_word
 
-    steps = ", ".join(f"{name} {seconds:.0f}" for name, seconds in result.seconds.items())
-    title = f"{params.edges} edges, {params.devices} devices: {sum(result.seconds.values()):.0f} s ({steps})"
-    table = Table(title=title, title_justify="left")
+    table = Table(title=f"{params.edges} edges, {params.devices} devices", title_justify="left")
     for column in ("edge", "rounds", "head", "audit", "accusations"):
         table.add_column(column)
     for name, count in result.rounds.items():
@@ -122,9 +120,11 @@ def _told(params: "LabParams", result: "LabResult") -> dict[str, str]:
     faults = result.faults(params.rounds)
     well = f"WELL: {params.rounds} rounds at every edge, one head, every audit fits, nobody accused or excluded"
     again = ", ".join(f"{name} {count} x" for name, count in result.restarts.items())
+    steps = ", ".join(f"{name} {seconds:.0f}" for name, seconds in result.seconds.items())
     out = ", ".join(f"{count} {reason}" for reason, count in result.left_out.items())
     return {
         "verdict": "NOT WELL: " + "; ".join(faults) if faults else well,
+        "seconds": f"{sum(result.seconds.values()):.0f}: {steps}",
         "accuracy": "not known" if result.accuracy is None else f"{100 * result.accuracy:.1f} %",
         "started again": again or "nothing",
         "left out": out or "no gradient",

@@ -50,4 +50,4 @@ def miner(
 
 
 def _say(line: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {line}\n", end="", flush=True)  # in one piece: its threads speak at once
