@@ -36,7 +36,7 @@ PARTS = {
     "edge": (SUPERVISOR, "node", "superlink", "edge-server"),
     "device": (SUPERVISOR, "supernode", "device", "miner"),
 }
-_FIRST_ROUNDS, _ROUNDS_OF_A_KILL, _MORE = 3, 8, 2
+_FIRST_ROUNDS, _ROUNDS_OF_A_KILL, _MORE = 3, 5, 2
 _LONGEST_WAIT_S, _MOST_S = 4.0, 240.0
 _LOOK_S = 0.2
 
