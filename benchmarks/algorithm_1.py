@@ -171,7 +171,7 @@ def _trained(run: Run, round_: int) -> Iterable[Row]:
     yield (
         "17-20",
         f"{server} trains on what it was given, eqs. 4 and 6",
-        says(server, rf"edge-server +round {round_}: trained on"),
+        says(server, rf"edge-server +round {round_}: trained .* offloaded by"),
     )
     of_server = [each for each in gradients if each.sender == run.founding.network.servers[target]]
     yield "21, 22", "its gradient in a transaction", _all(run, of_server)
@@ -187,7 +187,7 @@ def _agreed(run: Run, round_: int) -> Iterable[Row]:
     yield "25-29", "each edge sends x^(l) to its neighbours", count + _all(run, steps[1])
     yield "30-33", "x^(l+1) from what is on the ledger, up to x^(phi)", _all(run, last)
     (model,) = run.posts(round_, "model")
-    yield "34, 35", "boosting, global update", f"{run.post(model)}: model {round_}; every edge derived it again"
+    yield "34, 35", "boosting, global update", f"{run.post(model)}: model {round_}; who signs the block derives it again"
 
 
 def _sealed(run: Run, round_: int) -> Iterable[Row]:

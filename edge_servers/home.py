@@ -176,8 +176,8 @@ class HomeServer(RankedServer):
         else:
             work.collected[gradient.sender] = gradient
         _LOG.info(
-            "round %d: trained on %d samples of devices %s, %d iterations",
-            self.round, update.samples, ", ".join(map(str, sorted(work.data))), update.iterations,
+            "round %d: trained %d iterations on %d samples, offloaded by device %s",
+            self.round, update.iterations, update.samples, ", ".join(map(str, sorted(work.data))),
         )  # fmt: skip
 
     def post_roll(self) -> None:

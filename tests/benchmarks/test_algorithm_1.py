@@ -46,7 +46,7 @@ def write_logs(run: Run, tmp_path: Path, round_: int) -> None:
     said = [
         (run.devices[device], f"device       {rounds} the founding's model; handed over 9 samples for server 1"),
         (run.servers[home], f"edge-server  {rounds} handed 9 samples of device {device}, sealed, to server 1"),
-        (run.servers[target], f"edge-server  {rounds} trained on 9 samples of devices 1, 2 iterations"),
+        (run.servers[target], f"edge-server  {rounds} trained 2 iterations on 9 samples, offloaded by device 1"),
         (run.devices[own], f"device       {rounds} the founding's model; trained on 9 samples, 1 iterations"),
         (winner, f"miner        mining block {number} of 0xaa, difficulty 1"),
         (winner, f"miner        sealed block {hash_} after 3"),
