@@ -187,7 +187,7 @@ def _agreed(run: Run, round_: int) -> Iterable[Row]:
     yield "25-29", "each edge sends x^(l) to its neighbours", count + _all(run, steps[1])
     yield "30-33", "x^(l+1) from what is on the ledger, up to x^(phi)", _all(run, last)
     (model,) = run.posts(round_, "model")
-    yield "34, 35", "boosting, global update", f"{run.post(model)}: model {round_}; who signs the block derives it again"
+    yield "34, 35", "boosting, global update", f"{run.post(model)}: whoever signs the block derives it"
 
 
 def _sealed(run: Run, round_: int) -> Iterable[Row]:
