@@ -9,8 +9,8 @@ from collections.abc import Callable
 from clients.device import Device, answer
 from clients.errors import FlowerAwayError
 from clients.flower_tasks import DeviceTasks
+from clients.outcome import told_of
 from clients.parameters import TrainingParams
-from clients.replies import outcome_told
 
 _LOOK_S = 0.3
 _AGAIN_S = 1.0
@@ -47,4 +47,4 @@ def _answer_one(device: Device, tasks: DeviceTasks, training: TrainingParams) ->
     with task:
         reply = answer(device, task.message, training)
         task.answer(reply)
-    return outcome_told(task.message, reply)
+    return told_of(device, task.message, reply)

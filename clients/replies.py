@@ -114,12 +114,6 @@ def error_message(error: ClientError, reply_to: Message, code: int) -> Message:
     return Message(Error(code, f"{type(error).__name__}: {error}"), reply_to=reply_to)
 
 
-def outcome_told(message: Message, reply: Message) -> str:
-    """What happened to an order, for a device's log."""
-    told = f"round {message.metadata.group_id}" if message.metadata.group_id else "an order"
-    return f"{told}: refused: {reply.error.reason}" if reply.has_error() else f"{told}: answered"
-
-
 Reply = GradientReply | SignedReply | DataReply | SealedReply
 
 

@@ -183,6 +183,10 @@ class HomeServer(RankedServer):
             work.refusals.append(Refusal(gradient.node, refused.reason, str(refused)))
         else:
             work.collected[gradient.sender] = gradient
+        _LOG.info(
+            "round %d: trained %d iterations on %d samples, offloaded by device %s",
+            self.round, update.iterations, update.samples, ", ".join(map(str, sorted(work.data))),
+        )  # fmt: skip
 
     def post_roll(self) -> None:
         """Tell everybody whose gradients this server holds, and who of its devices is out and why (D3.6)."""

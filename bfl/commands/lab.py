@@ -1,19 +1,27 @@
 """`bfl network lab`: a whole network as real processes of this computer, from its kits to its audit."""
 
+import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from rich.text import Text
 
 from bfl.commands.network import stop_by_exception
 from bfl.errors import BflError
 
 if TYPE_CHECKING:
-    from bfl.network.lab import LabParams, LabResult
+    from bfl.network.lab.outcome import LabResult
+    from bfl.network.lab.params import LabParams
+
+_WORD = 60
+"""Most characters of what is said beside the bar"""
 
 
 def lab(
@@ -30,21 +38,22 @@ def lab(
         bool, typer.Option("--namespaces", help="Each machine with an address of its own (Linux, root).")
     ] = False,
 ) -> None:
-    """Rehearse a network on this computer: kits, every machine with its own processes, rounds, an audit. Exit code 0
-    only if every edge has all rounds, the same chain, and an audit that fits. Everything it starts ends with it.
+    """Rehearse a network on this computer: kits, every machine with its own processes, rounds, audits. Exit code 0 only
+    if every edge has all rounds, the same chain, an audit that fits, and nobody was accused. What ends by itself is
+    started again, as a service would be. Everything it starts ends with it.
     """
-    from bfl.network.lab import LabParams, run_lab
+    from bfl.network.lab.params import LabParams
+    from bfl.network.lab.rehearsal import run_lab
 
     stop_by_exception()
     params = LabParams(out, edges, devices, rounds, dataset, namespaces, _settings(set_ or ()))
     console = Console()
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} rounds"))
-    with Progress(*columns, TextColumn("{task.fields[word]}"), TimeElapsedColumn(), console=console) as bar:
-        task = bar.add_task("lab", total=rounds, word="")
-        result = run_lab(params, bar.console.print, lambda done, word: bar.update(task, completed=done, word=word))
-    console.print(_table(params, result))
-    if not result.is_well(rounds):
-        raise BflError(f"the rehearsal did not end well; see {out}/kits/NAME/log and {out}/audit-NAME.txt")
+    display = _Display(console, rounds)
+    with display.bar if console.is_terminal else nullcontext():
+        result = run_lab(params, display)
+    _show(params, result, console)
+    if result.faults(rounds):
+        raise BflError("the rehearsal did not end well: see its verdict above")
 
 
 def _settings(words: Sequence[str]) -> dict[str, str | int | float]:
@@ -66,16 +75,60 @@ def _number(text: str) -> str | int | float:
     return text
 
 
-def _table(params: "LabParams", result: "LabResult") -> Table:
-    accuracy = "" if result.accuracy is None else f"accuracy {100 * result.accuracy:.1f} %"
-    again = ", ".join(f"{name} ({starts} starts)" for name, starts in result.restarts.items())
-    told = "; ".join(each for each in (accuracy, f"started again: {again}" if again else "") if each)
-    title = f"{params.edges} edges, {params.devices} devices: {result.seconds:.0f} s"
-    table = Table(title=title, title_justify="left", caption=told, caption_justify="left")
-    for column in ("edge", "rounds", "head", "audit"):
+class _Display:
+    """A line that lives on a terminal; in a pipe one for each round."""
+
+    def __init__(self, console: Console, rounds: int) -> None:
+        columns = (SpinnerColumn(), TextColumn("{task.completed}/{task.total} rounds"), BarColumn(20))
+        self.bar = Progress(*columns, TimeElapsedColumn(), TextColumn("{task.fields[word]}"), console=console)
+        self._task = self.bar.add_task("lab", total=rounds, word="")
+        self._rounds, self._told = rounds, 0
+
+    def say(self, line: str) -> None:
+        """A step, or something that has happened."""
+        self.bar.update(self._task, word="")
+        self._print(line)
+
+    def show(self, rounds: int, word: str) -> None:
+        """Rounds that are sealed, and what there is to say of now."""
+        self.bar.update(self._task, completed=rounds, word=escape(word[:_WORD]))
+        if rounds > self._told and not self.bar.console.is_terminal:
+            self._print(f"round {rounds} of {self._rounds} is sealed: {word}")
+        self._told = rounds
+
+    def _print(self, line: str) -> None:
+        now = time.strftime("%H:%M:%S")
+        self.bar.console.print(Text(f"{now} {line}"), soft_wrap=True)
+
+
+def _show(params: "LabParams", result: "LabResult", console: Console) -> None:
+    from bfl.network.lab.outcome import audit_word
+
+    table = Table(title=f"{params.edges} edges, {params.devices} devices", title_justify="left")
+    for column in ("edge", "rounds", "head", "audit", "accusations"):
         table.add_column(column)
-    verdicts = {0: "fits", 1: "DOES NOT FIT", 2: "not all could be checked"}
     for name, count in result.rounds.items():
-        verdict = verdicts.get(result.audits[name], f"exit code {result.audits[name]}")
-        table.add_row(name, str(count), result.heads[name][:14] or "none", verdict)
-    return table
+        accused = str(len(result.accused[name]) or "none")
+        table.add_row(name, str(count), result.heads[name][:14], audit_word(result.audits[name]), accused)
+    console.print(table)
+    for name, told in _told(params, result).items():
+        console.print(Text(f"{name:<14} {told}"), soft_wrap=True)
+
+
+def _told(params: "LabParams", result: "LabResult") -> dict[str, str]:
+    """What stands under the table, line by line."""
+    faults = result.faults(params.rounds)
+    well = f"WELL: {params.rounds} rounds at every edge, one head, every audit fits, nobody accused or excluded"
+    again = ", ".join(f"{name} {count} x" for name, count in result.restarts.items())
+    steps = ", ".join(f"{name} {seconds:.0f}" for name, seconds in result.seconds.items())
+    out = ", ".join(f"{count} {reason}" for reason, count in result.left_out.items())
+    return {
+        "verdict": "NOT WELL: " + "; ".join(faults) if faults else well,
+        "seconds": f"{sum(result.seconds.values()):.0f}: {steps}",
+        "accuracy": "not known" if result.accuracy is None else f"{100 * result.accuracy:.1f} %",
+        "started again": again or "nothing",
+        "left out": out or "no gradient",
+        "logs": f"{params.kits}/NAME/log, {params.out}/NAME.out",
+        "audits": f"{params.out}/audit-NAME.txt",
+        "summary": f"{params.out}/summary.json",
+    }

@@ -59,4 +59,4 @@ def _nothing() -> None:
 
 
 def _say(line: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {line}", flush=True)
+    print(f"{time.strftime('%H:%M:%S')} {line}\n", end="", flush=True)  # in one piece: its threads speak at once

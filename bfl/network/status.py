@@ -1,5 +1,6 @@
 """How a machine of a network is: its parts, the nodes that it reaches, its clock beside theirs."""
 
+import fcntl
 import json
 import os
 import signal
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from filelock import FileLock, Timeout
 
 from bfl.errors import BflError
 from bfl.network.devices.hash_share import SHARE_FILE, read_share
@@ -66,13 +66,16 @@ class NodeState:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether `bfl network edge` or `device` runs this kit."""
-    lock = FileLock(folder / LOCK)
+    """Whether `bfl network edge` or `device` runs this kit. Nothing is written: a lock of root would keep the kit's
+    own user out.
+    """
     try:
-        lock.acquire(timeout=0)
-    except Timeout:
+        with (folder / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except BlockingIOError:
         return True
-    lock.release()
     return False
 
 

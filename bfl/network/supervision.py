@@ -235,6 +235,8 @@ class Supervisor:
             lock.acquire(timeout=_LOCK_S)  # `status` takes it for a moment
         except Timeout as error:
             raise BflError(f"{self._folder} runs already; stop it first: bfl network stop {self._folder}") from error
+        except OSError as error:
+            raise BflError(f"{error.filename}: {error.strerror}; the kit must belong to whom it runs as") from error
         try:
             yield
         finally:

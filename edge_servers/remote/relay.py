@@ -107,6 +107,7 @@ class Relay:
         try:
             if target == self._index:
                 hosted[target].data[device] = self._inbox.unseal(plan, device, data.sealed)
+                _LOG.info("round %d: took %d samples of device %d", plan.round, plan.samples[device], device)
                 return ""
             raw = self._post(target, device, data.sealed)
             expected = receipt_for(plan.round, self._attempt, device, plan.digest, data.sealed, self._domain)
@@ -115,7 +116,10 @@ class Relay:
                 return f"server {target} signed for something else"
         except (NotWantedError, ChainError, httpx.HTTPError) as error:
             return f"server {target}: {error or type(error).__name__}"
-        _LOG.info("round %d: the data of device %d are with server %d", plan.round, device, target)
+        _LOG.info(
+            "round %d: handed %d samples of device %d, sealed, to server %d, receipt 0x%s",
+            plan.round, plan.samples[device], device, target, receipt.digest.hex(),
+        )  # fmt: skip
         return ""
 
     def decline(self, device: int, target: int) -> None:

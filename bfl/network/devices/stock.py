@@ -18,7 +18,8 @@ from bfl.network.kits import STOCK, DeviceKit, read_device_kit
 from bfl.network.own_keys import open_key
 from clients.device import answer
 from clients.errors import ClientError
-from clients.replies import FAILED, error_message, outcome_told
+from clients.outcome import told_of
+from clients.replies import FAILED, error_message
 
 KIT = "kit"
 """In the configuration of its SuperNode: the folder"""
@@ -45,10 +46,10 @@ def _answered(message: Message, context: Context) -> Message:
         account = open_key(kit.key_file, os.environ.get(PASSWORD_VARIABLE, ""))
         with opened_device(kit, account, _say, _FREE_S) as (device, training):
             reply = answer(device, message, training)
+            _say(told_of(device, message, reply))
     except (BflError, ClientError) as error:
         _say(f"cannot answer: {error}")
         return error_message(ClientError("this device cannot open its kit; its own log says why"), message, FAILED)
-    _say(outcome_told(message, reply))
     return reply
 
 

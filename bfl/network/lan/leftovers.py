@@ -52,7 +52,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _mark(pid: int) -> str | None:
+def mark_of(pid: int) -> str | None:
     """To what a process belongs: so says its environment or, if it wrote over that, the namespace it is in."""
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes()
@@ -70,7 +70,7 @@ def _mark(pid: int) -> str | None:
 def _marks() -> list[tuple[int, str]]:
     """Processes that belong to a network, and what says to which machine of it."""
     pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [(pid, mark) for pid in pids if (mark := _mark(pid)) is not None]
+    return [(pid, mark) for pid in pids if (mark := mark_of(pid)) is not None]
 
 
 def _kill(pid: int, mark: str) -> None:
@@ -78,21 +78,25 @@ def _kill(pid: int, mark: str) -> None:
     with contextlib.suppress(OSError):
         handle = os.pidfd_open(pid)
         try:
-            if _mark(pid) == mark:
+            if mark_of(pid) == mark:
                 signal.pidfd_send_signal(handle, signal.SIGKILL)
         finally:
             os.close(handle)
 
 
-def end_processes(name: str) -> None:
-    """End whatever carries this name as its mark, until nothing does: what is killed may just have started more."""
-    end = time.monotonic() + _ENDS_S
+def end_processes(name: str) -> int:
+    """End whatever carries this name as its mark, until nothing does: what is killed may just have started more. How
+    many there were.
+    """
+    end, ended = time.monotonic() + _ENDS_S, set[int]()
     while left := [(pid, mark) for pid, mark in _marks() if is_part(mark, name)]:
         if time.monotonic() > end:
             raise LanError(f"processes {left} do not end, {_ENDS_S:g} s after SIGKILL")
         for pid, mark in left:
             _kill(pid, mark)
+            ended.add(pid)
         time.sleep(0.01)
+    return len(ended)
 
 
 def _disks() -> list[tuple[str, Path]]:

@@ -1,6 +1,8 @@
 """How a machine is: its parts, its log, whether it ends when it is told to."""
 
+import fcntl
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -24,6 +26,23 @@ def test_a_machine_that_does_not_run_has_no_parts_and_no_log(tmp_path: Path) -> 
     assert not stop_kit(tmp_path, 1.0)
     with pytest.raises(BflError, match="it has not run yet"):
         last_lines(tmp_path, 5)
+
+
+def test_whoever_asks_leaves_nothing_behind(tmp_path: Path) -> None:
+    make_kits(write(tmp_path), tmp_path / "kits", "of a test", time.time(), work=2)
+    kit = tmp_path / "kits" / "pi-1"
+    before = {path: path.stat().st_mtime_ns for path in (kit, *kit.iterdir())}
+    asked = subprocess.run([sys.executable, "-m", "bfl", "network", "status", str(kit)], capture_output=True, text=True)
+    assert "does not run; start it with" in " ".join(asked.stdout.split())
+    assert not stop_kit(kit, 1.0)
+    assert {path: path.stat().st_mtime_ns for path in (kit, *kit.iterdir())} == before
+
+
+def test_two_may_ask_at_once_whether_it_runs(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    with (tmp_path / ".lock").open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_SH)
+        assert not is_running(tmp_path)
 
 
 def test_parts_of_a_running_machine_are_told(tmp_path: Path) -> None:

@@ -60,6 +60,12 @@ def test_one_at_a_time_runs_a_kit(tmp_path: Path) -> None:
             Supervisor([], tmp_path, print).run(threading.Event())
 
 
+def test_a_kit_that_belongs_to_somebody_else_is_refused_with_the_file(tmp_path: Path) -> None:
+    (tmp_path / ".lock").mkdir()  # root may open every file, but no folder as one
+    with pytest.raises(BflError, match=r"\.lock: .*; the kit must belong to whom it runs as"):
+        Supervisor([], tmp_path, print).run(threading.Event())
+
+
 def test_who_does_not_end_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "_END_S", 0.5)
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
