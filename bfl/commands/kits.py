@@ -1,6 +1,5 @@
 """`bfl network init`, `join`, `admit` and `found`: from a description to a kit for each machine (D6)."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -8,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from bfl.commands.network import asked_password
-from bfl.config import PASSWORD_VARIABLE
+from bfl.commands.network import password_of
 
 Plugins = Annotated[
     bool, typer.Option("--allow-plugins", help="Load code that the description names as MODULE:FUNCTION.")
@@ -35,13 +33,18 @@ def init(
     from bfl.network.making import make_kits
 
     read_description(description, allow_plugins)  # before anybody is asked for a password
-    password = _password(is_new=True)
+    folder = out or Path("office" if tokens else "kits")
+    what = "the founder's key" if tokens else "all keys"
+    password = "" if folder.exists() else password_of(what, is_new=True)
     if not tokens:
-        told = make_kits(description, out or Path("kits"), password, time.time(), allow_plugins=allow_plugins)
+        told = make_kits(description, folder, password, time.time(), allow_plugins=allow_plugins)
     else:
-        office = out or Path("office")
-        told = open_office(description, office, password, None, allow_plugins)
-        told = [*told, "on each machine: bfl network join TOKEN; then here: bfl network admit NAME.request"]
+        told = open_office(description, folder, password, None, allow_plugins)
+        told = [
+            "What each machine types, a secret until it has joined; tell each its own line alone:",
+            *told,
+            "Each gives you NAME.request for it. Then here: bfl network admit *.request, and bfl network found",
+        ]
     for line in told:
         print(line)
 
@@ -62,7 +65,8 @@ def join(
 
     found = read_token(sys.stdin.readline() if token == "-" else token)  # noqa: S105 - a dash
     folder = out or Path(found.name)
-    request = join_network(found, folder, _password(is_new=not folder.exists()), data, offload)
+    password = password_of(f"the key of {found.name}", is_new=not folder.exists())
+    request = join_network(found, folder, password, data, offload)
     print(f"the keys of {found.name} are in {folder} and stay there; send {request} to the operator of {found.network}")
     print(f"then put {found.name}.grant, which you get for it, into {folder}, and: bfl network {found.role} {folder}")
 
@@ -84,9 +88,5 @@ def found(office: Office = Path("office"), allow_plugins: Plugins = False) -> No
     """
     from bfl.network.enrolment.office import found as found_network
 
-    for line in found_network(office, _password(is_new=False), time.time(), allow_plugins):
+    for line in found_network(office, password_of("the founder's key"), time.time(), allow_plugins):
         print(line)
-
-
-def _password(is_new: bool) -> str:
-    return os.environ.get(PASSWORD_VARIABLE) or asked_password(is_new=is_new)

@@ -1,14 +1,12 @@
 """`bfl network edge`, `device` and their parts: one command per machine, and the programs that it starts (D1)."""
 
 import logging
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bfl.commands.network import asked_password, stop_by_signal
-from bfl.config import PASSWORD_VARIABLE
+from bfl.commands.network import password_of, stop_by_signal
 from bfl.errors import BflError
 
 if TYPE_CHECKING:
@@ -19,8 +17,6 @@ if TYPE_CHECKING:
     from bfl.network.kits import Kit
     from bfl.network.supervision import Part
 
-CREDENTIAL = "bfl-password"
-"""What systemd calls the password of a kit's key"""
 KitFolder = Annotated[Path, typer.Argument(help="The machine's kit.", metavar="KIT")]
 
 
@@ -92,19 +88,13 @@ def _take_grant(folder: Path) -> None:
 
 def _password(kit: "Kit") -> str:
     """Of the kit's key, and the right one: nothing is started with a wrong one."""
-    password = os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False)
+    password = password_of(f"the key in {kit.folder}")
     _open_key(kit, password)
     return password
 
 
-def _credential() -> str:
-    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
-    path = Path(folder) / CREDENTIAL
-    return path.read_text(encoding="utf-8").rstrip("\n") if folder and path.is_file() else ""
-
-
 def _key(kit: "Kit") -> "LocalAccount":
-    return _open_key(kit, os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False))
+    return _open_key(kit, password_of(f"the key in {kit.folder}"))
 
 
 def _open_key(kit: "Kit", password: str) -> "LocalAccount":

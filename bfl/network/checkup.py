@@ -7,6 +7,7 @@ import httpx
 
 from bfl.doctor import Check
 from bfl.errors import BflError
+from bfl.network.enrolment.joining import take_grant
 from bfl.network.kits import FOUNDING, DeviceKit, EdgeKit, read_kit
 from bfl.network.parts import find_flower
 from bfl.network.status import MOST_SKEW_S, NodeState, nodes_of
@@ -23,6 +24,7 @@ _ASK_S = 5.0
 def examine_kit(folder: Path) -> list[Check]:
     """The kit, its programs, its disk, its data, the other machines and the clock."""
     try:
+        take_grant(folder)
         kit = read_kit(folder)
     except BflError as error:
         return [Check("kit", "fail", str(error), "join again, or copy the whole kit again")]

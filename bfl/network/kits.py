@@ -25,6 +25,8 @@ from chain.client.tls import TlsFiles
 EDGE, DEVICE = "edge", "device"
 CONFIG, CERTIFICATE, AUTHORITY = "config.toml", "tls.crt", "ca.crt"
 GENESIS, DATABASE, FOUNDING = "genesis.json", "chain.db", "founding.json"
+JOINED = "token.json"
+"""There where a machine has made its own keys, with a token: it is a kit once it has its grant"""
 UNUSED = "never-signed"
 """There until a kit is started for the first time: its key has signed nothing yet (D5)"""
 _OTHERS = 0o077
@@ -184,6 +186,8 @@ def write_given(folder: Path, files: Mapping[str, bytes]) -> None:
 def read_kit(folder: Path) -> EdgeKit | DeviceKit:
     """The kit in a folder; `BflError` says which file is missing or wrong."""
     path = folder / CONFIG
+    if not path.is_file() and (folder / JOINED).is_file():
+        raise BflError(f"{folder} has joined and waits: copy NAME.grant of the operator into it, and start it")
     if not path.is_file():
         raise BflError(f"{folder} is no kit: found no {CONFIG}; make kits with: bfl network init")
     content = read_toml(path)

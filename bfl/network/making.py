@@ -38,6 +38,7 @@ from bfl.network.own_keys import OwnKeys, PublicKeys
 from bfl.network.units import CONTAINER, UNIT, container_file, service_unit
 from chain.client.keys import new_account, save_key
 from chain.wire.identity import Identity
+from policy.files import making
 
 DESCRIPTION = "network.toml"
 _LOOPBACK = "127.0.0.1"
@@ -149,12 +150,9 @@ def make_kits(
         return [_made_before(out, text)]
     if not out.absolute().parent.is_dir():
         raise BflError(f"{out.parent} does not exist; make it, or choose another --out")
-    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".kits-") as scratch:
-        made = Path(scratch) / "kits"
-        made.mkdir(mode=0o700)
+    with making(out) as made:  # half a set of kits is none
         _write_all(description, made, password, now_s, work, allow_plugins)
         (made / DESCRIPTION).write_bytes(text)
-        made.rename(out)  # half a set of kits is none
     return [f"{len(machines_of(description))} kits in {out}, and {out / RESERVED} for you alone", *description.warnings]
 
 

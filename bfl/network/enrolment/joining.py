@@ -19,15 +19,27 @@ from bfl import __version__
 from bfl.errors import BflError
 from bfl.network.certificates import check_signed, write_private
 from bfl.network.enrolment.tokens import SHARED, SIGNATURE, Request, Token, manifest_of
-from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, DEVICE, FOUNDING, GENESIS, UNUSED, write_given
+from bfl.network.kits import (
+    AUTHORITY,
+    CERTIFICATE,
+    CONFIG,
+    DATABASE,
+    DEVICE,
+    FOUNDING,
+    GENESIS,
+    JOINED,
+    UNUSED,
+    write_given,
+)
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY, OwnKeys, flower_text
 from bfl.network.units import CONTAINER, UNIT
 from chain.client.keys import address_of, load_key, public_key_of
 from chain.wire.documents import canonical_json, read_record
 from chain.wire.signatures import sign
 from clients.data import load_dataset
+from policy.files import making
 
-JOINED, _OWN_DATA = "token.json", "data-dir"
+_OWN_DATA = "data-dir"
 _MOST_GRANT = 1 << 30
 _GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, CONTAINER, DATABASE, FOUNDING, GENESIS, SIGNATURE, UNIT, UNUSED}
 
@@ -40,9 +52,9 @@ def join(
     if folder.exists() and not (folder / JOINED).is_file():
         raise BflError(f"{folder} exists and is no kit that joins; choose another --out")
     if not folder.exists():
-        folder.mkdir(mode=0o700)
-        OwnKeys.create(is_device).save(folder, password, work)
-        write_private(folder / JOINED, canonical_json(asdict(token)))
+        with making(folder) as made:  # half of its keys are none
+            OwnKeys.create(is_device).save(made, password, work)
+            write_private(made / JOINED, canonical_json(asdict(token)))
     elif (folder / JOINED).read_bytes() != canonical_json(asdict(token)):
         raise BflError(f"{folder} joins with another token; choose another --out")
     account = load_key(folder / KEY, password)
