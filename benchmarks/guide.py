@@ -82,7 +82,7 @@ def describe(walk: Walk) -> dict[str, str]:
     (walk.operator.folder / "network.toml").write_text(text, encoding="utf-8")
     walk.say("`network.toml`:\n\n" + "\n".join(f"    {line}" for line in text.splitlines()))
     told = walk.run(walk.operator, "bfl network init network.toml --tokens", lines=40)
-    return dict(re.findall(r"^([a-z0-9-]+)\n  (bfl1\.\S+)", told.text, re.MULTILINE))
+    return dict(re.findall(r"^([a-z0-9-]+)\n.* (bfl1\.\S+)", told.text, re.MULTILINE))
 
 
 def join(walk: Walk, tokens: dict[str, str]) -> None:
@@ -117,8 +117,7 @@ def start(walk: Walk, rounds: int) -> dict[str, Session]:
     running |= {name: walk.desks[name].begin(f"bfl network device {name}") for name in DEVICES}
     first = running[EDGES[0]]
     for number in range(1, rounds + 1):
-        said = f"round {number}: "
-        if not first.wait_for(lambda text, said=said: said in text, _START_S if number == 1 else _ROUND_S):
+        if not first.wait_for(f"round {number}: ", _START_S if number == 1 else _ROUND_S):
             walk.is_well = False
             print(f"round {number} was not told in time\n{first.text}", file=sys.stderr)
             break

@@ -15,7 +15,7 @@ import sys
 import termios
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -88,12 +88,12 @@ class Session:
         time.sleep(_LOOK_S)  # for its last words
         return self
 
-    def wait_for(self, is_there: Callable[[str], bool], most_s: float) -> bool:
-        """Whether it says so in this time, or before it ends."""
+    def wait_for(self, pattern: str, most_s: float) -> bool:
+        """Whether it says this (a regular expression) in this time, or before it ends."""
         end = time.monotonic() + most_s
         while time.monotonic() < end:
             has_ended = self.code is not None
-            if is_there(self.text):
+            if re.search(pattern, self.text):
                 return True
             if has_ended:
                 return False

@@ -52,7 +52,11 @@ def init(
 def join(
     token: Annotated[str, typer.Argument(help="What the operator gave this machine; - reads it from the terminal.")],
     data: Annotated[
-        str, typer.Option(help="A device: folder with its own data (default: its part of the network's data set).")
+        str,
+        typer.Option(
+            help="Folder: of a device with its own data (default: its part of the network's data set), of an edge with "
+            "the files of the data set, for its tests (default: the usual places)."
+        ),
     ] = "",
     offload: Annotated[str, typer.Option(help="A device: to whom it hands its data: any, never, or edges.")] = "any",
     out: Annotated[Path | None, typer.Option(help="The machine's kit (default: its name).", show_default=False)] = None,

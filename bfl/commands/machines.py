@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from eth_account.signers.local import LocalAccount
 
-    from bfl.network.kits import Kit
+    from bfl.network.kits import DeviceKit, EdgeKit, Kit
     from bfl.network.supervision import Part
 
 KitFolder = Annotated[Path, typer.Argument(help="The machine's kit.", metavar="KIT")]
@@ -68,11 +68,14 @@ def device_executor(kit: KitFolder) -> None:
     _print("stopped")
 
 
-def _supervise(kit: "Kit", parts_of: "Callable[[str], Sequence[Part]]") -> None:
+def _supervise(kit: "EdgeKit | DeviceKit", parts_of: "Callable[[str], Sequence[Part]]") -> None:
     """Run the parts of a machine, which are told the password of its key, until it is stopped."""
-    from bfl.network.parts import read_secret
+    from bfl.network.parts import check_ports, read_secret
+    from bfl.network.status import check_rests
     from bfl.network.supervision import Supervisor
 
+    check_rests(kit.folder)
+    check_ports(kit)
     stop, password = stop_by_signal(), _password(kit)
     read_secret(kit.folder)
     Supervisor(parts_of(password), kit.folder, _print).run(stop)

@@ -122,7 +122,8 @@ class DeviceConfig(Common):
         """Where its home is."""
         found = [edge for edge in self.edges if edge.name == self.home]
         if not found:
-            raise BflError(f"config.toml: found home = {self.home!r}, expected one of its edges")
+            names = ", ".join(edge.name for edge in self.edges)
+            raise BflError(f"config.toml: found home = {self.home!r}, expected the name of one of its edges: {names}")
         return found[0]
 
 
@@ -246,3 +247,9 @@ def _check_certificate(folder: Path, config: Common) -> None:
     except (OSError, ValueError) as error:
         raise BflError(f"{folder}: {CERTIFICATE} or {AUTHORITY} is no certificate ({error})") from error
     check_issued(certificate, authority, f"bfl:{config.chain_id}:{config.key_address}", folder / CERTIFICATE)
+    names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+    if names != [config.name]:
+        raise BflError(
+            f"{folder / CONFIG}: found name = {config.name!r}, expected {names[0] if names else 'one'}, as it was "
+            "founded: the others know it by that; only the folder may have another name"
+        )

@@ -119,10 +119,11 @@ def take_grant(folder: Path) -> bool:
 
 
 def _with_own_choice(config: bytes, folder: Path) -> bytes:
-    """Its owner's data folder; and no code of others, unless its owner writes so into the file."""
+    """Its owner's data folder, whatever the operator's is; and no code of others, unless its owner writes that."""
     config = config.replace(b"\nallow-plugins = true\n", b"\nallow-plugins = false\n")
     data_dir = (folder / _OWN_DATA).read_text(encoding="utf-8") if (folder / _OWN_DATA).exists() else ""
-    return config.replace(b'\ndata = ""\n', f"\ndata = {json.dumps(data_dir)}\n".encode()) if data_dir else config
+    own = json.dumps(data_dir).encode()
+    return re.sub(rb'\n(data|data-dir) = ".*"\n', lambda line: b"\n" + line[1] + b" = " + own + b"\n", config, count=1)
 
 
 def _read_grant(path: Path) -> dict[str, bytes]:
