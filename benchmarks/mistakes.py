@@ -91,7 +91,7 @@ class Network:
         """Note the line with `expected` (a regular expression), for which a person waits so long at most."""
         pattern = re.compile(expected)
         began = session.text
-        session.wait_for(lambda text: pattern.search(text) is not None, most_s)
+        session.wait_for(expected, most_s)
         lines = [line.strip() for line in session.text.splitlines() if pattern.search(line)]
         seen = re.sub(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +", "", lines[0]) if lines else f"({session.last_line})"
         is_told = bool(lines) and "Traceback" not in session.text
@@ -110,7 +110,7 @@ class Network:
         """A command that goes on until the end of the block, once it has said something."""
         session = desk.begin(line)
         try:
-            if word and not session.wait_for(lambda text: word in text, _UP_S):
+            if word and not session.wait_for(word, _UP_S):
                 raise SystemExit(f"{desk.name}$ {line}: found no {word!r} in\n{session.text}")
             yield session
         finally:
@@ -157,11 +157,9 @@ def enrol(net: Network) -> None:
     write_idx(net.pi.folder / "data", 300, 60)
     write_idx(net.pi.folder / "other-data", 200, 60)
     (net.operator.folder / "network.toml").write_text(_TOML.format(address=net.edge.address), encoding="utf-8")
-    told, old = (
-        net.operator.run(f"bfl network init network.toml --tokens --out {office}") for office in ("office", "older")
-    )
     tokens, older = (
-        dict(re.findall(r"^([a-z0-9-]+)\n.* (bfl1\.\S+)", each.text, re.MULTILINE)) for each in (told, old)
+        dict(re.findall(r"^([a-z0-9-]+)\n.* (bfl1\.\S+)", net.operator.run(line).text, re.MULTILINE))
+        for line in ("bfl network init network.toml --tokens", "bfl network init network.toml --tokens --out older")
     )
     net.typed("a token with letters missing", net.pi, f"bfl network join {tokens['pi-1'][:-7]}", "error:")
     net.laptop.run(f"bfl network join {older['pi-1']}")
@@ -171,7 +169,7 @@ def enrol(net: Network) -> None:
     net.laptop.run(f"{other.replace('python', sys.executable, 1)} {tokens['pi-1']} --out new")
     carry(net.laptop.folder / "pi-1.request", net.operator.folder / "version.request")
     net.typed("other version, of a machine that joins", net.operator, "bfl network admit version.request", "error:")
-    net.edge.run(f"bfl network join {tokens['edge-a']}")
+    net.edge.run(f"bfl network join {tokens['edge-a']} --data data")
     net.pi.run(f"bfl network join {tokens['pi-1']} --data data")
     for desk in (net.edge, net.pi):
         carry(desk.folder / f"{desk.name}.request", net.operator.folder)
@@ -272,14 +270,11 @@ def ports(net: Network) -> None:
 
 def data_folder(net: Network) -> None:
     """A folder with other data, and one that is not there."""
-    for name, word in (("other-data", "registered"), ("no-data", "no-data")):
+    for what, name, word in (("of another device", "other-data", "registered"), ("not there", "no-data", "no-data")):
         with net.spoiled(net.pi.folder / "pi-1") as kit:
             edit(kit / "config.toml", "/data", f"/{name}")
             session = net.pi.begin("bfl network device pi-1")
-            net.tried(
-                f"wrong data folder: {'of another device' if word == 'registered' else 'not there'}", session, word
-            )
-            session.end()
+            net.tried(f"wrong data folder: {what}", session, word).end()
             net.typed("the same, asked", net.pi, "bfl doctor --device pi-1", "data .*fail")
 
 
@@ -327,7 +322,7 @@ def beside(net: Network) -> None:
         net.running(net.edge, "bfl network edge edge-a", "devices come to"),
         net.running(net.pi, "bfl network device pi-1", "at home at") as device,
     ):
-        device.wait_for(lambda text: "sealed" in text, _UP_S)
+        device.wait_for("sealed", _UP_S)
         net.typed("started twice", net.pi, "bfl network device pi-1", "error:")
         shutil.copytree(net.pi.folder / "pi-1", net.laptop.folder / "copy")
         for name in (".lock", "state.json"):
