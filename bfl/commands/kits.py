@@ -8,10 +8,18 @@ from typing import Annotated
 import typer
 
 from bfl.commands.network import password_of
+from bfl.errors import BflError
 
 Plugins = Annotated[
     bool, typer.Option("--allow-plugins", help="Load code that the description names as MODULE:FUNCTION.")
 ]
+Before = Annotated[
+    Path | None,
+    typer.Option(
+        "--continue", metavar="CHAIN", help="Chain of the network that this one takes the place of: its last model.",
+        show_default=False,
+    ),
+]  # fmt: skip
 Office = Annotated[Path, typer.Option(help="The operator's folder, as `init --tokens` made it.")]
 
 
@@ -23,6 +31,7 @@ def init(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Make no keys here: a token for each machine, which joins with it.")
     ] = False,
+    before: Before = None,
     allow_plugins: Plugins = False,
 ) -> None:
     """Begin a network: a kit for each of its machines, or with --tokens a token for each. In kits all keys are made
@@ -33,11 +42,13 @@ def init(
     from bfl.network.making import make_kits
 
     read_description(description, allow_plugins)  # before anybody is asked for a password
+    if tokens and before is not None:
+        raise BflError("found --continue with --tokens; give it to `bfl network found`, when all machines have asked")
     folder = out or Path("office" if tokens else "kits")
     what = "the founder's key" if tokens else "all keys"
     password = "" if folder.exists() else password_of(what, is_new=True)
     if not tokens:
-        told = make_kits(description, folder, password, time.time(), allow_plugins=allow_plugins)
+        told = make_kits(description, folder, password, time.time(), allow_plugins=allow_plugins, before=before)
     else:
         told = open_office(description, folder, password, None, allow_plugins)
         told = [
@@ -86,11 +97,11 @@ def admit(
         print(admit_to(office, request))
 
 
-def found(office: Office = Path("office"), allow_plugins: Plugins = False) -> None:
+def found(office: Office = Path("office"), before: Before = None, allow_plugins: Plugins = False) -> None:
     """Found the network with all its machines: certificates, the founding block, and NAME.grant for each of them. The
-    password is that of `init`.
+    password is that of `init`. With --continue it begins with the last model that a majority signed on another chain.
     """
     from bfl.network.enrolment.office import found as found_network
 
-    for line in found_network(office, password_of("the founder's key"), time.time(), allow_plugins):
+    for line in found_network(office, password_of("the founder's key"), time.time(), allow_plugins, before):
         print(line)

@@ -110,8 +110,12 @@ def _read_request(path: Path) -> Request:
         raise BflError(f"{path} is no request of `bfl network join`: {error}") from error
 
 
-def found(office: Path, password: str, now_s: float, allow_plugins: bool = False) -> list[str]:
-    """Found the network with the machines that are admitted, all of them; what each is given."""
+def found(
+    office: Path, password: str, now_s: float, allow_plugins: bool = False, before: Path | None = None
+) -> list[str]:
+    """Found the network with the machines that are admitted, all of them; what each is given. `before`: the chain that
+    it goes on from.
+    """
     description = read_description(office / DESCRIPTION, allow_plugins)
     machines = machines_of(description)
     grants = office / _GRANTS
@@ -129,12 +133,13 @@ def found(office: Path, password: str, now_s: float, allow_plugins: bool = False
     founder = load_key(office / RESERVED / "founder.json", password)
     plan = founded_plan(
         _as_told(description, told), keys, _samples(description, told), Authority.load(office / RESERVED), founder,
-        now_s, allow_plugins,
+        now_s, allow_plugins, before,
     )  # fmt: skip
     with making(grants) as made:
         for machine in machines_of(plan.description):
             _write_grant(made / f"{machine.name}.grant", plan.files_of(machine), plan.authority)
     return [
+        *plan.founded.beginning,
         f"founded: copy {grants}/NAME.grant into the kit of each machine, and start it there: "
         "bfl network edge KIT, or device KIT",
         *description.warnings,
