@@ -1,6 +1,7 @@
 """Files that are written whole or not at all, and read within bounds. Standard library only: every package does so."""
 
 import errno
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,22 @@ def replacing(path: Path) -> Iterator[Path]:
     part.unlink(missing_ok=True)  # were it a link, its target would be written
     yield part
     part.replace(path)
+
+
+@contextmanager
+def making(folder: Path) -> Iterator[Path]:
+    """A folder beside `folder` to fill, which nobody else can read and which takes its name in one step.
+
+    An error removes it. What a process that was killed has left of it, the next one removes.
+    """
+    part = folder.absolute().with_name(f".{folder.absolute().name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(mode=0o700)
+    try:
+        yield part
+        part.rename(folder)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
 
 
 def read_bounded(path: Path, most_bytes: int) -> bytes:

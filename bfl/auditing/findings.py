@@ -86,6 +86,8 @@ class Audit:
     """Why receipts were believed; empty where every block was executed here (Q3)."""
     simulated: str = ""
     """That keys or clock are simulated, where the founding shows it (P3)."""
+    before: str = ""
+    """What came of a look at the chain that this one began with; empty where nobody named it."""
     model_file: str = ""
     """Of which round the model file beside the chain is; empty where there is none."""
     believed: list[str] = field(default_factory=list)

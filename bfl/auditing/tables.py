@@ -52,6 +52,7 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float) -> Table:
         **_simulated(audit.simulated),
         "checked": _CHECKED + executed + (", plans, models" if audit.founding is not None else ""),
         "models": _models(audit),
+        **_row("began with", _beginning(audit)),
         **_row("model.pt", [printable(audit.model_file)] if audit.model_file else []),
         "final": f"blocks up to {found.final} of {found.blocks - 1}; {found.signed[0]} of {found.signed[1]} servers "
         "signed the last one",
@@ -95,6 +96,12 @@ def _absent(audit: Audit) -> list[str]:
 
 def _rounds(rounds: Sequence[int]) -> str:
     return f"round {rounds[0]}" if len(rounds) == 1 else f"{len(rounds)} rounds"
+
+
+def _beginning(audit: Audit) -> list[str]:
+    """Where model 0 came from, where that is another chain (P2)."""
+    origin = None if audit.founding is None else audit.founding.origin
+    return [] if origin is None else [f"{origin}; {audit.before or 'not checked here: --before CHAIN does'}"]
 
 
 def _late(rounds: Iterable[AuditedRound]) -> list[AuditedRound]:

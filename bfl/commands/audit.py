@@ -45,6 +45,10 @@ def check(
         int | None,
         typer.Option("--round", min=1, help="Check round K alone, fast, and show who did what in it."),
     ] = None,
+    before: Annotated[
+        Path | None,
+        typer.Option(metavar="CHAIN", help="The chain that this one went on from: is model 0 a final one there?"),
+    ] = None,
     execute: Execute = None,
     explain: Explain = False,
 ) -> None:
@@ -61,17 +65,36 @@ def check(
         wanted = None if round_ is None else _wanted_round(round_, archive.head().block_number - 1)
         if not archive.head().block_number:
             raise BflError("this chain is not founded: there is nothing to check yet")
+        if wanted is not None and before is not None:
+            raise BflError("found --before with --round, expected it where the whole chain is checked")
         if wanted is not None:
             _check_round(archive, wanted, execute, console)
             return
         started = time.perf_counter()
         audit = _audit(archive, console, execute)
+        audit.before = "" if before is None else _look_before(audit, before)
         path = None if rpc else run_model(chosen)
         audit.model_file = "" if path is None else checked_run_model(path, audit)
         console.print(verdict_table(audit, archive.genesis, time.perf_counter() - started))
         if audit.findings:
             console.print(findings_table(audit.findings))
         _check_gaps(audit)
+
+
+def _look_before(audit: "Audit", before: Path) -> str:
+    """Whether model 0 is what the founding says of it, on the chain that it names."""
+    from edge_servers.errors import FederationError
+    from edge_servers.replay.audit import AuditError
+    from edge_servers.replay.continued import check_origin
+
+    origin = None if audit.founding is None else audit.founding.origin
+    if origin is None:
+        raise BflError("found --before, and this chain went on from no other: leave it out")
+    with open_archive_of(before, "") as archive:
+        try:
+            return check_origin(origin, archive)
+        except FederationError as error:
+            raise AuditError(f"--before {before}: {error}") from error
 
 
 def _check_round(archive: Any, round_: int, execute: bool | None, console: Console) -> None:

@@ -1,6 +1,5 @@
 """`bfl network init`, `join`, `admit` and `found`: from a description to a kit for each machine (D6)."""
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -8,12 +7,19 @@ from typing import Annotated
 
 import typer
 
-from bfl.commands.network import asked_password
-from bfl.config import PASSWORD_VARIABLE
+from bfl.commands.network import password_of
+from bfl.errors import BflError
 
 Plugins = Annotated[
     bool, typer.Option("--allow-plugins", help="Load code that the description names as MODULE:FUNCTION.")
 ]
+Before = Annotated[
+    Path | None,
+    typer.Option(
+        "--continue", metavar="CHAIN", help="Chain of the network that this one takes the place of: its last model.",
+        show_default=False,
+    ),
+]  # fmt: skip
 Office = Annotated[Path, typer.Option(help="The operator's folder, as `init --tokens` made it.")]
 
 
@@ -25,6 +31,7 @@ def init(
     tokens: Annotated[
         bool, typer.Option("--tokens", help="Make no keys here: a token for each machine, which joins with it.")
     ] = False,
+    before: Before = None,
     allow_plugins: Plugins = False,
 ) -> None:
     """Begin a network: a kit for each of its machines, or with --tokens a token for each. In kits all keys are made
@@ -35,13 +42,20 @@ def init(
     from bfl.network.making import make_kits
 
     read_description(description, allow_plugins)  # before anybody is asked for a password
-    password = _password(is_new=True)
+    if tokens and before is not None:
+        raise BflError("found --continue with --tokens; give it to `bfl network found`, when all machines have asked")
+    folder = out or Path("office" if tokens else "kits")
+    what = "the founder's key" if tokens else "all keys"
+    password = "" if folder.exists() else password_of(what, is_new=True)
     if not tokens:
-        told = make_kits(description, out or Path("kits"), password, time.time(), allow_plugins=allow_plugins)
+        told = make_kits(description, folder, password, time.time(), allow_plugins=allow_plugins, before=before)
     else:
-        office = out or Path("office")
-        told = open_office(description, office, password, None, allow_plugins)
-        told = [*told, "on each machine: bfl network join TOKEN; then here: bfl network admit NAME.request"]
+        told = open_office(description, folder, password, None, allow_plugins)
+        told = [
+            "What each machine types, a secret until it has joined; tell each its own line alone:",
+            *told,
+            "Each gives you NAME.request for it. Then here: bfl network admit *.request, and bfl network found",
+        ]
     for line in told:
         print(line)
 
@@ -49,7 +63,11 @@ def init(
 def join(
     token: Annotated[str, typer.Argument(help="What the operator gave this machine; - reads it from the terminal.")],
     data: Annotated[
-        str, typer.Option(help="A device: folder with its own data (default: its part of the network's data set).")
+        str,
+        typer.Option(
+            help="Folder: of a device with its own data (default: its part of the network's data set), of an edge with "
+            "the files of the data set, for its tests (default: the usual places)."
+        ),
     ] = "",
     offload: Annotated[str, typer.Option(help="A device: to whom it hands its data: any, never, or edges.")] = "any",
     out: Annotated[Path | None, typer.Option(help="The machine's kit (default: its name).", show_default=False)] = None,
@@ -62,7 +80,8 @@ def join(
 
     found = read_token(sys.stdin.readline() if token == "-" else token)  # noqa: S105 - a dash
     folder = out or Path(found.name)
-    request = join_network(found, folder, _password(is_new=not folder.exists()), data, offload)
+    password = password_of(f"the key of {found.name}", is_new=not folder.exists())
+    request = join_network(found, folder, password, data, offload)
     print(f"the keys of {found.name} are in {folder} and stay there; send {request} to the operator of {found.network}")
     print(f"then put {found.name}.grant, which you get for it, into {folder}, and: bfl network {found.role} {folder}")
 
@@ -78,15 +97,11 @@ def admit(
         print(admit_to(office, request))
 
 
-def found(office: Office = Path("office"), allow_plugins: Plugins = False) -> None:
+def found(office: Office = Path("office"), before: Before = None, allow_plugins: Plugins = False) -> None:
     """Found the network with all its machines: certificates, the founding block, and NAME.grant for each of them. The
-    password is that of `init`.
+    password is that of `init`. With --continue it begins with the last model that a majority signed on another chain.
     """
     from bfl.network.enrolment.office import found as found_network
 
-    for line in found_network(office, _password(is_new=False), time.time(), allow_plugins):
+    for line in found_network(office, password_of("the founder's key"), time.time(), allow_plugins, before):
         print(line)
-
-
-def _password(is_new: bool) -> str:
-    return os.environ.get(PASSWORD_VARIABLE) or asked_password(is_new=is_new)

@@ -1,15 +1,13 @@
 """`bfl network edge`, `device` and their parts: one command per machine, and the programs that it starts (D1)."""
 
 import logging
-import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bfl.commands.network import asked_password, stop_by_signal
-from bfl.config import PASSWORD_VARIABLE
+from bfl.commands.network import password_of, stop_by_signal
 from bfl.errors import BflError
 
 if TYPE_CHECKING:
@@ -17,11 +15,9 @@ if TYPE_CHECKING:
 
     from eth_account.signers.local import LocalAccount
 
-    from bfl.network.kits import Kit
+    from bfl.network.kits import DeviceKit, EdgeKit, Kit
     from bfl.network.supervision import Part, Supervisor
 
-CREDENTIAL = "bfl-password"
-"""What systemd calls the password of a kit's key"""
 _CARRIED_OUT = {
     "resident": "by the part device, which stays",
     "stock": "by a process of Flower's for each, which the supernode starts",
@@ -88,16 +84,19 @@ def device_executor(kit: KitFolder) -> None:
 
 
 def _supervise(
-    kit: "Kit",
+    kit: "EdgeKit | DeviceKit",
     parts_of: "Callable[[str], Sequence[Part]]",
     beside: "Callable[[str, Supervisor, threading.Event], None] | None" = None,
 ) -> None:
     """Run the parts of a machine, which are told the password of its key, until it is stopped; `beside` watches what
     the parts do not.
     """
-    from bfl.network.parts import read_secret
+    from bfl.network.parts import check_ports, read_secret
+    from bfl.network.status import check_rests
     from bfl.network.supervision import Supervisor
 
+    check_rests(kit.folder)
+    check_ports(kit)
     stop, password = stop_by_signal(), _password(kit)
     read_secret(kit.folder)
     supervisor = Supervisor(parts_of(password), kit.folder, _print)
@@ -118,21 +117,15 @@ def _password(kit: "Kit") -> str:
     """Of the kit's key, and the right one: nothing is started with a wrong one."""
     from bfl.network.own_keys import open_key
 
-    password = os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False)
+    password = password_of(f"the key in {kit.folder}")
     open_key(kit.key_file, password)
     return password
-
-
-def _credential() -> str:
-    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
-    path = Path(folder) / CREDENTIAL
-    return path.read_text(encoding="utf-8").rstrip("\n") if folder and path.is_file() else ""
 
 
 def _key(kit: "Kit") -> "LocalAccount":
     from bfl.network.own_keys import open_key
 
-    return open_key(kit.key_file, os.environ.get(PASSWORD_VARIABLE) or _credential() or asked_password(is_new=False))
+    return open_key(kit.key_file, password_of(f"the key in {kit.folder}"))
 
 
 def _log_to_terminal() -> None:

@@ -1,6 +1,5 @@
 """`bfl network miner`: a device that mines for whichever node has a candidate."""
 
-import os
 import time
 from pathlib import Path
 from typing import Annotated
@@ -8,9 +7,8 @@ from typing import Annotated
 import typer
 
 from bfl.commands.chain import token
-from bfl.commands.network import asked_password, check_node_url, stop_by_signal
+from bfl.commands.network import check_node_url, password_of, stop_by_signal
 from bfl.commands.node import tls_files
-from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
 
 
@@ -43,7 +41,7 @@ def miner(
     files = tls_files(tls_cert, tls_key, tls_ca)
     tls = None if files is None else TlsClient(files)
     stop = stop_by_signal()
-    account = load_key(key_file, os.environ.get(PASSWORD_VARIABLE) or asked_password(is_new=False))
+    account = load_key(key_file, password_of(str(key_file)))
     nodes = [(url, web3_over_http(url, token(), TIMEOUT_S, tls)) for url in node]
     limit = "" if hashes_per_s is None else f", at most {hashes_per_s:g} hashes per second"
     _say(f"device {account.address} asks {len(nodes)} nodes for work{limit}. Ctrl-C stops it.")

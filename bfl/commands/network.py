@@ -18,6 +18,8 @@ from bfl.commands.command import Command
 from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
 
+CREDENTIAL = "bfl-password"
+"""What systemd calls the password of a kit's key"""
 app = typer.Typer(no_args_is_help=True, help="Run the system on real machines.")
 
 
@@ -26,23 +28,33 @@ def key(out: Annotated[Path, typer.Argument(help="Key file to make (keystore v3)
     """Make a participant's key. The password comes from the terminal, or from BFL_KEY_PASSWORD."""
     from chain.client.keys import new_account, save_key
 
-    password = os.environ.get(PASSWORD_VARIABLE) or asked_password()
+    password = password_of(str(out), is_new=True)
     account = new_account()
     save_key(out, account, password)
     print(f"address: {account.address}\nkey file: {out} (keep it, and its password; nobody can restore either)")
 
 
-def asked_password(is_new: bool = True) -> str:
-    """A password from the terminal; a new one is asked for twice."""
+def password_of(what: str, is_new: bool = False) -> str:
+    """A password from the environment, from systemd, or from the terminal; a new one is asked for twice."""
+    if given := os.environ.get(PASSWORD_VARIABLE) or _credential():
+        return given
     if sys.stdin is None or not sys.stdin.isatty():
         raise BflError(f"found no terminal to ask for a password; set {PASSWORD_VARIABLE}, or run it in a terminal")
     try:
-        password = getpass.getpass("password: ")
-        if not is_new or password == getpass.getpass("again: "):
+        password = getpass.getpass(f"{'new ' * is_new}password of {what}: ")
+        if not password:
+            raise BflError("found an empty password, expected one: the key file would be open to whoever copies it")
+        if not is_new or password == getpass.getpass("the same password again: "):
             return password
     except EOFError as error:
         raise BflError(f"no password was given; type one, or set {PASSWORD_VARIABLE}") from error
-    raise BflError("the two passwords differ")
+    raise BflError("the two passwords differ; nothing was made, type the command again")
+
+
+def _credential() -> str:
+    folder = os.environ.get("CREDENTIALS_DIRECTORY", "")
+    path = Path(folder) / CREDENTIAL
+    return path.read_text(encoding="utf-8").rstrip("\n") if folder and path.is_file() else ""
 
 
 @app.command(cls=Command)

@@ -24,6 +24,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from bfl.errors import BflError
 from chain.wire.identity import Identity
+from policy.clock import epoch_s
 
 AUTHORITY_DAYS, MACHINE_DAYS = 3650, 825
 _EARLIER = datetime.timedelta(hours=1)
@@ -91,9 +92,12 @@ def check_issued(certificate: x509.Certificate, authority: x509.Certificate, uri
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature) as error:
         raise BflError(f"{path} is not of the authority beside it: another network's, or an older one's") from error
-    now = datetime.datetime.now(datetime.UTC)
+    now = datetime.datetime.fromtimestamp(epoch_s(), datetime.UTC)
     if now > certificate.not_valid_after_utc:
-        raise BflError(f"{path} ran out on {certificate.not_valid_after_utc:%Y-%m-%d}; ask the operator for a new one")
+        raise BflError(
+            f"{path} ran out on {certificate.not_valid_after_utc:%Y-%m-%d}, and this machine's clock says "
+            f"{now:%Y-%m-%d}; if that is right, the operator founds the network anew: bfl network found --continue"
+        )
     if now < certificate.not_valid_before_utc:
         raise BflError(
             f"{path} is valid from {certificate.not_valid_before_utc:%Y-%m-%d %H:%M} UTC on, and this machine's clock "

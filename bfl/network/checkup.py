@@ -1,20 +1,28 @@
 """`bfl doctor --device KIT`: whether a machine has what its kit needs, and reaches the others."""
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 
 from bfl.doctor import Check
 from bfl.errors import BflError
+from bfl.network.enrolment.joining import take_grant
 from bfl.network.kits import FOUNDING, STOCK, DeviceKit, EdgeKit, EdgePlace, read_kit
-from bfl.network.parts import STARTED_BY_FLOWER, find_flower
-from bfl.network.status import MOST_SKEW_S, NodeState, nodes_of
+from bfl.network.parts import STARTED_BY_FLOWER, check_ports, find_flower
+from bfl.network.status import MOST_SKEW_S, NodeState, is_running, nodes_of
+from chain.audit.archive import open_archive
+from chain.errors import ChainError
+from chain.protocol.turns import FOUNDING_BLOCK
 from clients.data import load_dataset
 from clients.errors import ClientError
 from clients.joined import read_joined
 from clients.parameters import DataParams, read_params
 from clients.partition import partition
+from edge_servers.errors import EdgeError
+from edge_servers.founding.parameters import read_founding_parameters
+from edge_servers.replay.record import parameters_in
 
 _FREE_GB = 1.0
 _ASK_S = 5.0
@@ -23,14 +31,15 @@ _ASK_S = 5.0
 def examine_kit(folder: Path) -> list[Check]:
     """The kit, its programs, its disk, its data, the other machines and the clock."""
     try:
+        take_grant(folder)
         kit = read_kit(folder)
     except BflError as error:
-        return [Check("kit", "fail", str(error), "join again, or copy the whole kit again")]
+        return [Check("kit", "fail", str(error), "the rest is checked when that is mended")]
     config = kit.config
     told = f"{config.role} {config.name} of {config.network}, address {config.key_address}"
     nodes = nodes_of(kit)
-    checks = [Check("kit", "ok", told), _programs(kit), _disk(folder), *map(_node, nodes), _clock(nodes)]
-    return checks if isinstance(kit, EdgeKit) else [*checks, *_doors(kit), _data(kit)]
+    checks = [Check("kit", "ok", told), _programs(kit), _disk(folder), _ports(kit), *map(_node, nodes), _clock(nodes)]
+    return [*checks, _tests(kit)] if isinstance(kit, EdgeKit) else [*checks, *_doors(kit), _data(kit)]
 
 
 def _programs(kit: EdgeKit | DeviceKit) -> Check:
@@ -47,6 +56,16 @@ def _disk(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free / 2**30
     is_enough = free >= _FREE_GB
     return Check("disk", "ok" if is_enough else "fail", f"{free:.1f} GB free", "" if is_enough else "make room")
+
+
+def _ports(kit: EdgeKit | DeviceKit) -> Check:
+    if is_running(kit.folder):
+        return Check("ports", "ok", "it runs")
+    try:
+        check_ports(kit)
+    except BflError as error:
+        return Check("ports", "fail", str(error), "then look again")
+    return Check("ports", "ok", "free")
 
 
 def _node(node: NodeState) -> Check:
@@ -77,6 +96,18 @@ def _door(kit: DeviceKit, what: str, edge: EdgePlace) -> Check:
     except httpx.HTTPError as error:
         return Check(what, "warn", f"{url}: {type(error).__name__}: {error}"[:200], "is TCP 9100 open between you?")
     return Check(what, "ok", f"{edge.name} at {url}")
+
+
+def _tests(kit: EdgeKit) -> Check:
+    """What its models are tested on; what its chain was founded with is read from its own file."""
+    try:
+        with closing(open_archive(kit.database)) as archive:
+            founding = read_founding_parameters(parameters_in(archive.block(FOUNDING_BLOCK), archive))
+        data = founding.settings.data
+        dataset = load_dataset(data.dataset, kit.config.data_dir, data.seed)
+    except (ClientError, ChainError, EdgeError) as error:
+        return Check("data", "fail", str(error).splitlines()[0], "correct data-dir in config.toml")
+    return Check("data", "ok", f"{len(dataset.test)} samples for its tests")
 
 
 def _data(kit: DeviceKit) -> Check:

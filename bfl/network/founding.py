@@ -2,27 +2,34 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 from eth_account.signers.local import LocalAccount
 
+from bfl.errors import BflError
 from bfl.network.description import Description
+from chain.audit.archive import open_archive
 from chain.client.founding import Founding, found_network
 from chain.client.keys import address_of
+from chain.errors import ChainError
 from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.genesis import FIXED, RETARGET, Genesis, block_gas
 from chain.wire.address import Address
 from clients.data import load_dataset
 from clients.joined import Joined
-from clients.models import network_for, to_vector
+from clients.models import Vector, network_for, to_vector
 from clients.orders import vector_digest
 from clients.parameters import DataParams, TrainingParams, key_of
 from clients.partition import partition
 from edge_servers.chain_hosting import homes_of
+from edge_servers.errors import EdgeError
 from edge_servers.federation import make_network
-from edge_servers.founding.parameters import FoundingParameters, registry_terms, tensors_of
+from edge_servers.founding.origin import Origin
+from edge_servers.founding.parameters import FoundingParameters, Tensors, registry_terms, tensors_of
+from edge_servers.replay.continued import last_model
 from edge_servers.replay.replay import model_payload
 
 _CALLS_OF_AN_EDGE, _CALLS_OF_A_DEVICE, _OTHER_CALLS = 32, 2, 8
@@ -39,6 +46,11 @@ class Founded:
     """Of the founding block: whoever knows it knows the network."""
     model_digest: str
     """sha256 of model 0's values."""
+
+    @property
+    def beginning(self) -> list[str]:
+        """Where model 0 came from, if from another chain: a line for people."""
+        return [] if self.parameters.origin is None else [f"model 0 is {self.parameters.origin}"]
 
     def joined(self, server_keys: Sequence[str]) -> Joined:
         """What its devices are told."""
@@ -77,9 +89,16 @@ def samples_described(description: Description) -> dict[str, int]:
 
 
 def found_described(
-    description: Description, members: Members, founder: LocalAccount, database: Path, now_s: float
+    description: Description,
+    members: Members,
+    founder: LocalAccount,
+    database: Path,
+    now_s: float,
+    before: Path | None = None,
 ) -> Founded:
-    """Found it on a new database, with which every node of the network begins."""
+    """Found it on a new database, with which every node of the network begins. `before`: the chain of the network that
+    it takes the place of; its last final model is model 0.
+    """
     settings = description.settings
     dataset = load_dataset(settings.data.dataset, settings.data.data_dir, settings.data.seed)
     architecture = network_for(dataset, settings.training, settings.data.seed)
@@ -88,9 +107,11 @@ def found_described(
     beside = [description.standby_of(device) for device in description.devices]
     standbys = [None if edge is None else description.edge_index(edge.name) for edge in beside]
     network = make_network(introduced, settings, _Addresses(description, members), homes, standbys)
-    parameters = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes)
+    origin, first = None, to_vector(architecture)
+    if before is not None:
+        origin, first = _model_of(before, tensors_of(architecture))
+    parameters = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes, origin)
     genesis = _genesis(description, address_of(founder), now_s)
-    first = to_vector(architecture)
     posts = Founding(
         homes_of(network),
         parameters.encode(),
@@ -104,6 +125,14 @@ def found_described(
         return Founded(genesis, parameters, node.head.hash, vector_digest(first))
     finally:
         node.close()
+
+
+def _model_of(before: Path, tensors: Tensors) -> tuple[Origin, Vector]:
+    try:
+        with closing(open_archive(before)) as archive:
+            return last_model(archive, tensors)
+    except (ChainError, EdgeError) as error:
+        raise BflError(f"{before} cannot be continued: {error}") from error
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ RESIDENT, STOCK = "resident", "stock"
 """What carries out a device's orders: a process of ours that stays, or one of Flower's for each (D2)"""
 CONFIG, CERTIFICATE, AUTHORITY = "config.toml", "tls.crt", "ca.crt"
 GENESIS, DATABASE, FOUNDING = "genesis.json", "chain.db", "founding.json"
+JOINED = "token.json"
+"""There where a machine has made its own keys, with a token: it is a kit once it has its grant"""
 UNUSED = "never-signed"
 """There until a kit is started for the first time: its key has signed nothing yet (D5)"""
 _OTHERS = 0o077
@@ -137,7 +139,8 @@ class DeviceConfig(Common):
     def _place(self, key: str, name: str) -> EdgePlace:
         found = [edge for edge in self.edges if edge.name == name]
         if not found:
-            raise BflError(f"config.toml: found {key} = {name!r}, expected one of its edges")
+            names = ", ".join(edge.name for edge in self.edges)
+            raise BflError(f"config.toml: found {key} = {name!r}, expected the name of one of its edges: {names}")
         return found[0]
 
 
@@ -210,6 +213,8 @@ def write_given(folder: Path, files: Mapping[str, bytes]) -> None:
 def read_kit(folder: Path) -> EdgeKit | DeviceKit:
     """The kit in a folder; `BflError` says which file is missing or wrong."""
     path = folder / CONFIG
+    if not path.is_file() and (folder / JOINED).is_file():
+        raise BflError(f"{folder} has joined and waits: copy NAME.grant of the operator into it, and start it")
     if not path.is_file():
         raise BflError(f"{folder} is no kit: found no {CONFIG}; make kits with: bfl network init")
     content = read_toml(path)
@@ -268,3 +273,9 @@ def _check_certificate(folder: Path, config: Common) -> None:
     except (OSError, ValueError) as error:
         raise BflError(f"{folder}: {CERTIFICATE} or {AUTHORITY} is no certificate ({error})") from error
     check_issued(certificate, authority, f"bfl:{config.chain_id}:{config.key_address}", folder / CERTIFICATE)
+    names = [str(each.value) for each in certificate.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)]
+    if names != [config.name]:
+        raise BflError(
+            f"{folder / CONFIG}: found name = {config.name!r}, expected {names[0] if names else 'one'}, as it was "
+            "founded: the others know it by that; only the folder may have another name"
+        )

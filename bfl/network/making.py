@@ -38,6 +38,7 @@ from bfl.network.own_keys import OwnKeys, PublicKeys
 from bfl.network.units import CONTAINER, UNIT, container_file, service_unit
 from chain.client.keys import new_account, save_key
 from chain.wire.identity import Identity
+from policy.files import making
 
 DESCRIPTION = "network.toml"
 _LOOPBACK = "127.0.0.1"
@@ -144,20 +145,21 @@ def make_kits(
     now_s: float,
     work: int | None = None,
     allow_plugins: bool = False,
+    before: Path | None = None,
 ) -> list[str]:
-    """Found the network and write everybody's kit; what to tell about it. Made already, nothing is done."""
+    """Found the network and write everybody's kit; what to tell about it. Made already, nothing is done. `before`: the
+    chain that it goes on from.
+    """
     description, text = read_description(description_file, allow_plugins), description_file.read_bytes()
     if out.exists():
         return [_made_before(out, text)]
     if not out.absolute().parent.is_dir():
         raise BflError(f"{out.parent} does not exist; make it, or choose another --out")
-    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=".kits-") as scratch:
-        made = Path(scratch) / "kits"
-        made.mkdir(mode=0o700)
-        _write_all(description, made, password, now_s, work, allow_plugins)
+    with making(out) as made:  # half a set of kits is none
+        founded = _write_all(description, made, password, now_s, work, allow_plugins, before)
         (made / DESCRIPTION).write_bytes(text)
-        made.rename(out)  # half a set of kits is none
-    return [f"{len(machines_of(description))} kits in {out}, and {out / RESERVED} for you alone", *description.warnings]
+    told = f"{len(machines_of(description))} kits in {out}, and {out / RESERVED} for you alone"
+    return [*founded.beginning, told, *description.warnings]
 
 
 def _made_before(out: Path, text: bytes) -> str:
@@ -170,8 +172,14 @@ def _made_before(out: Path, text: bytes) -> str:
 
 
 def _write_all(
-    description: Description, out: Path, password: str, now_s: float, work: int | None, allow_plugins: bool
-) -> None:
+    description: Description,
+    out: Path,
+    password: str,
+    now_s: float,
+    work: int | None,
+    allow_plugins: bool,
+    before: Path | None,
+) -> Founded:
     machines = machines_of(description)
     keys = {each.name: OwnKeys.create(isinstance(each, DeviceMachine)) for each in machines}
     public = {name: each.public for name, each in keys.items()}
@@ -180,12 +188,14 @@ def _write_all(
     authority, founder = Authority.create(description.name), new_account()
     authority.save(operator)
     save_key(operator / "founder.json", founder, password, work)
-    plan = founded_plan(description, public, samples_described(description), authority, founder, now_s, allow_plugins)
+    samples = samples_described(description)
+    plan = founded_plan(description, public, samples, authority, founder, now_s, allow_plugins, before)
     for machine in machines:
         folder = out / machine.name
         folder.mkdir(mode=0o700)
         keys[machine.name].save(folder, password, work)
         write_given(folder, plan.files_of(machine))
+    return plan.founded
 
 
 def founded_plan(
@@ -196,10 +206,11 @@ def founded_plan(
     founder: Any,
     now_s: float,
     allow_plugins: bool = False,
+    before: Path | None = None,
 ) -> Plan:
     """Found a network whose members are known."""
     members = Members({name: each.address for name, each in keys.items()}, samples)
     with tempfile.TemporaryDirectory() as scratch:
         database = Path(scratch) / DATABASE
-        founded = found_described(description, members, founder, database, now_s)
+        founded = found_described(description, members, founder, database, now_s, before)
         return Plan(description, keys, founded, authority, database.read_bytes(), allow_plugins)

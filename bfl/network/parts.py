@@ -1,17 +1,21 @@
 """The programs of one machine (D1), with their command lines: what a supervisor starts, and what its units would."""
 
+import errno
 import os
 import secrets
+import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
 from bfl.network.certificates import write_private
 from bfl.network.devices.hash_share import SHARE_FILE
-from bfl.network.kits import AUTHORITY, CERTIFICATE, DATABASE, STOCK, DeviceKit, EdgeKit
+from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, STOCK, DeviceKit, EdgeConfig, EdgeKit
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
 from bfl.network.supervision import Part, Supervisor
 from chain.client.asking import web3_over_http
@@ -27,10 +31,13 @@ LINK_DATABASE = "superlink.db"
 _LOOPBACK = "127.0.0.1"
 _SECRET_BYTES = 32
 _ASK_S = 5.0
+_PORT_S, _LOOK_S = 5.0, 0.2
 _FLOWER_ENV = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "NO_PROXY": "*", "no_proxy": "*"}
 """Machines of a network are reached directly, whatever proxy this one uses"""
 _FLOWERS_TALK = r"^INFO|uvicorn|\bINFO\b|EXPERIMENTAL|Invalid destination node ID"
 """What Flower says of every request; the last one of a device that has not been there yet, which its order waits for"""
+_AWAY = "Connection attempt failed"
+"""What a SuperNode says of a SuperLink that does not answer, again and again, without its name"""
 _TLS = ("--tls-cert", CERTIFICATE, "--tls-key", TLS_KEY, "--tls-ca", AUTHORITY)
 
 
@@ -74,19 +81,23 @@ def supernode_part(kit: DeviceKit, password: str, is_at_home: bool) -> Part:
         "--root-certificates", AUTHORITY, "--auth-supernode-private-key", FLOWER_KEY,
         "--host", _LOOPBACK, "--port", str(config.node_port),
     ]  # fmt: skip
+    away = f"{edge.name} does not answer at {edge.host}:{edge.devices_port}; is it on, is that port open between you?"
+    part = Part("supernode", node, hides=_FLOWERS_TALK, told=told, words={_AWAY: away})
     if config.flower == STOCK:
-        return _stock(kit, password, node, told)
-    node += ["--isolation", "process", "--superexec-auth-secret-file", SECRET]
-    return Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device", told=told)
+        return _stock(kit, password, part)
+    alone = ["--isolation", "process", "--superexec-auth-secret-file", SECRET]
+    return replace(part, command=[*node, *alone], env=_env(kit.folder), restarts_with="device")
 
 
-def _stock(kit: DeviceKit, password: str, node: list[str], told: str) -> Part:
+def _stock(kit: DeviceKit, password: str, part: Part) -> Part:
     """A SuperNode as Flower ships it: what it starts needs the password, and finds Flower's programs by the path."""
     for name in STARTED_BY_FLOWER:
         find_flower(name)
     programs = {"PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))}
-    env, node = {**_env(kit.folder, password), **programs}, [*node, "--node-config", 'kit="."']
-    return Part("supernode", node, env, hides=_FLOWERS_TALK, told=told, needs_child=STARTED_BY_FLOWER[0])
+    command = [*part.command, "--node-config", 'kit="."']
+    return replace(
+        part, command=command, env={**_env(kit.folder, password), **programs}, needs_child=STARTED_BY_FLOWER[0]
+    )
 
 
 def _miner(kit: DeviceKit, password: str) -> Part:
@@ -125,6 +136,40 @@ def follow_home(kit: DeviceKit, password: str, supervisor: Supervisor, stop: thr
         supervisor.exchange(part)
 
     watched.follow(stop, moved)
+
+
+def check_ports(kit: EdgeKit | DeviceKit) -> None:
+    """Raise `BflError` unless this machine can listen where its kit says; what has just ended may still hold a port."""
+    own, config = f", or choose another one in {kit.folder / CONFIG}", kit.config
+    if isinstance(config, EdgeConfig):
+        kept, host = ": the others come to this port", bind_address(config.address)
+        wanted = [(host, port, kept) for port in (config.node_port, config.devices_port, config.edge_port)]
+        wanted += [(_LOOPBACK, port, own) for port in (config.owner_port, config.link_port)]
+    else:
+        wanted = [(_LOOPBACK, config.node_port, own)]
+    end = time.monotonic() + _PORT_S
+    for host, port, advice in wanted:
+        while trouble := _trouble(host, port):
+            if trouble == errno.EADDRNOTAVAIL:
+                raise BflError(
+                    f"found no address {host} on this machine, expected the one in {kit.folder / CONFIG}, to which the "
+                    "others come; give it to this machine again (a fixed address), or found the network anew"
+                )
+            if time.monotonic() > end:
+                told = "is taken" if trouble == errno.EADDRINUSE else f"cannot be used ({os.strerror(trouble)})"
+                raise BflError(f"port {port} of {host} {told}; stop what uses it (`ss -ltnp` names it){advice}")
+            time.sleep(_LOOK_S)
+
+
+def _trouble(host: str, port: int) -> int:
+    """Why nobody can listen there, as a number of the system; 0 where it works."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            return error.errno or errno.EINVAL
+    return 0
 
 
 def read_secret(folder: Path) -> bytes:

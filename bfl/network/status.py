@@ -79,6 +79,12 @@ def is_running(folder: Path) -> bool:
     return False
 
 
+def check_rests(folder: Path) -> None:
+    """Raise `BflError` where it runs."""
+    if is_running(folder):
+        raise BflError(f"{folder} runs already; stop it first: bfl network stop {folder}")
+
+
 def parts_of(folder: Path) -> list[PartState]:
     """What its supervisor has noted; nothing where it does not run."""
     path = folder / STATE

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +34,6 @@ _END_S = 15.0
 _LOOK_S = 0.2
 _LOCK_S = 1.0
 _MOST_LOG_BYTES, _KEPT_LOGS = 10 << 20, 3
-_LAST_LINES = 3
 _PR_SET_PDEATHSIG = 1
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 Say = Callable[[str], None]
@@ -52,6 +50,8 @@ class Part:
     """Whether it has done its work when it ends without an error; else it is started again whatever it says."""
     hides: str = ""
     """Lines of it that nobody reads: a regular expression."""
+    words: Mapping[str, str] = field(default_factory=dict)
+    """Lines with the first are told as the second, and not again while nothing else is said."""
     restarts_with: str = ""
     """Another part; when that one ends, this one has work in hand that nobody will finish."""
     told: str = ""
@@ -92,7 +92,7 @@ class _Running:
         self.part, self._folder, self._log = part, folder, log
         self._process: subprocess.Popen[bytes] | None = None
         self._pause_s, self._since_s, self._again_s, self._child_s = FIRST_PAUSE_S, 0.0, 0.0, 0.0
-        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._told = ""
         self.starts, self.is_done = 0, False
         self._exchanged_s: float | None = None
 
@@ -149,10 +149,13 @@ class _Running:
 
     def _read(self, said: IO[bytes]) -> None:
         for raw in iter(lambda: said.readline(1 << 16), b""):
-            line = _COLOURS.sub("", raw.decode(errors="replace")).rstrip()
-            if line and not (self.part.hides and re.search(self.part.hides, line)):
-                self._last.append(line)
+            plain = _COLOURS.sub("", raw.decode(errors="replace")).rstrip()
+            line = next((told for word, told in self.part.words.items() if word in plain), plain)
+            if not line or (self.part.hides and re.search(self.part.hides, line)):
+                continue
+            if line == plain or line != self._told:
                 self._log.write(self.part.name, line)
+            self._told = line
 
     def _ended(self, code: int, now: float) -> None:
         self._process, self.is_done = None, code == 0 and self.part.may_end

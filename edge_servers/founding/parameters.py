@@ -17,6 +17,7 @@ from clients.errors import ClientError
 from clients.founded_work import FoundedWork
 from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.network import DeviceRecord, Network
+from edge_servers.founding.origin import Origin, read_origin
 from edge_servers.learning.gossip import WEIGHT_BITS
 from edge_servers.learning.graph import Graph, components
 from edge_servers.parameters import RoundParams, Settings
@@ -46,6 +47,8 @@ class FoundingParameters:
     tensors: Tensors
     sample_bytes: int
     """Of one sample, as the latency model counts data: with it anybody knows D_n of any round (P22)."""
+    origin: Origin | None = None
+    """Where model 0 came from, where another network stood before."""
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -95,6 +98,7 @@ class FoundingParameters:
                 "sample-bytes": self.sample_bytes,
                 "weight": network.weight,
                 "tensors": [[name, list(shape)] for name, shape in self.tensors],
+                **({} if self.origin is None else {"origin": self.origin.content}),
             }
         )
 
@@ -141,8 +145,9 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         network = Network(tuple(map(_address, servers)), devices, graph, int(content["weight"]))
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
         founding = FoundingParameters(
-            Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"])
-        )
+            Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]),
+            read_origin(content.get("origin")),
+        )  # fmt: skip
         _check_network(network)
         _check_settings(founding)
         if founding.encode() != parameters:

@@ -167,6 +167,7 @@ class Auditor:
         _check_terms(founding, next(post.transaction.data for post in posts if post.call is None))
         _check_sizes(founding, block)
         _check_graph(founding)
+        _check_beginning(founding, block)
         self._reader, self.obstacle = GradientReader(founding), ""
         self.model = model_in(block, founding, inspected.source)
 
@@ -240,6 +241,16 @@ def _check_sizes(founding: FoundingParameters, block: Block) -> None:
     found, expected = tuple(founding_call(block)["sizes"]), tuple(founding.payload_sizes)
     if found != expected:
         raise AuditError(f"found payloads of {found} bytes in the registry, expected {expected} by the parameters")
+
+
+def _check_beginning(founding: FoundingParameters, block: Block) -> None:
+    """Who says where model 0 came from must have taken that model."""
+    found = model_digest_in(block)
+    if founding.origin is not None and found != founding.origin.model_digest:
+        raise AuditError(
+            f"found model 0 with digest 0x{found.hex()}, expected 0x{founding.origin.model_digest.hex()}: "
+            f"{founding.origin}"
+        )
 
 
 def _check_graph(founding: FoundingParameters) -> None:

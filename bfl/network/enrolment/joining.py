@@ -19,15 +19,27 @@ from bfl import __version__
 from bfl.errors import BflError
 from bfl.network.certificates import check_signed, write_private
 from bfl.network.enrolment.tokens import SHARED, SIGNATURE, Request, Token, manifest_of
-from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, DEVICE, FOUNDING, GENESIS, UNUSED, write_given
+from bfl.network.kits import (
+    AUTHORITY,
+    CERTIFICATE,
+    CONFIG,
+    DATABASE,
+    DEVICE,
+    FOUNDING,
+    GENESIS,
+    JOINED,
+    UNUSED,
+    write_given,
+)
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY, OwnKeys, flower_text
 from bfl.network.units import CONTAINER, UNIT
 from chain.client.keys import address_of, load_key, public_key_of
 from chain.wire.documents import canonical_json, read_record
 from chain.wire.signatures import sign
 from clients.data import load_dataset
+from policy.files import making
 
-JOINED, _OWN_DATA = "token.json", "data-dir"
+_OWN_DATA = "data-dir"
 _MOST_GRANT = 1 << 30
 _GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, CONTAINER, DATABASE, FOUNDING, GENESIS, SIGNATURE, UNIT, UNUSED}
 
@@ -40,9 +52,9 @@ def join(
     if folder.exists() and not (folder / JOINED).is_file():
         raise BflError(f"{folder} exists and is no kit that joins; choose another --out")
     if not folder.exists():
-        folder.mkdir(mode=0o700)
-        OwnKeys.create(is_device).save(folder, password, work)
-        write_private(folder / JOINED, canonical_json(asdict(token)))
+        with making(folder) as made:  # half of its keys are none
+            OwnKeys.create(is_device).save(made, password, work)
+            write_private(made / JOINED, canonical_json(asdict(token)))
     elif (folder / JOINED).read_bytes() != canonical_json(asdict(token)):
         raise BflError(f"{folder} joins with another token; choose another --out")
     account = load_key(folder / KEY, password)
@@ -107,10 +119,11 @@ def take_grant(folder: Path) -> bool:
 
 
 def _with_own_choice(config: bytes, folder: Path) -> bytes:
-    """Its owner's data folder; and no code of others, unless its owner writes so into the file."""
+    """Its owner's data folder, whatever the operator's is; and no code of others, unless its owner writes that."""
     config = config.replace(b"\nallow-plugins = true\n", b"\nallow-plugins = false\n")
     data_dir = (folder / _OWN_DATA).read_text(encoding="utf-8") if (folder / _OWN_DATA).exists() else ""
-    return config.replace(b'\ndata = ""\n', f"\ndata = {json.dumps(data_dir)}\n".encode()) if data_dir else config
+    own = json.dumps(data_dir).encode()
+    return re.sub(rb'\n(data|data-dir) = ".*"\n', lambda line: b"\n" + line[1] + b" = " + own + b"\n", config, count=1)
 
 
 def _read_grant(path: Path) -> dict[str, bytes]:

@@ -31,7 +31,7 @@ from bfl.network.making import DESCRIPTION, founded_plan, machines_of
 from chain.client.keys import load_key, new_account, save_key
 from chain.errors import CodecError
 from chain.wire.documents import read_record
-from policy.files import read_bounded
+from policy.files import making, read_bounded, replacing
 
 _TOKENS, _MEMBERS, _GRANTS = "tokens.json", "members", "grants"
 _MOST_TOKENS = 1 << 24
@@ -41,25 +41,32 @@ def open_office(description_file: Path, out: Path, password: str, work: int | No
     """Make an office, and a token for each machine; what to tell. Made already, the tokens are told again."""
     description, text = read_description(description_file, allow_plugins), description_file.read_bytes()
     if not out.exists():
-        operator = out / RESERVED
-        operator.mkdir(mode=0o700, parents=True)
-        out.chmod(0o700)
-        authority = Authority.create(description.name)
-        authority.save(operator)
-        save_key(operator / "founder.json", new_account(), password, work)
-        data, name = description.settings.data, hashlib.sha256(authority.certificate.public_bytes(Encoding.DER))
-        tokens = {
-            each.name: Token(
-                description.name, DEVICE if isinstance(each, DeviceMachine) else EDGE, each.name, name.hexdigest(),
-                secrets.token_urlsafe(24), data.dataset, data.seed,
-            ).encode()
-            for each in machines_of(description)
-        }  # fmt: skip
-        write_private(operator / _TOKENS, json.dumps(tokens, indent=1).encode())
-        (out / DESCRIPTION).write_bytes(text)
+        if not out.absolute().parent.is_dir():
+            raise BflError(f"{out.parent} does not exist; make it, or choose another --out")
+        with making(out) as made:  # half an office is none
+            _furnish(made, description, password, work)
+            (made / DESCRIPTION).write_bytes(text)
     elif not (out / DESCRIPTION).is_file() or (out / DESCRIPTION).read_bytes() != text:
         raise BflError(f"{out} exists and is not the office of this description; choose another --out")
-    return [f"{name}\n  {token}" for name, token in _tokens(out).items()]
+    return [f"{name}\n  bfl network join {token}" for name, token in _tokens(out).items()]
+
+
+def _furnish(office: Path, description: Description, password: str, work: int | None) -> None:
+    """The authority, the founder's key, and a token for each machine."""
+    operator = office / RESERVED
+    operator.mkdir(mode=0o700)
+    authority = Authority.create(description.name)
+    authority.save(operator)
+    save_key(operator / "founder.json", new_account(), password, work)
+    data, name = description.settings.data, hashlib.sha256(authority.certificate.public_bytes(Encoding.DER))
+    tokens = {
+        each.name: Token(
+            description.name, DEVICE if isinstance(each, DeviceMachine) else EDGE, each.name, name.hexdigest(),
+            secrets.token_urlsafe(24), data.dataset, data.seed,
+        ).encode()
+        for each in machines_of(description)
+    }  # fmt: skip
+    write_private(operator / _TOKENS, json.dumps(tokens, indent=1).encode())
 
 
 def _tokens(office: Path) -> dict[str, str]:
@@ -91,7 +98,8 @@ def admit(office: Path, request_file: Path) -> str:
         if kept.read_bytes() == request_file.read_bytes():
             return f"{request.name} is admitted already"
         raise BflError(f"{request.name} is admitted with other keys already; if it joins anew, remove {kept}")
-    write_private(kept, request_file.read_bytes())
+    with replacing(kept) as part:
+        write_private(part, request_file.read_bytes())
     return f"{request.name} is admitted: {request.role}, address {request.address}"
 
 
@@ -102,8 +110,12 @@ def _read_request(path: Path) -> Request:
         raise BflError(f"{path} is no request of `bfl network join`: {error}") from error
 
 
-def found(office: Path, password: str, now_s: float, allow_plugins: bool = False) -> list[str]:
-    """Found the network with the machines that are admitted, all of them; what each is given."""
+def found(
+    office: Path, password: str, now_s: float, allow_plugins: bool = False, before: Path | None = None
+) -> list[str]:
+    """Found the network with the machines that are admitted, all of them; what each is given. `before`: the chain that
+    it goes on from.
+    """
     description = read_description(office / DESCRIPTION, allow_plugins)
     machines = machines_of(description)
     grants = office / _GRANTS
@@ -121,14 +133,17 @@ def found(office: Path, password: str, now_s: float, allow_plugins: bool = False
     founder = load_key(office / RESERVED / "founder.json", password)
     plan = founded_plan(
         _as_told(description, told), keys, _samples(description, told), Authority.load(office / RESERVED), founder,
-        now_s, allow_plugins,
+        now_s, allow_plugins, before,
     )  # fmt: skip
-    part = office / f".{_GRANTS}.part"
-    part.mkdir(mode=0o700, exist_ok=True)
-    for machine in plan.description.edges + plan.description.devices:
-        _write_grant(part / f"{machine.name}.grant", plan.files_of(machine), plan.authority)
-    part.rename(grants)
-    return [f"founded: copy {grants}/NAME.grant into the kit of each machine", *description.warnings]
+    with making(grants) as made:
+        for machine in machines_of(plan.description):
+            _write_grant(made / f"{machine.name}.grant", plan.files_of(machine), plan.authority)
+    return [
+        *plan.founded.beginning,
+        f"founded: copy {grants}/NAME.grant into the kit of each machine, and start it there: "
+        "bfl network edge KIT, or device KIT",
+        *description.warnings,
+    ]
 
 
 def _as_told(description: Description, told: Mapping[str, Request]) -> Description:

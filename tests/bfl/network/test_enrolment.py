@@ -2,7 +2,10 @@
 
 import json
 import shutil
+import signal
 import stat
+import subprocess
+import sys
 import zipfile
 from pathlib import Path
 
@@ -11,11 +14,12 @@ from typer.testing import CliRunner
 
 from bfl.cli import app
 from bfl.errors import BflError
+from bfl.network.enrolment import joining as joining_module
 from bfl.network.enrolment import office as office_module
 from bfl.network.enrolment.joining import join, take_grant
 from bfl.network.enrolment.office import admit, found, open_office
 from bfl.network.enrolment.tokens import Token, read_token
-from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit
+from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit, read_kit
 from chain.client.keys import address_of, load_key, save_key
 from clients.joined import read_joined
 from tests.bfl.network.described import write
@@ -178,6 +182,46 @@ def test_a_request_shows_no_secret(tmp_path: Path) -> None:
     assert stat.S_IMODE(request.stat().st_mode) == 0o600
 
 
+def test_an_office_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in ("save_key", "write_private"):
+        with monkeypatch.context() as patched:
+            patched.setattr(office_module, step, full_disk)
+            with pytest.raises(OSError, match="the disk is full"):
+                tokens_of(tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["network.toml"]
+    assert set(tokens_of(tmp_path)) == set(NAMES)
+
+
+def test_an_office_whose_making_was_killed_is_made_again(tmp_path: Path) -> None:
+    write(tmp_path)
+    code = (
+        "import os, signal; from pathlib import Path; from bfl.network.enrolment import office\n"
+        "office.write_private = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "office.open_office(Path('network.toml'), Path('office'), 'of a test', 2, False)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    assert not (tmp_path / "office").exists()
+    assert set(tokens_of(tmp_path)) == set(NAMES)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["network.toml", "office"], "nothing else stays"
+
+
+def test_a_machine_that_joins_has_all_its_keys_or_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    token = tokens_of(tmp_path)["pi-1"]
+    with monkeypatch.context() as patched:
+        patched.setattr(joining_module, "write_private", full_disk)
+        with pytest.raises(OSError, match="the disk is full"):
+            join(token, tmp_path / "pi-1", PASSWORD, work=2)
+    assert not (tmp_path / "pi-1").exists()
+    assert join(token, tmp_path / "pi-1", PASSWORD, work=2).is_file()
+    with pytest.raises(BflError, match=r"has joined and waits: copy NAME\.grant"):
+        read_kit(tmp_path / "pi-1")
+
+
+def full_disk(*_: object) -> None:
+    raise OSError("the disk is full")
+
+
 def test_an_office_of_another_description_is_not_touched(tmp_path: Path) -> None:
     tokens_of(tmp_path)
     (tmp_path / "office" / "network.toml").write_text("name = 'x'")
@@ -194,9 +238,10 @@ def test_the_commands_say_what_comes_next(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(office_module, "save_key", lambda path, account, password, _: save(path, account, password, 2))
     ran = CliRunner().invoke(app, ["network", "init", str(write(tmp_path)), "--tokens"])
     assert ran.exit_code == 0, ran.output
-    assert "on each machine: bfl network join TOKEN" in ran.output
+    assert "pi-1\n  bfl network join bfl1." in ran.output
+    assert "bfl network admit *.request, and bfl network found" in ran.output
     told = ran.output.split("\n")
-    token = told[told.index("pi-1") + 1].strip()
+    token = told[told.index("pi-1") + 1].split()[-1]
     ran = CliRunner().invoke(app, ["network", "join", token, "--offload", "never"])
     assert ran.exit_code == 0, ran.output
     assert "send pi-1.request to the operator" in ran.output

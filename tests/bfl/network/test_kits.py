@@ -81,7 +81,7 @@ def test_a_kit_without_a_standby_is_watched_by_nobody(kits: Path) -> None:
     config.write_text(told.replace('standby = "edge-c"\n', ""))
     assert whereabouts(read_device_kit(kits / "pi-1")) is None
     config.write_text(told.replace('standby = "edge-c"', 'standby = "edge-x"'))
-    with pytest.raises(BflError, match="found standby = 'edge-x', expected one of its edges"):
+    with pytest.raises(BflError, match="found standby = 'edge-x', expected the name of one of its edges"):
         whereabouts(read_device_kit(kits / "pi-1"))
 
 
