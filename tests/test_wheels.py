@@ -68,3 +68,8 @@ def test_an_edge_server_on_a_pi_installs_from_wheels_alone(
     wanted = pins(project, "chain", "node", "baselines", "simulation")
     assert {"py-evm", "safe-pysha3", "torchvision"} <= set(wanted)
     assert {name: found.get(name) for name in wanted} == wanted
+
+
+def test_the_guide_names_the_torch_that_is_pinned(project: dict[str, Any]) -> None:
+    guide = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
+    assert re.findall(r"torch==([\d.]+\d)", guide) == [pins(project)["torch"]]
