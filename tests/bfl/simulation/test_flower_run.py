@@ -79,30 +79,39 @@ def copy_of_the_app(folder: Path) -> Path:
     return folder
 
 
-def flwr_run(app: Path, environment: dict[str, str], config: str) -> str:
-    """What `flwr run` says. Its exit code is 0 for a run that fails, too: it says that the run was started."""
+def flwr_run(app: Path, environment: dict[str, str], config: str) -> "subprocess.Popen[str]":
+    """Somebody who waits for a run, and reads its log."""
     command = [str(BIN / "flwr"), "run", str(app), "--stream", "-c", config]
     command += ["--federation-config", "num-supernodes=4"]
-    run = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert run.returncode == 0, run.stdout + run.stderr
-    return run.stdout + run.stderr
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
-def test_flwr_run_trains_all_servers_on_flowers_engine_and_ends_what_it_started(
+def test_a_run_on_flowers_engine_is_whole_and_the_last_of_two_ends_what_was_started(
     flower: dict[str, str], tmp_path: Path
 ) -> None:
     app, out = copy_of_the_app(tmp_path / "app"), tmp_path / "run"
-    output = flwr_run(app, flower, f'{CONFIG} out="{out}"')
+    with flwr_run(app, flower, f'{CONFIG} out="{out}"') as good:
+        assert good.stdout is not None
+        begun = "".join(iter(lambda: line_without("Successfully started run", good), ""))
+        with flwr_run(app, flower, f'{CONFIG} scheme="none"') as bad:  # in the SuperLink that the good one started
+            refused, _ = bad.communicate(timeout=300)
+        log, _ = good.communicate(timeout=300)
     assert left_of(tmp_path / "flwr") == {}
-    assert "Founded: 2 edge servers, 4 devices" in output, output
-    assert "round 2/2: accuracy" in output, output
-    assert "Finished 2 rounds" in output, output  # the log is whole: the SuperLink did not end before it was told
+    assert 'scheme: found "none"' in refused, refused
+    assert "Founded" not in refused
+    assert (good.returncode, bad.returncode) == (0, 0), "Flower's: a run was started; its log says how it ended"
+    for line in ("Founded: 2 edge servers, 4 devices", "round 2/2: accuracy", "Finished 2 rounds"):
+        assert line in log, begun + log
     folder = RunFolder.open(out)
     assert folder.read_json("summary.json")["status"] == "finished"
     assert len(folder.metrics()) == 2
     check = subprocess.run([str(BIN / "bfl"), "audit", "check", str(out)], capture_output=True, text=True, timeout=120)
     assert check.returncode == 0, check.stdout + check.stderr
-    output = flwr_run(app, flower, f'{CONFIG} out="{out}"')  # a folder that is there already
-    assert left_of(tmp_path / "flwr") == {}
-    assert "expected a new or empty folder" in output or str(out) in output, output
-    assert "Finished" not in output
+
+
+def line_without(text: str, run: "subprocess.Popen[str]") -> str:
+    """The next line of a run's log; nothing where it has the text."""
+    assert run.stdout is not None
+    line = run.stdout.readline()
+    assert line, f"it ended before it said {text!r}"
+    return "" if text in line else line
