@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import httpx
 from flwr.app import Context, Message
 from flwr.cli.build import build_fab_from_disk
-from flwr.common.constant import SubStatus
+from flwr.common.constant import Status, SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
-from flwr.proto.control_pb2 import ListNodesRequest, RegisterNodeRequest, StartRunRequest
+from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, RegisterNodeRequest, StartRunRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, SendTaskHeartbeatRequest
 from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, TaskType
 from flwr.supercore.control.control_http_client import ControlHttpClient
@@ -44,6 +44,7 @@ PUBLIC_KEY_HEADER = FLEET_HTTP_PUBLIC_KEY_HEADER
 _ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 _OVER = (401, 403, 404)
 """Status codes of a task that is no longer ours"""
+_MOST_RUNS = 1000
 _BEAT_S = 15.0
 """A task whose executor is silent for a minute is given up"""
 Client = TypeVar("Client", bound=ProtobufClient)
@@ -188,6 +189,17 @@ def start_run(place: Place, bundle: Path) -> int:
         with flower_trouble(place):
             named = Fab(hashlib.sha256(fab).hexdigest(), fab, {})
             return int(control.StartRun(StartRunRequest(fab=fab_to_proto(named))).run_id)
+    finally:
+        control.close()
+
+
+def unfinished_runs(place: Place) -> set[int]:
+    """The numbers of the runs that a SuperLink has yet to finish, of the thousand that were asked for last."""
+    control = place.client(ControlHttpClient)
+    try:
+        with flower_trouble(place):
+            runs = control.ListRuns(ListRunsRequest(limit=_MOST_RUNS)).run_dict
+            return {int(run_id) for run_id, run in runs.items() if run.status.status != Status.FINISHED}
     finally:
         control.close()
 

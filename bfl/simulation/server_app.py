@@ -18,6 +18,7 @@ from bfl.simulation.environment import describe_environment
 from bfl.simulation.grid import SimulatedClock
 from bfl.simulation.run import Simulation, check_settings, run
 from bfl.simulation.run_folder import RunFolder
+from bfl.simulation.superlink import end_superlink_after
 from clients.arrays import one_array
 from clients.data import load_dataset
 from clients.flower import log
@@ -38,6 +39,7 @@ app = ServerApp()
 @app.main()
 def main(grid: Grid, context: Context) -> None:
     """Found the network from the run configuration, run its rounds, and leave a run folder."""
+    end_superlink_after(context.run_id)  # first: whatever becomes of the run
     keep_freed_memory()
     settings = RunSettings.read(context.run_config)
     check_settings(settings)  # before the data is loaded
