@@ -41,11 +41,9 @@ def kind_of(command: Sequence[str]) -> str:
     for word in command[:2]:
         if _FLOWER.fullmatch(Path(word).name):
             return Path(word).name
-    words = list(command)
-    if "bfl" in words[:3]:
-        place = words.index("bfl")
-        if words[place + 1 : place + 2] == ["network"] and len(words) > place + 2:
-            return _OURS.get(words[place + 2], _OTHER)
+    for word, room, part in zip(command, command[1:], command[2:], strict=False):
+        if Path(word).name == "bfl" and room == "network":
+            return _OURS.get(part, _OTHER)
     return _OTHER
 
 
