@@ -22,7 +22,8 @@ from clients.evaluation import evaluate_model
 from clients.models import build_network, to_vector
 from clients.training import Recipe, TrainingNode, local_updates
 
-client, server = ClientApp(), ServerApp()
+client = ClientApp()
+server = ServerApp()
 
 
 def read_task(context: Context) -> tuple[Path, dict[str, Any]]:

@@ -10,7 +10,7 @@ _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _FLOWER = re.compile(r"flower-(?:superlink|supernode|superexec)|flwr-(?:serverapp|clientapp)")
 _OURS = {"edge": "supervisor", "device": "supervisor", "device-executor": "device", "edge-server": "edge-server"}
 _OURS |= {"node": "node", "miner": "miner"}
-_OTHER = "other"
+_OTHER, _CHILD = "other", ": child"
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ class Tree:
         """
         total, by_kind = 0.0, dict.fromkeys(self._kinds.values(), 0.0)
         for stat in below(self.root, read_stats()):
-            if self._kinds.get(stat.pid, _OTHER) == _OTHER:  # it may have started another program
-                self._kinds[stat.pid] = _kind(stat, self._kinds)
+            self._kinds[stat.pid] = _kind(stat, self._kinds)
             self._own_s[stat.pid] = stat.cpu_s
             total += stat.cpu_s + stat.children_s
         for pid, cpu_s in self._own_s.items():
@@ -126,8 +125,12 @@ def read_stats() -> dict[int, Stat]:
 
 
 def _kind(stat: Stat, known: Mapping[int, str]) -> str:
-    kind = kind_of(_read(str(stat.pid), "cmdline").split("\0"))
-    return known.get(stat.parent, _OTHER) if kind == _OTHER else kind
+    """Asked at every look: a child is what its parent is until it has started its own program."""
+    command = _read(str(stat.pid), "cmdline")
+    if not command:  # a zombie is what it was
+        return known.get(stat.pid, _OTHER)
+    kind, parent = kind_of(command.split("\0")), known.get(stat.parent, _OTHER)
+    return f"{parent.removesuffix(_CHILD)}{_CHILD}" if kind == _OTHER != parent else kind
 
 
 def _memory_mb(pid: int) -> tuple[float, float]:
