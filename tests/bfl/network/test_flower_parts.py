@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -133,7 +134,7 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
         link = stack.enter_context(closing(Process(parts["superlink"], edge.folder)))
         url = stack.enter_context(door.server("127.0.0.1", edge.config.devices_port, edge.tls))
         keys = {0: edge.config.devices[0].flower_key.encode()}
-        grid = stack.enter_context(closing(SuperLinkGrid(place, keys, door.announce)))
+        grid = stack.enter_context(closing(SuperLinkGrid(place, keys, door.announce, handed_in=door.handed_in)))
         end = time.monotonic() + SECONDS
         while not grid.nodes:
             try:
@@ -156,6 +157,25 @@ def test_an_order_is_answered_by_a_process_that_stays(machines: Machines) -> Non
         (reply,) = machines.replies(asked)
         assert reply.metadata.reply_to_message_id == asked
         assert reply.content["about"]["round"] == round_
+
+
+def test_a_superlink_is_asked_for_an_answer_when_one_was_handed_in(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ask = machines.asked(7), machines.grid._ask
+    questions: list[object] = []
+
+    def count(question: Any) -> Any:
+        questions.append(question)
+        return ask(question)
+
+    with machines.task() as task:
+        machines.grid.pull_messages([asked])
+        monkeypatch.setattr(machines.grid, "_ask", count)
+        assert not any(machines.grid.pull_messages([asked]) for _ in range(1000))
+        assert len(questions) <= 2  # 1,000 of them take no time; after two seconds it is asked anyway
+        task.answer(Message(RecordDict({"about": ConfigRecord({"round": 7})}), reply_to=task.message))
+    assert len(machines.replies(asked)) == 1
 
 
 def test_an_order_outlives_the_death_of_the_superlink(machines: Machines) -> None:
