@@ -39,6 +39,8 @@ from clients.errors import BadReplyError, FlowerAwayError, FlowerEndedError
 
 FLEET, PULL_MESSAGES = "/v1/fleet/", "/v1/fleet/pull-messages"
 """What SuperNodes ask of a SuperLink; where they ask for orders"""
+HAND_IN = frozenset({"/v1/fleet/push-messages", "/v1/fleet/push-object"})
+"""Where they bring answers"""
 PUBLIC_KEY_HEADER = FLEET_HTTP_PUBLIC_KEY_HEADER
 """Who asks"""
 _ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})

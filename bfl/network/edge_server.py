@@ -142,7 +142,7 @@ def run_edge_server(kit: EdgeKit, account: LocalAccount, stop: threading.Event, 
     )  # fmt: skip
     keys = {each.index: each.flower_key.encode() for each in config.devices}
     door = FleetDoor(f"https://{place.address}", kit.tls.authority, keys.values())
-    grid = SuperLinkGrid(place, keys, door.announce)
+    grid = SuperLinkGrid(place, keys, door.announce, handed_in=door.handed_in)
     with closing(grid), door.server(bind_address(config.address), config.devices_port, kit.tls) as url:
         say(f"devices come to {url}")
         serve(kit, account, Devices(grid, grid.nodes, grid.connect), stop, say)

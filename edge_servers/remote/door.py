@@ -14,6 +14,7 @@ import ssl
 from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 
 import httpx
@@ -26,7 +27,7 @@ from chain.rpc.connections import Visits
 from chain.rpc.doors import AUDITORS
 from chain.rpc.limits import RequestLimits
 from chain.rpc.server import Application, HttpServer, ServerParams
-from clients.flower_tasks import FLEET, PUBLIC_KEY_HEADER, PULL_MESSAGES
+from clients.flower_tasks import FLEET, HAND_IN, PUBLIC_KEY_HEADER, PULL_MESSAGES
 
 _HELD_S = 20.0
 """Longest wait for orders; a SuperNode waits 30 s for an answer"""
@@ -52,6 +53,7 @@ class FleetDoor:
         self._keys = {base64.b64encode(key).decode("ascii") for key in keys}
         self._link, self._authority, self._held_s = link, authority, held_s
         self._orders, self._seen = 0, OrderedDict[str, int]()
+        self._handed_in = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._client: httpx.AsyncClient | None = None
@@ -60,6 +62,12 @@ class FleetDoor:
         """There are new orders; from any thread."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._wake)
+
+    def handed_in(self) -> int:
+        """How often the SuperLink has taken something from a SuperNode; from any thread. Answers are asked for when it
+        has changed: each question costs a SuperLink about 10 ms.
+        """
+        return self._handed_in
 
     def _wake(self) -> None:
         self._orders += 1
@@ -96,7 +104,10 @@ class FleetDoor:
                 return Response(status_code=404)
             if path == PULL_MESSAGES:
                 await self._wait(request.headers.get(PUBLIC_KEY_HEADER, ""))
-            return await self._passed_on(request, body)
+            response = await self._passed_on(request, body)
+            if path in HAND_IN and response.status_code == HTTPStatus.OK:
+                self._handed_in += 1
+            return response
 
     async def _wait(self, key: str) -> None:
         """Until there are orders that this SuperNode has not asked for."""

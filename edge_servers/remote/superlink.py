@@ -7,7 +7,7 @@ again until the server has stopped waiting for it.
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,6 +24,8 @@ from edge_servers.errors import EdgeError, FederationError
 _LOG = logging.getLogger(__name__)
 _TASK_S, _LOOK_S = 20.0, 0.2
 _AGAIN_S = 1.0
+_UNTOLD_S = 2.0
+"""Answers are asked for so often where nobody has told of one: a SuperLink makes some itself"""
 Item = TypeVar("Item")
 _OTHERS = 20
 """Tasks of other runs that are put aside before ours is given up"""
@@ -63,8 +65,11 @@ class SuperLinkGrid(Grid):
         keys: Mapping[int, bytes],
         announce: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
+        handed_in: Callable[[], int] | None = None,
     ) -> None:
-        """`keys`: the Flower key (PEM) of each device. `announce` hears that there are orders."""
+        """`keys`: the Flower key (PEM) of each device. `announce` hears that there are orders. `handed_in` becomes
+        another number when a device has handed something in; without it the SuperLink is asked each time.
+        """
         self._place, self._keys, self._announce, self._now = place, dict(keys), announce, now
         self.nodes: dict[int, int] = {}
         self._task: ServerTask | None = None
@@ -72,6 +77,7 @@ class SuperLinkGrid(Grid):
         self._sent: dict[str, Message] = {}
         self._ends_s: dict[str, float] = {}
         self._again_s, self._is_away = 0.0, False
+        self._handed_in, self._asked, self._asked_s = handed_in, (0, ""), -_UNTOLD_S
 
     def connect(self) -> None:
         """Make devices known, begin a run and take its task; `FlowerAwayError` where the SuperLink is not there."""
@@ -155,12 +161,22 @@ class SuperLinkGrid(Grid):
         """What has been answered."""
         self._send()
         waiting = [each for each in message_ids if each in self._sent]
-        if not waiting:
+        if not waiting or not self._has_news(waiting):
             return []
         try:
             return self._ask(lambda task: task.pull(waiting))
         except BadReplyError:
             return [reply for each in waiting for reply in self._pull_one(each)]
+
+    def _has_news(self, waiting: Sequence[str]) -> bool:
+        """Whether one of these may have been answered since they were asked for."""
+        if self._handed_in is None:
+            return True
+        asked = (self._handed_in(), " ".join(waiting))
+        if asked == self._asked and self._now() < self._asked_s + _UNTOLD_S:
+            return False
+        self._asked, self._asked_s = asked, self._now()
+        return True
 
     def _pull_one(self, name: str) -> list[Message]:
         """One device's answer; nobody else's trouble where it is nonsense."""

@@ -36,7 +36,6 @@ from bfl.network.units import CONTAINER, UNIT
 from chain.client.keys import address_of, load_key, public_key_of
 from chain.wire.documents import canonical_json, read_record
 from chain.wire.signatures import sign
-from clients.data import load_dataset
 from policy.files import making
 
 _OWN_DATA = "data-dir"
@@ -60,6 +59,8 @@ def join(
     account = load_key(folder / KEY, password)
     samples, data_dir = SHARED, str(Path(data_dir).expanduser().resolve()) if data_dir else ""
     if is_device and data_dir:
+        from clients.data import load_dataset  # torch; a supervisor, which lives as long as its machine, needs none
+
         samples = len(load_dataset(token.dataset, data_dir, token.seed).train)
     if offload not in ("any", "never") and re.fullmatch(r"[a-z0-9-]+(,[a-z0-9-]+)*", offload) is None:
         raise BflError(f"found --offload {offload!r}, expected any, never, or names of edges such as edge-a,edge-c")

@@ -117,7 +117,7 @@ def started_edge(folder: Path, stack: ExitStack, change: Callable[[Path], None] 
     door = FleetDoor(f"https://{place.address}", edge.tls.authority, keys.values())
     link = stack.enter_context(closing(Process(part, edge.folder)))
     url = stack.enter_context(door.server("127.0.0.1", edge.config.devices_port, edge.tls))
-    grid = stack.enter_context(closing(SuperLinkGrid(place, keys, door.announce)))
+    grid = stack.enter_context(closing(SuperLinkGrid(place, keys, door.announce, handed_in=door.handed_in)))
     end = time.monotonic() + SECONDS
     while not grid.nodes:
         try:

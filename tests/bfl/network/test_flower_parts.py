@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import requests
@@ -74,6 +75,25 @@ def test_an_order_is_answered_by_a_process_that_stays(machines: Machines) -> Non
         assert reply.content["about"]["round"] == round_
 
 
+def test_a_superlink_is_asked_for_an_answer_when_one_was_handed_in(
+    machines: Machines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ask = machines.asked(7), machines.edge.grid._ask
+    questions: list[object] = []
+
+    def count(question: Any) -> Any:
+        questions.append(question)
+        return ask(question)
+
+    with machines.task() as task:
+        machines.edge.grid.pull_messages([asked])
+        monkeypatch.setattr(machines.edge.grid, "_ask", count)
+        assert not any(machines.edge.grid.pull_messages([asked]) for _ in range(1000))
+        assert len(questions) <= 2  # 1,000 of them take no time; after two seconds it is asked anyway
+        task.answer(Message(RecordDict({"about": ConfigRecord({"round": 7})}), reply_to=task.message))
+    assert len(machines.replies(asked)) == 1
+
+
 def test_an_order_outlives_the_death_of_the_superlink(machines: Machines) -> None:
     machines.edge.link.kill()
     asked = machines.asked(3)
@@ -105,7 +125,7 @@ def test_the_door_passes_on_what_supernodes_ask_and_nothing_else(machines: Machi
 
 
 def test_a_wrong_secret_and_a_superlink_that_is_away_are_told(machines: Machines) -> None:
-    wrong = Place(machines.grid._place.address, b"x" * 32, machines.grid._place.authority)
+    wrong = Place(machines.edge.grid._place.address, b"x" * 32, machines.edge.grid._place.authority)
     grid = SuperLinkGrid(wrong, {1: OwnKeys.create(is_device=True).public.flower.encode()})
     with pytest.raises(FlowerAwayError, match="found status 401"):
         grid.connect()
