@@ -116,7 +116,7 @@ class _Running:
             self._child_s = now + _CHILD_AGAIN_S
             if not has_child(self._process.pid, self.part.needs_child):
                 self._log.write(self.part.name, f"its {self.part.needs_child} is gone; both are started again")
-                self.tell(signal.SIGKILL)
+                self.tell(signal.SIGTERM)  # killed, Flower would refuse it for half a minute
         return False
 
     def exchange(self, part: Part) -> None:
