@@ -35,8 +35,9 @@ def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_kit_whose_others_are_away_is_fit_to_start(kits: Path) -> None:
     device = found_in(kits / "pi-1")
-    assert {name: device[name] for name in ("kit", "Flower", "data", "node of edge-a", "clock", "home")} == {
-        "kit": "ok", "Flower": "ok", "data": "ok", "node of edge-a": "warn", "clock": "warn", "home": "warn"
+    assert {name: device[name] for name in ("kit", "Flower", "data", "node of edge-a", "clock", "home", "standby")} == {
+        "kit": "ok", "Flower": "ok", "data": "ok", "node of edge-a": "warn", "clock": "warn", "home": "warn",
+        "standby": "warn",
     }  # fmt: skip
     assert "data" not in found_in(kits / "edge-a")
 
