@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import signal
-import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from benchmarks.typed import Desk, Session, carry, open_desks, short, write_block
 from bfl.network.certificates import Authority, write_private
 from policy.clock import CLOCK_OFFSET
+from tests.clients.idx_files import write_mnist
 
 COMMAND = "python -m benchmarks.mistakes"
 _DISK_MB = 48
@@ -129,16 +129,6 @@ class Network:
             shutil.rmtree(kept)
 
 
-def write_idx(folder: Path, train: int, test: int) -> None:
-    """Own data as the guide wants them: the four files of the MNIST format."""
-    folder.mkdir(exist_ok=True)
-    for name, count in (("train", train), ("t10k", test)):
-        images = b"".join(bytes([37 * (n % 7)]) * 784 for n in range(count))
-        labels = bytes(n % 10 for n in range(count))
-        (folder / f"{name}-images-idx3-ubyte").write_bytes(struct.pack(">IIII", 0x803, count, 28, 28) + images)
-        (folder / f"{name}-labels-idx1-ubyte").write_bytes(struct.pack(">II", 0x801, count) + labels)
-
-
 def edit(path: Path, old: str, new: str) -> None:
     """As with an editor."""
     text = path.read_text(encoding="utf-8")
@@ -152,10 +142,10 @@ def edit(path: Path, old: str, new: str) -> None:
 
 def enrol(net: Network) -> None:
     """Tokens, requests, grants: with the mistakes that can be made on the way."""
-    write_idx(net.operator.folder / "data", 300, 60)
-    write_idx(net.edge.folder / "data", 300, 60)
-    write_idx(net.pi.folder / "data", 300, 60)
-    write_idx(net.pi.folder / "other-data", 200, 60)
+    write_mnist(net.operator.folder / "data", 300, 60)
+    write_mnist(net.edge.folder / "data", 300, 60)
+    write_mnist(net.pi.folder / "data", 300, 60)
+    write_mnist(net.pi.folder / "other-data", 200, 60)
     (net.operator.folder / "network.toml").write_text(_TOML.format(address=net.edge.address), encoding="utf-8")
     tokens, older = (
         dict(re.findall(r"^([a-z0-9-]+)\n.* (bfl1\.\S+)", net.operator.run(line).text, re.MULTILINE))

@@ -43,7 +43,7 @@ def password_of(what: str, is_new: bool = False) -> str:
     try:
         password = getpass.getpass(f"{'new ' * is_new}password of {what}: ")
         if not password:
-            raise BflError("found an empty password, expected one: the key file would be open to whoever copies it")
+            raise BflError("the password is empty, expected one: else the key file is open to whoever copies it")
         if not is_new or password == getpass.getpass("the same password again: "):
             return password
     except EOFError as error:

@@ -2,6 +2,7 @@
 
 import configparser
 import json
+import shutil
 import time
 from pathlib import Path
 
@@ -12,8 +13,10 @@ from bfl.cli import app
 from bfl.network import checkup
 from bfl.network.checkup import examine_kit
 from bfl.network.making import make_kits
+from bfl.network.parts import check_ports
 from bfl.network.status import NodeState
-from tests.bfl.network.described import write
+from tests.bfl.network.described import SMALL, write
+from tests.clients.idx_files import write_mnist
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +34,7 @@ def found_in(kit: Path) -> dict[str, str]:
 def nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkup, "nodes_of", lambda _: [NodeState("edge-a", None, trouble="does not answer")])
     monkeypatch.setattr(checkup, "_ASK_S", 0.2)
+    monkeypatch.setattr(checkup, "check_ports", lambda _: None)  # 10.0.0.1 is no address of this machine
 
 
 def test_a_kit_whose_others_are_away_is_fit_to_start(kits: Path) -> None:
@@ -39,7 +43,8 @@ def test_a_kit_whose_others_are_away_is_fit_to_start(kits: Path) -> None:
         "kit": "ok", "Flower": "ok", "data": "ok", "node of edge-a": "warn", "clock": "warn", "home": "warn",
         "standby": "warn",
     }  # fmt: skip
-    assert "data" not in found_in(kits / "edge-a")
+    edge = found_in(kits / "edge-a")
+    assert (edge["data"], edge["ports"]) == ("ok", "ok"), "what its models are tested on is here"
 
 
 def test_clocks_and_data_that_do_not_fit_fail(kits: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -52,6 +57,23 @@ def test_clocks_and_data_that_do_not_fit_fail(kits: Path, monkeypatch: pytest.Mo
     founding.write_text(json.dumps(told))
     assert {check.name: check.do for check in examine_kit(kits / "pi-2")}["data"] == "is it the right data folder?"
     assert found_in(tmp_path) == {"kit": "fail"}
+
+
+def test_an_edge_without_the_data_of_its_tests_is_told(kits: Path, tmp_path: Path) -> None:
+    text = SMALL.replace('dataset = "synthetic"', f'dataset = "fashion-mnist"\ndata-dir = "{tmp_path}/data"')
+    write_mnist(tmp_path / "data", train=40)
+    make_kits(write(tmp_path, text), tmp_path / "kits", "of a test", time.time(), work=2)
+    assert found_in(tmp_path / "kits" / "edge-a")["data"] == "ok"
+    shutil.rmtree(tmp_path / "data")
+    checks = {check.name: check for check in examine_kit(tmp_path / "kits" / "edge-a")}
+    assert (checks["data"].status, checks["data"].do) == ("fail", "correct data-dir in config.toml")
+
+
+def test_ports_and_addresses_that_are_not_free_fail(kits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkup, "check_ports", check_ports)
+    check = {check.name: check for check in examine_kit(kits / "edge-a")}["ports"]
+    assert check.status == "fail"
+    assert "found no address 10.0.0.1 on this machine" in check.found
 
 
 def test_the_command_ends_with_1_where_something_is_wrong(tmp_path: Path, kits: Path) -> None:

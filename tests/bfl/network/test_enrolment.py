@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from bfl.cli import app
 from bfl.errors import BflError
+from bfl.network.checkup import examine_kit
 from bfl.network.enrolment import joining as joining_module
 from bfl.network.enrolment import office as office_module
 from bfl.network.enrolment.joining import join, take_grant
@@ -173,6 +174,21 @@ def test_a_grant_that_was_changed_on_its_way_is_refused_and_one_half_unpacked_is
     shutil.copy(whole / "office" / "grants" / "pi-1.grant", grant)
     assert take_grant(kit), "the files of the killed start are replaced"
     assert read_device_kit(kit).config.allow_plugins is False
+
+
+def test_doctor_unpacks_a_grant_and_the_data_folder_of_an_edge_is_its_owners(whole: Path, tmp_path: Path) -> None:
+    kit = Path(shutil.copytree(whole / "machines" / "edge-a" / "edge-a", tmp_path / "edge-a"))
+    (kit / "config.toml").unlink()
+    (kit / "data-dir").write_text(str(tmp_path))
+    shutil.copy(whole / "office" / "grants" / "edge-a.grant", kit)
+    assert examine_kit(kit)[0].status == "ok"
+    assert read_edge_kit(kit).config.data_dir == str(tmp_path)
+
+
+def test_a_network_goes_on_only_when_it_is_founded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BFL_KEY_PASSWORD", PASSWORD)
+    ran = CliRunner().invoke(app, ["network", "init", str(write(tmp_path)), "--tokens", "--continue", "chain.db"])
+    assert "give it to `bfl network found`" in str(ran.exception)
 
 
 def test_a_request_shows_no_secret(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import datetime
 import shutil
+import socket
 import ssl
 import stat
 from dataclasses import replace
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 
 from bfl.cli import app
 from bfl.errors import BflError
-from bfl.network import certificates, making, own_keys
+from bfl.network import certificates, making, own_keys, parts
 from bfl.network.certificates import Authority
 from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit, read_kit
 from bfl.network.making import make_kits
@@ -30,10 +31,11 @@ from clients.joined import OwnChoice, open_device, read_joined
 from clients.orders import vector_digest
 from edge_servers.founding.parameters import read_founding_parameters
 from edge_servers.replay.record import model_in, parameters_in
-from tests.bfl.network.described import SMALL, write
+from tests.bfl.network.described import SMALL, free_ports, write
 
 PASSWORD = "of a test"  # noqa: S105
 NOW = 1_800_000_000.0
+PORTS = ("node-port", "owner-port", "devices-port", "edge-port", "link-port")
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +185,46 @@ def test_another_authority_and_another_machines_certificate_are_told(kits: Path)
         read_kit(kits / "pi-1")
 
 
-@pytest.mark.parametrize(("days", "told"), [(-1, "ran out on .*; ask the operator"), (2000, "set the clock")])
+def test_a_kit_has_the_name_it_was_founded_with_and_its_folder_any(kits: Path) -> None:
+    (kits / "edge-a").rename(kits / "north")
+    config = kits / "north" / "config.toml"
+    assert read_edge_kit(kits / "north").config.name == "edge-a"
+    config.write_text(config.read_text().replace('name = "edge-a"', 'name = "north"', 1))
+    with pytest.raises(BflError, match="found name = 'north', expected edge-a, as it was founded"):
+        read_kit(kits / "north")
+    device = kits / "pi-1" / "config.toml"
+    device.write_text(device.read_text().replace('home = "edge-b"', 'home = "north"'))
+    with pytest.raises(BflError, match="found home = 'north', expected the name of one of its edges: edge-a, edge-b"):
+        _ = read_device_kit(kits / "pi-1").config.home_place
+
+
+def test_ports_that_are_taken_are_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "_PORT_S", 0.0)
+    numbers = free_ports(6)
+    text = SMALL.replace(
+        'address = "10.0.0.1"',
+        'address = "127.0.0.1"\n' + "\n".join(f"{key} = {port}" for key, port in zip(PORTS, numbers, strict=False)),
+    )
+    text = text.replace("hashes-per-s = 500", f"node-port = {numbers[5]}")
+    make_kits(write(tmp_path, text), tmp_path / "kits", PASSWORD, NOW, work=2)
+    edge, device = read_edge_kit(tmp_path / "kits" / "edge-a"), read_device_kit(tmp_path / "kits" / "pi-2")
+    parts.check_ports(edge)
+    parts.check_ports(device)
+    for number, kit, told in (
+        (numbers[0], edge, "the others come to this port"),
+        (numbers[4], edge, "or choose another one in .*edge-a/config.toml"),
+        (numbers[5], device, "or choose another one in .*pi-2/config.toml"),
+    ):
+        with (
+            socket.create_server(("127.0.0.1", number)),
+            pytest.raises(BflError, match=f"port {number} .* is taken.*{told}"),
+        ):
+            parts.check_ports(kit)
+
+
+@pytest.mark.parametrize(
+    ("days", "told"), [(-1, "ran out on .*, and this machine.s clock says"), (2000, "set the clock")]
+)
 def test_a_certificate_that_is_not_valid_now_is_told(
     days: int, told: str, kits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,21 @@ def test_a_program_that_is_not_there_is_told_and_tried_again(tmp_path: Path) -> 
         assert happens(lambda: any("here" in line for line in told)), "the others run"
 
 
+def test_what_a_part_says_again_and_again_without_a_name_is_told_once_and_with_one(tmp_path: Path) -> None:
+    code = (
+        "for line in ('retrying in 1.2 s', 'retrying in 3 s', 'here', 'retrying in 4 s'): print(line, flush=True)\n"
+        "import time; time.sleep(60)"
+    )
+    part = Part("one", python(code), words={"retrying in": "edge-a does not answer; is it on?"})
+    with supervised(tmp_path, part) as told:
+        assert happens(lambda: len(told) == 3)
+    assert [line[33:] for line in told[:3]] == [
+        "edge-a does not answer; is it on?",
+        "here",
+        "edge-a does not answer; is it on?",
+    ]
+
+
 def test_one_at_a_time_runs_a_kit(tmp_path: Path) -> None:
     with supervised(tmp_path, Part("one", python(SLEEPS))) as told:
         assert happens(lambda: bool(told))
