@@ -42,8 +42,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Half a million objects of torch, web3 and 6000 tests live as long as pytest: no collection looks at them again,
-    or a third of the suite's time would go there.
+    """Half a million objects of torch, web3 and 6000 tests live as long as pytest: no collection looks at them again.
+    The tests of audits take 88 CPU seconds so instead of 125.
     """
     gc.collect()
     gc.freeze()

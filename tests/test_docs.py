@@ -23,7 +23,7 @@ REPOSITORY = Path(__file__).parents[1]
     ids=["model", "dataset"],
 )
 def test_the_plug_in_examples_learn(flags: list[str], tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bfl", "simulate", "--rounds", "8", "--out", str(tmp_path / "run"), *flags]
+    command = [sys.executable, "-m", "bfl", "simulate", "--rounds", "3", "--out", str(tmp_path / "run"), *flags]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     subprocess.run(command, cwd=REPOSITORY / "docs" / "examples", env=environment, check=True, capture_output=True)
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
