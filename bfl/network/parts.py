@@ -20,6 +20,8 @@ _FLOWER_ENV = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", 
 """Machines of a network are reached directly, whatever proxy this one uses"""
 _FLOWERS_TALK = r"^INFO|uvicorn|\bINFO\b|EXPERIMENTAL|Invalid destination node ID"
 """What Flower says of every request; the last one of a device that has not been there yet, which its order waits for"""
+_OFFLINE_S = 8.0
+"""A SuperNode that was killed is refused until its SuperLink has missed the old one for a minute (exit code 305)"""
 _TLS = ("--tls-cert", CERTIFICATE, "--tls-key", TLS_KEY, "--tls-ca", AUTHORITY)
 
 
@@ -59,7 +61,7 @@ def device_parts(kit: DeviceKit, password: str) -> list[Part]:
     if config.hashes_per_s:
         miner += ["--hashes-per-s", f"{config.hashes_per_s:g}"]
     return [
-        Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device"),
+        Part("supernode", node, _env(kit.folder), hides=_FLOWERS_TALK, restarts_with="device", most_pause_s=_OFFLINE_S),
         Part("device", [*_bfl("device-executor"), "."], _env(kit.folder, password)),
         Part("miner", miner, _env(kit.folder, password)),
     ]

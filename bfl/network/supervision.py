@@ -51,6 +51,8 @@ class Part:
     """Lines of it that nobody reads: a regular expression."""
     restarts_with: str = ""
     """Another part; when that one ends, this one has work in hand that nobody will finish."""
+    most_pause_s: float = LONGEST_PAUSE_S
+    """Before it is started again, however often it has ended."""
 
 
 class LogFile:
@@ -145,7 +147,7 @@ class _Running:
 
     def _wait(self, now: float) -> None:
         self._again_s = now + self._pause_s
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._pause_s = min(2 * self._pause_s, self.part.most_pause_s)
 
     def tell(self, number: signal.Signals) -> None:
         """A signal for it and what it has started."""
