@@ -38,7 +38,7 @@ PARTS = {
     "edge": (SUPERVISOR, "node", "superlink", "edge-server"),
     "device": (SUPERVISOR, "supernode", "device", "miner"),
 }
-_FIRST_ROUNDS, _ROUNDS_OF_A_KILL, _MORE = 3, 14, 2
+_FIRST_ROUNDS, _ROUNDS_OF_A_KILL, _MORE = 3, 12, 2
 _LONGEST_WAIT_S, _MOST_S = 4.0, 240.0
 _LOOK_S = 0.2
 _ANSWERED = re.compile(r" device +round (\d+): (?!refused)")
