@@ -36,7 +36,7 @@ def test_what_is_killed_is_started_again(tmp_path: Path) -> None:
     assert any("has ended (SIGKILL); it is started again in 1 s" in line for line in told)
 
 
-def test_pauses_double_while_it_keeps_ending_up_to_the_parts_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_double_up_to_the_longest_of_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "FIRST_PAUSE_S", 0.05)
     monkeypatch.setattr(supervision, "_LOOK_S", 0.01)
     part = Part("one", python("print('no'); raise SystemExit(3)"), most_pause_s=0.2)
