@@ -1,13 +1,14 @@
 """kill -9 of any one process of a rehearsal: does `bfl network lab` still end well, and is nobody accused?
 
-    python -m benchmarks.lab_kills [--part PART ...] [--per-lab 4] [--seed 0] [--namespaces] [--out FILE]
+    python -m benchmarks.lab_kills [--part PART ...] [--per-lab 2] [--seed 0] [--namespaces] [--out FILE]
                                    [--labs FOLDER]
     python -m benchmarks.lab_kills --show FILE ...
 
 Each lab is the command that a person would type: three edges, four devices, synthetic data. In it a few processes are
 killed one after the other, each at a random moment of a round: a supervisor, or one of its parts, of a machine that is
 drawn by lot. A kill is followed by the next one only when the network has recovered from it: what was killed
-runs again, and every edge has sealed two rounds more than the furthest had at the kill.
+runs again, every edge has sealed two rounds more than the furthest had at the kill, and a device whose part was killed
+(but for its miner) has answered an order of a later round.
 
 Columns: when it was killed; how many rounds the furthest edge had sealed when the network had recovered, and after how
 many seconds that was; then of the whole lab: its exit code, rounds at every edge, accusations, exclusions and pairs of
@@ -18,12 +19,13 @@ import argparse
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -36,9 +38,10 @@ PARTS = {
     "edge": (SUPERVISOR, "node", "superlink", "edge-server"),
     "device": (SUPERVISOR, "supernode", "device", "miner"),
 }
-_FIRST_ROUNDS, _ROUNDS_OF_A_KILL, _MORE = 3, 5, 2
+_FIRST_ROUNDS, _ROUNDS_OF_A_KILL, _MORE = 3, 12, 2
 _LONGEST_WAIT_S, _MOST_S = 4.0, 240.0
 _LOOK_S = 0.2
+_ANSWERED = re.compile(r" device +round (\d+): (?!refused)")
 
 
 @dataclass(frozen=True)
@@ -87,14 +90,22 @@ class RunningLab:
         is_ours = (leftovers.mark_of(found) or "").startswith(f"lab-{self._process.pid}-") if found else False
         return int(found) if found and is_ours else None
 
+    def answered(self, machine: str) -> int:
+        """The last round in which a device has trained or handed over its data."""
+        log = self._out / "kits" / machine / "log"
+        said = _ANSWERED.findall(log.read_text(errors="replace")) if log.exists() else []
+        return max(map(int, said), default=0)
+
+    def is_back(self, kill: Kill, pid: int) -> bool:
+        """Whether what had this id runs again, and does its work."""
+        is_asked = kill.machine.startswith("device") and kill.part != "miner"
+        works = not is_asked or self.answered(kill.machine) > kill.round
+        return works and self.pid(kill.machine, kill.part) not in (None, pid)
+
     def wait_for(self, round_: int) -> str:
         """Until every edge has sealed it; why not."""
-        end = time.monotonic() + _MOST_S
-        while time.monotonic() < end and self.is_running:
-            if min(self.sealed().values()) >= round_:
-                return ""
-            time.sleep(_LOOK_S)
-        return "" if min(self.sealed().values()) >= round_ else f"round {round_} was not sealed everywhere"
+        sealed = until(lambda: min(self.sealed().values()) >= round_, self)
+        return "" if sealed else f"round {round_} was not sealed everywhere"
 
     def outcome(self) -> dict[str, object]:
         """When it has ended by itself."""
@@ -119,6 +130,8 @@ class RunningLab:
 
 def strike(lab: RunningLab, kill: Kill, rng: random.Random) -> Kill:
     """Kill it at a random moment, and wait until the network has recovered."""
+    if not until(lambda: lab.pid(kill.machine, kill.part) is not None, lab):
+        return replace(kill, missed="it did not run")
     before = max(lab.sealed().values())
     wait_s = rng.uniform(0.0, _LONGEST_WAIT_S)
     time.sleep(wait_s)
@@ -128,24 +141,31 @@ def strike(lab: RunningLab, kill: Kill, rng: random.Random) -> Kill:
     struck, began = max(lab.sealed().values()), time.monotonic()
     os.kill(pid, signal.SIGKILL)
     kill = replace(kill, round=struck + 1, into_s=round(wait_s, 1) if struck == before else 0.0)
-    trouble = lab.wait_for(struck + _MORE)
-    end = time.monotonic() + _MOST_S
-    while not trouble and lab.pid(kill.machine, kill.part) in (None, pid) and lab.is_running:
-        time.sleep(_LOOK_S)
-        trouble = "" if time.monotonic() < end else "it was not started again"
+    missed = lab.wait_for(struck + _MORE)
+    if not missed and not until(lambda: lab.is_back(kill, pid), lab):
+        missed = "it was not back"
     seconds = round(time.monotonic() - began, 1)
-    return replace(kill, sealed=max(lab.sealed().values()), seconds=seconds, missed=trouble)
+    return replace(kill, sealed=max(lab.sealed().values()), seconds=seconds, missed=missed)
+
+
+def until(is_so: Callable[[], bool], lab: RunningLab) -> bool:
+    """Whether it comes to be so while the lab runs, and in time."""
+    end = time.monotonic() + _MOST_S
+    while not (found := is_so()) and lab.is_running and time.monotonic() < end:
+        time.sleep(_LOOK_S)
+    return found
 
 
 def run_lab(parts: Sequence[tuple[str, str]], rng: random.Random, out: Path, words: Sequence[str]) -> list[Kill]:
     """A lab in which these are killed, one after the other."""
     lab = RunningLab(out, _FIRST_ROUNDS + _ROUNDS_OF_A_KILL * len(parts), words)
     kills: list[Kill] = []
+    places = {"edge": rng.sample(range(EDGES), EDGES), "device": rng.sample(range(DEVICES), DEVICES)}
     try:
         trouble = lab.wait_for(_FIRST_ROUNDS - 1)
         for role, part in parts:
-            number = rng.randrange(EDGES if role == "edge" else DEVICES)
-            kill = Kill(part, f"{role}-{number + 1}", missed=trouble)
+            places[role].append(places[role].pop(0))  # each machine once, then again
+            kill = Kill(part, f"{role}-{places[role][-1] + 1}", missed=trouble)
             kill = kill if trouble else strike(lab, kill, rng)
             kills.append(kill)
             _say(f"{kill.machine} {part}: {kill.missed or f'round {kill.round}, recovered in {kill.seconds:.0f} s'}")
@@ -194,7 +214,7 @@ def main() -> None:
     named = [f"{role}:{part}" for role, parts in PARTS.items() for part in parts]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", action="append", choices=named, help="may be repeated (default: all)")
-    parser.add_argument("--per-lab", type=int, default=4)
+    parser.add_argument("--per-lab", type=int, default=2)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--namespaces", action="store_true", help="machines with addresses of their own (root)")
     parser.add_argument("--out", type=Path, help="file to which every lab's kills are appended as it ends")

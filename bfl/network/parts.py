@@ -38,6 +38,8 @@ _FLOWERS_TALK = r"^INFO|uvicorn|\bINFO\b|EXPERIMENTAL|Invalid destination node I
 """What Flower says of every request; the last one of a device that has not been there yet, which its order waits for"""
 _AWAY = "Connection attempt failed"
 """What a SuperNode says of a SuperLink that does not answer, again and again, without its name"""
+_OFFLINE_S = 8.0
+"""A SuperNode that was killed is refused until its SuperLink has missed the old one for a minute (exit code 305)"""
 _TLS = ("--tls-cert", CERTIFICATE, "--tls-key", TLS_KEY, "--tls-ca", AUTHORITY)
 
 
@@ -82,7 +84,7 @@ def supernode_part(kit: DeviceKit, password: str, is_at_home: bool) -> Part:
         "--host", _LOOPBACK, "--port", str(config.node_port),
     ]  # fmt: skip
     away = f"{edge.name} does not answer at {edge.host}:{edge.devices_port}; is it on, is that port open between you?"
-    part = Part("supernode", node, hides=_FLOWERS_TALK, told=told, words={_AWAY: away})
+    part = Part("supernode", node, hides=_FLOWERS_TALK, told=told, words={_AWAY: away}, most_pause_s=_OFFLINE_S)
     if config.flower == STOCK:
         return _stock(kit, password, part)
     alone = ["--isolation", "process", "--superexec-auth-secret-file", SECRET]

@@ -58,6 +58,8 @@ class Part:
     """What `status` says of it while it runs."""
     needs_child: str = ""
     """A program that it starts once and does not watch; without that one it waits for ever (seen on Linux only)."""
+    most_pause_s: float = LONGEST_PAUSE_S
+    """Before it is started again, however often it has ended."""
 
 
 class LogFile:
@@ -173,7 +175,7 @@ class _Running:
 
     def _wait(self, now: float) -> None:
         self._again_s = now + self._pause_s
-        self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+        self._pause_s = min(2 * self._pause_s, self.part.most_pause_s)
 
     def tell(self, number: signal.Signals) -> None:
         """A signal for it and what it has started."""

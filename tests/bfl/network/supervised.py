@@ -17,7 +17,7 @@ def python(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", code, *arguments]
 
 
-def happens(look: Callable[[], bool], seconds: float = 10) -> bool:
+def happens(look: Callable[[], bool], seconds: float = 60) -> bool:
     end = time.monotonic() + seconds
     while not (found := look()) and time.monotonic() < end:
         time.sleep(0.02)

@@ -37,11 +37,11 @@ def test_what_is_killed_is_started_again(tmp_path: Path) -> None:
     assert any("has ended (SIGKILL); it is started again in 1 s" in line for line in told)
 
 
-def test_pauses_double_while_it_keeps_ending(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pauses_double_up_to_the_longest_of_the_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervision, "FIRST_PAUSE_S", 0.05)
-    monkeypatch.setattr(supervision, "LONGEST_PAUSE_S", 0.2)
     monkeypatch.setattr(supervision, "_LOOK_S", 0.01)
-    with supervised(tmp_path, Part("one", python("print('no'); raise SystemExit(3)"))) as told:
+    part = Part("one", python("print('no'); raise SystemExit(3)"), most_pause_s=0.2)
+    with supervised(tmp_path, part) as told:
         assert happens(lambda: sum("has ended" in line for line in told) >= 4)
     pauses = [line.rpartition("in ")[2] for line in told if "has ended (exit code 3)" in line][:4]
     assert pauses == ["0.05 s", "0.1 s", "0.2 s", "0.2 s"]
