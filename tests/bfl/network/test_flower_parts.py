@@ -1,8 +1,5 @@
 """A real SuperLink behind its door and a real SuperNode (D2): orders reach a process that stays."""
 
-import os
-import signal
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -17,14 +14,15 @@ from bfl.network.kits import read_device_kit, read_edge_kit
 from bfl.network.making import make_kits
 from bfl.network.own_keys import OwnKeys
 from bfl.network.parts import device_parts, edge_parts, read_secret
-from bfl.network.supervision import Part
 from clients.errors import FlowerAwayError
 from clients.flower import identify_process
 from clients.flower_tasks import DeviceTask, DeviceTasks, Place, register_keys
 from edge_servers.errors import FederationError
 from edge_servers.remote.door import FleetDoor
+from edge_servers.remote.owed import Owed
 from edge_servers.remote.superlink import SuperLinkGrid
 from tests.bfl.network.described import free_ports, write
+from tests.bfl.network.flower_machines import Process
 
 DESCRIBED = """
 name = "small"
@@ -45,37 +43,6 @@ home = "edge-a"
 node-port = {5}
 """
 SECONDS = 60.0
-
-
-class Process:
-    """A part of a kit, as its supervisor would start it."""
-
-    def __init__(self, part: Part, folder: Path) -> None:
-        self._part, self._folder = part, folder
-        self._start()
-
-    def _start(self) -> None:
-        with (self._folder / f"{self._part.name}.log").open("ab") as log:
-            self._running = subprocess.Popen(
-                list(self._part.command),
-                cwd=self._folder,
-                env={**os.environ, **self._part.env},
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-
-    def kill(self) -> None:
-        if self._running.poll() is None:
-            os.killpg(self._running.pid, signal.SIGKILL)
-            self._running.wait()
-
-    def restart(self) -> None:
-        self.kill()
-        self._start()
-
-    def close(self) -> None:
-        self.kill()
 
 
 @dataclass
@@ -128,12 +95,12 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
     place = Place(f"127.0.0.1:{edge.config.link_port}", read_secret(edge.folder), edge.tls.authority.read_bytes())
     own = Place(f"127.0.0.1:{pi.config.node_port}", read_secret(pi.folder))
     parts = {part.name: part for part in (*edge_parts(edge, ""), *device_parts(pi, ""))}
-    door = FleetDoor(f"https://{place.address}", edge.tls.authority, [edge.config.devices[0].flower_key.encode()])
+    keys, owed = {0: edge.config.devices[0].flower_key.encode()}, Owed()
+    door = FleetDoor(f"https://{place.address}", edge.tls.authority, owed, keys.values())
     with ExitStack() as stack:
         link = stack.enter_context(closing(Process(parts["superlink"], edge.folder)))
         url = stack.enter_context(door.server("127.0.0.1", edge.config.devices_port, edge.tls))
-        keys = {0: edge.config.devices[0].flower_key.encode()}
-        grid = stack.enter_context(closing(SuperLinkGrid(place, keys, door.announce)))
+        grid = stack.enter_context(closing(SuperLinkGrid(place, keys, owed, door.announce)))
         end = time.monotonic() + SECONDS
         while not grid.nodes:
             try:
@@ -188,7 +155,7 @@ def test_the_door_passes_on_what_supernodes_ask_and_nothing_else(machines: Machi
 
 def test_a_wrong_secret_and_a_superlink_that_is_away_are_told(machines: Machines) -> None:
     wrong = Place(machines.grid._place.address, b"x" * 32, machines.grid._place.authority)
-    grid = SuperLinkGrid(wrong, {1: OwnKeys.create(is_device=True).public.flower.encode()})
+    grid = SuperLinkGrid(wrong, {1: OwnKeys.create(is_device=True).public.flower.encode()}, Owed())
     with pytest.raises(FlowerAwayError, match="found status 401"):
         grid.connect()
     with pytest.raises(FederationError, match="not connected"):
