@@ -1,9 +1,10 @@
 """Data between edges, over mTLS: sealed to the target, relayed by home, for a receipt; and what is refused."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from clients.sealing import associated, seal
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.graph import make_graph
 from edge_servers.ledger.running_round import RunningRound
+from edge_servers.remote import relay as relay_module
 from edge_servers.remote.inbox import Inbox, NotWantedError
 from edge_servers.remote.relay import Relay, edge_api
 from tests.bfl.network.described import free_ports
@@ -188,6 +190,45 @@ def test_a_target_that_is_away_or_signs_for_something_else_is_told(edges: Edges)
     wrong = Relay(0, edges.inboxes[0], edges.places, swapped, DOMAIN, edges.files[0], time.sleep)
     wrong.open(edges.plan, 0, 20.0)
     assert "signed for something else" in wrong.hand_over(0, 1, edges.sealed(), {})
+
+
+@pytest.fixture
+def dripping(edges: Edges) -> Iterator[str]:
+    """An edge with a certificate of its own that begins to answer whoever asks, and never ends."""
+    context, over = edges.files[1].server_context(), threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        while not over.is_set():
+            try:
+                raw, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(raw,), daemon=True).start()
+
+    def answer(raw: socket.socket) -> None:
+        with suppress(OSError), context.wrap_socket(raw, server_side=True) as secured:
+            secured.recv(1 << 16)
+            secured.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not over.wait(0.05):
+                secured.sendall(b"x: y\r\n")
+
+    threading.Thread(target=drip, daemon=True).start()
+    yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+    over.set()
+    listening.close()
+
+
+def test_a_target_that_drips_holds_up_no_other(edges: Edges, dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_module, "_TOTAL_S", 0.3)
+    places = {1: edges.places[1], 2: dripping}
+    with closing(Relay(0, edges.inboxes[0], places, edges.network, DOMAIN, edges.files[0], time.sleep)) as relay:
+        for attempt in range(12):
+            relay.open(edges.plan, attempt, 20.0)
+            assert "server 2: " in relay.hand_over(0, 2, edges.sealed(), {})
+        relay.open(edges.plan, 0, 20.0)
+        monkeypatch.setattr(relay_module, "_TOTAL_S", 20.0)
+        assert relay.hand_over(0, 1, edges.sealed(), {}) == ""
 
 
 def test_strangers_are_refused(edges: Edges, tmp_path: Path) -> None:
