@@ -25,6 +25,7 @@ from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import partition
 from clients.plugins import foreign_plugins
 from clients.wallet import KnownChain, Wallet
+from clients.wallet_memory import Start
 from policy.files import read_bounded
 
 _MOST_BYTES = 16 << 20
@@ -87,9 +88,9 @@ class OwnChoice:
 
 
 def open_device(
-    joined: Joined, index: int, account: LocalAccount, choice: OwnChoice, memory: Path, lost_s: float | None = None
+    joined: Joined, index: int, account: LocalAccount, choice: OwnChoice, memory: Path, lost: Start | None = None
 ) -> tuple[Device, TrainingParams]:
-    """The device of a kit, with its data and its key. `lost_s`: now, where its memory was lost (D5)."""
+    """The device of a kit, with its data and its key. `lost`: where its memory was lost (D5)."""
     if not joined.server_keys:
         raise ClientError("the kit names no public keys of servers: data that are offloaded could not be sealed")
     named = foreign_plugins(joined.settings)
@@ -115,7 +116,7 @@ def open_device(
         )
     network = network_for(dataset, training, data.seed)
     try:
-        wallet = Wallet(account, joined.chain, memory=memory, lost_s=lost_s)
+        wallet = Wallet(account, joined.chain, memory=memory, lost=lost)
         wallet.begin_memory()
     except (CodecError, ValueError) as error:
         raise WalletError(f"the kit's founding.json cannot be used: {error}") from error

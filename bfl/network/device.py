@@ -14,7 +14,7 @@ from clients.executor import serve_orders
 from clients.flower_tasks import DeviceTasks, Place
 from clients.joined import OwnChoice, open_device, read_joined
 from clients.memory import keep_freed_memory
-from policy.clock import epoch_s
+from clients.wallet_memory import Start
 
 MEMORY = "device.json"
 
@@ -27,10 +27,10 @@ def run_device(kit: DeviceKit, account: LocalAccount, stop: threading.Event, say
     choice = OwnChoice(Consent(config.offload), config.data, config.allow_plugins)
     joined = read_joined(kit.folder / FOUNDING)
     memory, unused = kit.folder / MEMORY, kit.folder / UNUSED
-    lost_s = None if memory.exists() or unused.exists() else epoch_s()
-    device, training = open_device(joined, config.index, account, choice, memory, lost_s)
+    lost = None if memory.exists() or unused.exists() else Start()
+    device, training = open_device(joined, config.index, account, choice, memory, lost)
     unused.unlink(missing_ok=True)  # after the memory is there
-    if lost_s is not None:
+    if lost is not None:
         say(f"found no {MEMORY}: it signs nothing until a round that begins from now on (D5)")
     place = Place(f"127.0.0.1:{config.node_port}", read_secret(kit.folder))
     say(f"{config.name} is device {config.index} with {len(device.share)} samples, at home at {config.home}")

@@ -165,7 +165,7 @@ def serve(kit: EdgeKit, account: LocalAccount, devices: Devices, stop: threading
     dataset, architecture = _task(remote, kit.config.data_dir)
     network, domain, config = remote.founding.network, Domain.of(remote.chain.genesis), kit.config
     task = LearningTask(architecture, dataset.train, dataset.classes)
-    inbox = Inbox(index, account, network, task, domain, WallClock().now)
+    inbox = Inbox(index, account, network, task, domain, time.monotonic)
     devices.expect(max(inbox.most_bytes, remote.founding.payload_sizes.gradient))
     places = {network.server_index(Address(each.key_address)): each.edge_url for each in config.peers}
     relay = Relay(index, inbox, places, network, domain, kit.tls, StoppableClock(stop).sleep)
