@@ -132,6 +132,7 @@ def status(kit: KitFolder) -> None:
     wrong.
     """
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from bfl.network.kits import read_kit
@@ -147,7 +148,7 @@ def status(kit: KitFolder) -> None:
     if not parts:
         table.add_row("this machine", f"does not run; start it with: bfl network {config.role} {kit}", "")
     for node in nodes:
-        table.add_row(f"node of {node.name}", node.word, "")
+        table.add_row(f"node of {node.name}", escape(node.word), "")
     Console().print(table)
     is_bad = not parts or any(node.trouble or abs(node.skew_s) > MOST_SKEW_S for node in nodes)
     if is_bad or any(part.pid is None and not part.is_done for part in parts):
