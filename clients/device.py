@@ -152,7 +152,8 @@ class Device:
 
         keys, terms = self.wallet.chain.server_keys, order.ledger
         about = associated(terms.chain_id, order.round, self.index, order.offload_to, terms.plan)
-        return sealed_message(order, seal(data_bytes(images, labels), keys[order.offload_to], about), message)
+        sealed = seal(data_bytes(images, labels), self.wallet.account, keys[order.offload_to], about)
+        return sealed_message(order, sealed, message)
 
 
 def answer(device: Device, message: Message, training: TrainingParams) -> Message:

@@ -20,8 +20,14 @@ from flwr.cli.build import build_fab_from_disk
 from flwr.common.constant import Status, SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import ListNodesRequest, ListRunsRequest, RegisterNodeRequest, StartRunRequest
-from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, SendTaskHeartbeatRequest
-from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, TaskType
+from flwr.proto.message_pb2 import ConfirmMessageReceivedRequest, PullObjectRequest
+from flwr.proto.runtime_pb2 import (
+    AcquireTaskRequest,
+    PullAppMessagesRequest,
+    PullTaskInputRequest,
+    SendTaskHeartbeatRequest,
+)
+from flwr.supercore.constant import TaskType
 from flwr.supercore.control.control_http_client import ControlHttpClient
 from flwr.supercore.fab import Fab
 from flwr.supercore.interceptors import (
@@ -36,13 +42,8 @@ from flwr.superlink.grid.http_grid import HttpGrid
 from flwr.supernode.runtime.run_clientapp import pull_task_input, push_message, push_task_output
 
 from clients.errors import BadReplyError, FlowerAwayError, FlowerEndedError
+from clients.flower_replies import Arrival, pieces_of
 
-FLEET, PULL_MESSAGES = "/v1/fleet/", "/v1/fleet/pull-messages"
-"""What SuperNodes ask of a SuperLink; where they ask for orders"""
-HAND_IN = frozenset({"/v1/fleet/push-messages", "/v1/fleet/push-object"})
-"""Where they bring answers"""
-PUBLIC_KEY_HEADER = FLEET_HTTP_PUBLIC_KEY_HEADER
-"""Who asks"""
 _ACQUIRE = frozenset({"/flwr.proto.Runtime/AcquireTask"})
 _OVER = (401, 403, 404)
 """Status codes of a task that is no longer ours"""
@@ -213,12 +214,12 @@ class ServerTask:
         self._place = place
         self._grid = HttpGrid(place.address, place.authority is None, place.authority, token=token)
         setattr(self._grid, "_retry_invoker", None)  # noqa: B010 - whoever asks decides whether to ask again
-        client: Any = self._grid._runtime_client
-        given = client.PullTaskInput(PullTaskInputRequest())
+        self._client: Any = self._grid._runtime_client
+        given = self._client.PullTaskInput(PullTaskInputRequest())
         TaskIdentity.task_id, TaskIdentity.run_id = given.task_id, given.run.run_id
         TaskIdentity.node_id = given.context.node_id
         self._grid.set_run(run_from_proto(given.run))
-        self.run_id, self._heart = int(given.run.run_id), Heart(client)
+        self.run_id, self._heart = int(given.run.run_id), Heart(self._client)
         self._heart.__enter__()
 
     def push(self, messages: Sequence[Message]) -> list[bool]:
@@ -227,15 +228,33 @@ class ServerTask:
             found = list(self._grid.push_messages(messages))
         return [bool(each) for each in found] if found else [False] * len(messages)
 
-    def pull(self, message_ids: Sequence[str]) -> list[Message]:
-        """What has been answered; `BadReplyError` where one of the answers cannot be read."""
+    def arrivals(self, message_ids: Sequence[str]) -> list[Arrival]:
+        """Replies to these orders that have been announced. The SuperLink tells of each of them once."""
         with flower_trouble(self._place):
-            try:
-                return list(self._grid.pull_messages(message_ids))
-            except (httpx.HTTPError, OSError):
-                raise
-            except Exception as error:
-                raise BadReplyError(f"{type(error).__name__}: {error}"[:200]) from error
+            told = self._client.PullMessages(PullAppMessagesRequest(message_ids=message_ids))
+        return [
+            Arrival(message.metadata.message_id, message.metadata.reply_to_message_id, pieces_of(tree))
+            for message, tree in zip(told.messages_list, told.message_object_trees, strict=False)
+        ]
+
+    def piece(self, name: str) -> bytes | None:
+        """A part of a reply; None while its sender has not brought it, `BadReplyError` where it never will."""
+        with flower_trouble(self._place):
+            asked = PullObjectRequest(node=self._grid.node, run_id=self.run_id, object_id=name)
+            found = self._client.PullObject(asked)
+        if not found.object_found:
+            raise BadReplyError("a part of it was not brought in time")
+        return bytes(found.object_content) if found.object_available else None
+
+    def forget(self, names: Sequence[str]) -> list[str]:
+        """The SuperLink need not keep these any longer: orders, or replies that are here."""
+        with flower_trouble(self._place):
+            for name in names:
+                about = ConfirmMessageReceivedRequest(
+                    node=self._grid.node, run_id=self.run_id, message_object_id=name
+                )  # fmt: skip
+                self._client.ConfirmMessageReceived(about)
+        return list(names)
 
     def close(self) -> None:
         """Say no longer that it lives."""

@@ -26,6 +26,7 @@ from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import partition
 from clients.plugins import foreign_plugins
 from clients.wallet import KnownChain, Wallet
+from clients.wallet_memory import Start
 from policy.files import read_bounded
 
 _MOST_BYTES = 16 << 20
@@ -93,10 +94,10 @@ def open_device(
     account: LocalAccount,
     choice: OwnChoice,
     memory: Path,
-    lost_s: float | None = None,
+    lost: Start | None = None,
     on_plan: Callable[[SignedPlan], None] = lambda _: None,
 ) -> tuple[Device, TrainingParams]:
-    """The device of a kit, with its data and its key. `lost_s`: when its memory was lost (D5); `on_plan` hears the plan
+    """The device of a kit, with its data and its key. `lost`: where its memory was lost (D5); `on_plan` hears the plan
     of each order that it accepts.
     """
     if not joined.server_keys:
@@ -124,7 +125,7 @@ def open_device(
         )
     network = network_for(dataset, training, data.seed)
     try:
-        wallet = Wallet(account, joined.chain, memory=memory, lost_s=lost_s, on_plan=on_plan)
+        wallet = Wallet(account, joined.chain, memory=memory, lost=lost, on_plan=on_plan)
         wallet.begin_memory()
     except (CodecError, ValueError) as error:
         raise WalletError(f"the kit's founding.json cannot be used: {error}") from error

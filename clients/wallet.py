@@ -24,7 +24,7 @@ from clients.order_check import SignedPlan, check_order, order_digest, read_sign
 from clients.orders import LedgerTerms, Order
 from clients.parameters import DeviceParams
 from clients.remembered import Remembered
-from clients.wallet_memory import WalletMemory
+from clients.wallet_memory import Start, WalletMemory
 
 if TYPE_CHECKING:
     from clients.training import LocalUpdate
@@ -79,15 +79,15 @@ class Wallet:
         known: FinalBlock | None = None,
         memory: Path | None = None,
         answers_per_round: int = DeviceParams.answers_per_round,
-        lost_s: float | None = None,
+        lost: Start | None = None,
         on_plan: Callable[[SignedPlan], None] = _ignore,
     ) -> None:
         """`known`: a block later than the founding that is known to be final. `memory`: the file that keeps what this
-        device knows and what it answered over a restart; without one it forgets with its process. `lost_s`: its memory
-        was lost before this time: it signs nothing until a round whose parent was sealed later (D5). `on_plan` hears
+        device knows and what it answered over a restart; without one it forgets with its process. `lost`: its memory
+        was lost before this start: it signs nothing until a round whose parent was sealed later (D5). `on_plan` hears
         the plan of each order that is accepted.
         """
-        self._lost_s, self._on_plan = lost_s, on_plan
+        self._lost, self._on_plan = lost, on_plan
         self.account, self.chain, self._most_answers = account, chain, answers_per_round
         known = known or FinalBlock(FOUNDING_BLOCK, chain.founding_hash)
         fresh = Remembered(chain.founding_hash.hex(), str(address_of(account)), known.hash.hex(), known.round)
@@ -152,13 +152,16 @@ class Wallet:
 
     def _check_awake(self, sealed_s: int) -> None:
         """Raise `OrderError` while it may have signed in the order's round before its memory was lost."""
-        if self._lost_s is not None and sealed_s <= self._lost_s:
+        if self._lost is not None and not self._lost.is_before(sealed_s):
             raise OrderError("order: this device has lost its memory, and waits for a round that begins from now on")
-        self._lost_s = None
+        self._lost = None
 
     def begin_memory(self) -> None:
-        """Write its memory now: from here on a missing file means that it was lost."""
-        self._memory.write()
+        """Write its memory now: from here on a missing file means that it was lost. One that was lost is not written
+        before it wakes, or the next start would take it for whole.
+        """
+        if self._lost is None:
+            self._memory.write()
 
     def _check_first_model(self, order: Order, terms: LedgerTerms) -> None:
         posted = _posted_digest(order.model.astype("<f4").tobytes(), self.chain.sizes).hex()

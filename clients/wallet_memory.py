@@ -1,6 +1,7 @@
 """Where a device keeps what it remembers, a file where it has a disk: after a restart it answers nothing anew (Q5)."""
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
@@ -10,14 +11,42 @@ from filelock import FileLock, Timeout
 
 from chain.errors import CodecError
 from chain.signer.disk import settle_folder
+from chain.signer.memory import MOST_AHEAD_S
 from chain.wire.documents import canonical_json, read_canonical_json, read_record
-from clients.errors import WalletError
+from clients.errors import OrderError, WalletError
 from clients.remembered import Remembered
+from policy.clock import epoch_s
 from policy.files import replacing
 
 _MOST_BYTES = 8192
 _OTHERS = 0o077
 _LONGEST_WAIT_S = 10.0
+
+
+class Start:
+    """When a device started that has lost its memory. Its clock may be put right meanwhile: a small computer begins in
+    the past.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = epoch_s,
+        elapsed: Callable[[], float] = time.monotonic,
+        since_s: float | None = None,
+    ) -> None:
+        """`since_s`: by `elapsed`, where an earlier process of this boot has found the loss; else now."""
+        self._clock, self._elapsed = clock, elapsed
+        self._since_s = elapsed() if since_s is None else since_s
+
+    def is_before(self, sealed_s: float) -> bool:
+        """Whether a block was sealed after it; `OrderError` where the clock cannot tell."""
+        now_s = self._clock()
+        if sealed_s > now_s + MOST_AHEAD_S:
+            raise OrderError(
+                f"order: this device has lost its memory, and its clock is {sealed_s - now_s:.0f} s behind a sealed "
+                "block: set the clock (install chrony)"
+            )
+        return sealed_s > now_s - (self._elapsed() - self._since_s)
 
 
 class WalletMemory:

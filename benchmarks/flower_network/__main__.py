@@ -24,7 +24,9 @@ from typing import Any
 from benchmarks.flower_network.stock import metrics_of, stock_network
 from benchmarks.flower_network.tables import process_table, ratio_table
 from benchmarks.flower_network.watching import Measured, watch
-from bfl.network.lab import LabParams, open_lab
+from bfl.network.lab.audits import audit_all
+from bfl.network.lab.params import LabParams
+from bfl.network.lab.rehearsal import open_lab
 from edge_servers.parameters import Settings
 
 EDGES, DEVICES = 3, 6
@@ -46,7 +48,7 @@ def run_ours(folder: Path, rounds: int, dataset: str) -> Measured:
         found = watch(lambda: min(lab.rounds().values()), rounds, _patience_s(rounds), _say("ours"))
         print(f"  ours: accuracy {100 * (lab.accuracy() or 0.0):.2f} %", file=sys.stderr)
         lab.end()
-        if any(lab.audit(f"edge-{m + 1}") for m in range(EDGES)):
+        if any(audit_all(params, lambda line: print(f"  {line}", file=sys.stderr)).values()):
             raise RuntimeError(f"an audit does not fit; see {folder}")
     return found
 

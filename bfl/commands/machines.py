@@ -143,6 +143,7 @@ def status(kit: KitFolder) -> None:
     wrong.
     """
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     from bfl.network.kits import DeviceKit, read_kit
@@ -161,7 +162,7 @@ def status(kit: KitFolder) -> None:
         table.add_row("orders", _CARRIED_OUT[found.config.flower], "")
         table.add_row("miner's limit", mining_told(found), "")
     for node in nodes:
-        table.add_row(f"node of {node.name}", node.word, "")
+        table.add_row(f"node of {node.name}", escape(node.word), "")
     Console().print(table)
     is_bad = not parts or any(node.trouble or abs(node.skew_s) > MOST_SKEW_S for node in nodes)
     if is_bad or any(part.pid is None and not part.is_done for part in parts):

@@ -120,10 +120,12 @@ def check_signed(authority: x509.Certificate, content: bytes, signature: bytes) 
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """A file that only its owner can read, from its first byte on; never over another one."""
+    """A file that only its owner can read, from its first byte on, and on the disk; never over another one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
+        file.flush()
+        os.fsync(file.fileno())  # who pulls the plug finds no empty config under its right name
 
 
 def _builder(

@@ -36,6 +36,7 @@ from edge_servers.founding.network import LearningTask
 from edge_servers.remote.door import FleetDoor
 from edge_servers.remote.inbox import Inbox
 from edge_servers.remote.network import RemoteNetwork, remote_federation
+from edge_servers.remote.owed import Owed
 from edge_servers.remote.relay import Relay, edge_api
 from edge_servers.remote.superlink import SuperLinkGrid
 from edge_servers.report import RoundReport
@@ -67,10 +68,18 @@ class StoppableClock(WallClock):
 
 
 class Devices:
-    """The way to the devices of a server: a Grid, the Flower node of each device, and how it is (re)connected."""
+    """The way to the devices of a server: a Grid, the Flower node of each device, and how it is (re)connected.
+    `expect` hears how many bytes a reply has at most.
+    """
 
-    def __init__(self, grid: Grid, nodes: dict[int, int], connect: Callable[[], None]) -> None:
-        self.grid, self.nodes, self.connect = grid, nodes, connect
+    def __init__(
+        self,
+        grid: Grid,
+        nodes: dict[int, int],
+        connect: Callable[[], None],
+        expect: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self.grid, self.nodes, self.connect, self.expect = grid, nodes, connect, expect
 
 
 @dataclass
@@ -141,11 +150,12 @@ def run_edge_server(kit: EdgeKit, account: LocalAccount, stop: threading.Event, 
         f"{_LOOPBACK}:{kit.config.link_port}", read_secret(kit.folder), kit.tls.authority.read_bytes()
     )  # fmt: skip
     keys = {each.index: each.flower_key.encode() for each in config.devices}
-    door = FleetDoor(f"https://{place.address}", kit.tls.authority, keys.values())
-    grid = SuperLinkGrid(place, keys, door.announce, handed_in=door.handed_in)
+    owed = Owed()
+    door = FleetDoor(f"https://{place.address}", kit.tls.authority, owed, keys.values())
+    grid = SuperLinkGrid(place, keys, owed, door.announce, handed_in=door.handed_in)
     with closing(grid), door.server(bind_address(config.address), config.devices_port, kit.tls) as url:
         say(f"devices come to {url}")
-        serve(kit, account, Devices(grid, grid.nodes, grid.connect), stop, say)
+        serve(kit, account, Devices(grid, grid.nodes, grid.connect, owed.expect), stop, say)
 
 
 def serve(kit: EdgeKit, account: LocalAccount, devices: Devices, stop: threading.Event, say: Say) -> None:
@@ -155,7 +165,8 @@ def serve(kit: EdgeKit, account: LocalAccount, devices: Devices, stop: threading
     dataset, architecture = _task(remote, kit.config.data_dir)
     network, domain, config = remote.founding.network, Domain.of(remote.chain.genesis), kit.config
     task = LearningTask(architecture, dataset.train, dataset.classes)
-    inbox = Inbox(index, account, network, task, domain, WallClock().now)
+    inbox = Inbox(index, account, network, task, domain, time.monotonic)
+    devices.expect(max(inbox.most_bytes, remote.founding.payload_sizes.gradient))
     places = {network.server_index(Address(each.key_address)): each.edge_url for each in config.peers}
     relay = Relay(index, inbox, places, network, domain, kit.tls, StoppableClock(stop).sleep)
     api = edge_api(inbox, network, domain.chain_id, bind_address(config.address), config.edge_port, kit.tls)

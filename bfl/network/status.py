@@ -114,22 +114,38 @@ def nodes_of(kit: EdgeKit | DeviceKit) -> list[NodeState]:
     else:
         places = [(each.name, each.node_url) for each in kit.config.edges]
     with httpx.Client(verify=kit.tls.client_context(), timeout=_ASK_S, trust_env=False) as client:
-        return [_node(client, name, url) for name, url in places]
+        return [state_of(client, name, url) for name, url in places]
 
 
-def _node(client: httpx.Client, name: str, url: str) -> NodeState:
+def state_of(client: httpx.Client, name: str, url: str) -> NodeState:
+    """Of a node, as it says itself."""
     try:
-        answer = client.get(f"{url}/health")
-        found = answer.json()
-        there_s = parsedate_to_datetime(answer.headers["date"]).timestamp()
+        found, date = _asked(client, "GET", f"{url}/health")
+        there_s = parsedate_to_datetime(date).timestamp()
         asked = {"jsonrpc": "2.0", "id": 1, "method": "bfl_status", "params": []}
-        told = client.post(url, json=asked).json()["result"]
-        trouble = "" if told["state"] == "RUNNING" else f"{told['state']}: {told['told']}"[:300]
+        told = _asked(client, "POST", url, asked)[0]["result"]
+        trouble = "" if told["state"] == "RUNNING" else _printable(f"{told['state']}: {told['told']}"[:300])
         return NodeState(name, int(found["block"]), epoch_s() - there_s, trouble)
     except httpx.HTTPError as error:
         return NodeState(name, None, trouble=f"does not answer at {url} ({type(error).__name__}: {error})"[:200])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
         return NodeState(name, None, trouble=f"answers otherwise than a node ({error!r:.80})")
+
+
+def _asked(client: httpx.Client, method: str, url: str, said: object = None) -> tuple[Any, str]:
+    """An answer and its date. A node may be anybody's: what it says has an end, in bytes and in time."""
+    end, raw = time.monotonic() + _ASK_S, b""
+    with client.stream(method, url, json=said) as answer:
+        for piece in answer.iter_raw():
+            raw += piece
+            if len(raw) > _MOST_BYTES or time.monotonic() > end:
+                raise ValueError(f"found an answer of more than {_MOST_BYTES} bytes or {_ASK_S:g} s")
+    return json.loads(raw), answer.headers["date"]
+
+
+def _printable(word: str) -> str:
+    """What a stranger wrote, without what moves a terminal's cursor."""
+    return "".join(each if each.isprintable() else "?" for each in word)
 
 
 def stop_kit(folder: Path, within_s: float) -> bool:

@@ -2,12 +2,19 @@
 answer.
 
 uvicorn counts requests, and waits for ever for the rest of a header. Here a connection has an end whatever is sent, and
-where there are too many, one that waits makes room for the new one: half-sent requests keep nobody out.
+where there are too many, one that waits makes room for the new one: half-sent requests keep nobody out. So it is before
+TLS has shaken hands: asyncio tells nobody of such a connection, and keeps it for a minute.
 """
 
 import asyncio
-from collections import defaultdict
+import contextlib
+import socket
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -20,6 +27,7 @@ _REFUSAL = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Le
 IDENTITY = "identity"
 """Where a request has it, in its state"""
 _SMALL_BYTES, _MOST_SMALL = 256, 4096
+_MOST_GREETINGS, _MOST_GREETINGS_OF_ONE = 128, 32
 
 
 @dataclass(frozen=True)
@@ -33,11 +41,64 @@ class VisitLimits:
     most_unsent_bytes: int
 
 
+class Greetings:
+    """Connections that TLS has not shaken hands with yet. Where there are too many, the oldest leaves: of the new one's
+    visitor, or of the one who has most.
+    """
+
+    def __init__(self, longest_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._longest_s, self._now, self._lock = longest_s, now, threading.Lock()
+        self._open: dict[Any, tuple[str, float, socket.socket]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def begin(self, peer: Any, connection: socket.socket) -> None:
+        """It has come."""
+        visitor, now = visitor_at(str(peer[0])), self._now()
+        with self._lock:
+            for name in [name for name, (_, since, _) in self._open.items() if now - since > self._longest_s]:
+                self._leave(name)
+            crowds = Counter(each for each, _, _ in self._open.values())
+            if crowds[visitor] >= _MOST_GREETINGS_OF_ONE:
+                self._leave_oldest(visitor)
+            elif len(self._open) >= _MOST_GREETINGS:
+                self._leave_oldest(crowds.most_common(1)[0][0])
+            self._open[peer] = visitor, now, connection
+
+    def end(self, peer: Any) -> None:
+        """TLS is through, or it is gone."""
+        with self._lock:
+            self._open.pop(peer, None)
+
+    def _leave_oldest(self, visitor: str) -> None:
+        self._leave(next(name for name, (each, _, _) in self._open.items() if each == visitor))
+
+    def _leave(self, peer: Any) -> None:
+        """Its end is what asyncio reads next."""
+        with contextlib.suppress(OSError):
+            self._open.pop(peer)[2].shutdown(socket.SHUT_RDWR)
+
+
+class Entrance(socket.socket):
+    """A listening socket that says who comes."""
+
+    greetings: Greetings | None = None
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection."""
+        connection, peer = super().accept()
+        if self.greetings is not None:
+            self.greetings.begin(peer, connection)
+        return connection, peer
+
+
 class Visits:
     """All that are open."""
 
     def __init__(self, limits: VisitLimits, shares: Shares) -> None:
         self.limits, self.shares = limits, shares
+        self.greetings = Greetings(limits.header_s)
         self._of: defaultdict[str, dict[Visit, None]] = defaultdict(dict)
 
     def __len__(self) -> int:
@@ -90,6 +151,7 @@ class Visit(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take it, or refuse it before a byte is read."""
         super().connection_made(transport)
+        self.everybody.greetings.end(transport.get_extra_info("peername"))
         self.conn = _Parser(h11.SERVER)
         self.app_state = {**self.app_state, IDENTITY: _identity_of(transport)}
         self.visitor = visitor_at(self.client[0] if self.client else "")

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from chain.client.waiting import wait_until
 from chain.errors import ChainError, LedgerError
 from chain.node.node import Node
-from chain.rpc.connections import IDENTITY, VisitLimits, Visits, protocol_of
+from chain.rpc.connections import IDENTITY, Entrance, VisitLimits, Visits, protocol_of
 from chain.rpc.dispatcher import Charge, Dispatcher
 from chain.rpc.doors import AUDITORS, NOBODYS, Doorkeeper
 from chain.rpc.limits import RequestLimits, ServerParams, visitor_of
@@ -99,6 +99,7 @@ class _Server(uvicorn.Server):
     def __init__(self, params: ServerParams, make: "Make", most_bytes: Callable[[], int]) -> None:
         self._door = RequestLimits(params, most_bytes)
         visits = Visits(_visit_limits(params), self._door.shares)
+        self.greetings = visits.greetings
         self._made = make(self._door, visits)
         config = _config(self._made.app, visits)
         if params.tls is not None:
@@ -149,6 +150,8 @@ class HttpServer:
             raise LedgerError(f"this {self._name} server runs already; stop it first")
         listening = _listening(self._params.host, self._params.port, self._name)
         server = self._server = _Server(self._params, self._make, self._most_bytes)
+        if self._params.tls is not None:
+            listening.greetings = server.greetings
         self._thread = threading.Thread(target=server.run, args=([listening],), name=self._name, daemon=True)
         port = listening.getsockname()[1]
         self._thread.start()
@@ -210,10 +213,10 @@ def _config(app: ASGIApp, visits: Visits) -> uvicorn.Config:
     )
 
 
-def _listening(host: str, port: int, name: str) -> socket.socket:
+def _listening(host: str, port: int, name: str) -> Entrance:
     """A socket that says it is TCP: asyncio switches Nagle's delay (40 ms per answer) off for such ones only."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening = Entrance(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((host, port))

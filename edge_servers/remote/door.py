@@ -5,16 +5,14 @@ interface knows nobody, and whoever reaches it may end a run or send devices awa
 and this door passes on what SuperNodes ask.
 
 A SuperNode asks for orders every 3 s. Here its question waits until there are some, so that an order is under way at
-once.
+once: once the SuperLink has said that it knows who asks. What SuperNodes bring is passed on where it is owed.
 """
 
 import asyncio
 import base64
 import ssl
-from collections import OrderedDict
 from collections.abc import Iterable
 from contextlib import suppress
-from http import HTTPStatus
 from pathlib import Path
 
 import httpx
@@ -27,15 +25,25 @@ from chain.rpc.connections import Visits
 from chain.rpc.doors import AUDITORS
 from chain.rpc.limits import RequestLimits
 from chain.rpc.server import Application, HttpServer, ServerParams
-from clients.flower_tasks import FLEET, HAND_IN, PUBLIC_KEY_HEADER, PULL_MESSAGES
+from clients.flower_replies import (
+    FLEET,
+    PUBLIC_KEY_HEADER,
+    PULL_MESSAGES,
+    PUSH_MESSAGES,
+    PUSH_OBJECT,
+    has_orders,
+    read_announced,
+    read_brought,
+)
+from edge_servers.remote.owed import Owed
 
 _HELD_S = 20.0
 """Longest wait for orders; a SuperNode waits 30 s for an answer"""
 _TIMEOUT_S = 30.0
-_MOST_BYTES = 64 << 20
-"""Of a request: Flower sends objects in pieces of a few MB"""
+_MOST_BYTES = 1 << 20
+"""Of a request, other than to bring a piece of a reply"""
 _REQUESTS_PER_S = 200.0
-_KNOWN = 4096
+_DONE = 200
 _OWN_HEADERS = {
     "connection", "content-encoding", "content-length", "host", "keep-alive", "te", "trailer", "transfer-encoding",
     "upgrade",
@@ -46,14 +54,15 @@ _OWN_HEADERS = {
 class FleetDoor:
     """Passes on requests of SuperNodes to a SuperLink of this machine."""
 
-    def __init__(self, link: str, authority: Path, keys: Iterable[bytes] = (), held_s: float = _HELD_S) -> None:
-        """`link`: https://HOST:PORT of the SuperLink, whose certificate is of `authority`. `keys`: whose questions may
-        wait.
+    def __init__(
+        self, link: str, authority: Path, owed: Owed, keys: Iterable[bytes] = (), held_s: float = _HELD_S
+    ) -> None:
+        """`link`: https://HOST:PORT of the SuperLink, whose certificate is of `authority`. `owed`: what devices may
+        bring. `keys`: whose questions may wait.
         """
+        self._owed, self._waiting, self._handed_in = owed, set[str](), 0
         self._keys = {base64.b64encode(key).decode("ascii") for key in keys}
         self._link, self._authority, self._held_s = link, authority, held_s
-        self._orders, self._seen = 0, OrderedDict[str, int]()
-        self._handed_in = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
         self._client: httpx.AsyncClient | None = None
@@ -70,7 +79,6 @@ class FleetDoor:
         return self._handed_in
 
     def _wake(self) -> None:
-        self._orders += 1
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -88,7 +96,7 @@ class FleetDoor:
 
             return Application(answer, self._close)
 
-        return HttpServer(params, make, "fleet")
+        return HttpServer(params, make, "fleet", lambda: self._owed.most_bytes)
 
     def _close(self) -> None:
         """Nobody waits any longer."""
@@ -102,26 +110,61 @@ class FleetDoor:
             path = request.url.path
             if request.method != "POST" or not path.startswith(FLEET) or ".." in path:
                 return Response(status_code=404)
-            if path == PULL_MESSAGES:
-                await self._wait(request.headers.get(PUBLIC_KEY_HEADER, ""))
-            response = await self._passed_on(request, body)
-            if path in HAND_IN and response.status_code == HTTPStatus.OK:
-                self._handed_in += 1
-            return response
+            if path == PUSH_OBJECT:
+                return await self._brought(request, body)
+            if len(body) > _MOST_BYTES:
+                return Response(status_code=413)
+            if path == PUSH_MESSAGES:
+                return await self._announced(request, body)
+            key = request.headers.get(PUBLIC_KEY_HEADER, "")
+            if path == PULL_MESSAGES and key in self._keys - self._waiting:
+                return await self._orders(request, body, key)
+            return await self._passed_on(request, body)
 
-    async def _wait(self, key: str) -> None:
-        """Until there are orders that this SuperNode has not asked for."""
+    async def _announced(self, request: Request, body: bytes) -> Response:
+        """A reply that an order asks for."""
+        said = read_announced(body)
+        if said is None or not self._owed.may_announce(said.node, said.sender, said.answers, said.pieces):
+            return Response("found a reply that no order asks for", 403)
+        found = await self._passed_on(request, body)
+        if found.status_code != _DONE:
+            self._owed.take_back(said.answers)
+        else:
+            self._handed_in += 1
+        return found
+
+    async def _brought(self, request: Request, body: bytes) -> Response:
+        """A piece of a reply."""
+        brought = read_brought(body)
+        if brought is None or not self._owed.may_bring(*brought):
+            return Response("found more than a reply of this network has", 403)
+        found = await self._passed_on(request, body)
+        if found.status_code != _DONE:
+            self._owed.give_back(*brought)
+        else:
+            self._handed_in += 1
+        return found
+
+    async def _orders(self, request: Request, body: bytes, key: str) -> Response:
+        """Orders for a SuperNode, as soon as there are some: one question of each key waits, once it was let in.
+
+        Who has gone meanwhile is handed none: a SuperLink hands out an order once.
+        """
         self._loop = asyncio.get_running_loop()
-        if key not in self._keys:  # a stranger holds no place
-            return
-        if self._seen.get(key) == self._orders:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._held_s):
-                    await self._changed.wait()
-        self._seen[key] = self._orders
-        self._seen.move_to_end(key)
-        while len(self._seen) > _KNOWN:
-            self._seen.popitem(last=False)
+        self._waiting.add(key)
+        try:
+            changed, found = self._changed, await self._passed_on(request, body)
+            end_s = self._loop.time() + self._held_s
+            while found.status_code == _DONE and not has_orders(bytes(found.body)):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(end_s):
+                        await changed.wait()
+                if not changed.is_set() or await request.is_disconnected():
+                    break
+                changed, found = self._changed, await self._passed_on(request, body)
+            return found
+        finally:
+            self._waiting.discard(key)
 
     async def _passed_on(self, request: Request, body: bytes) -> Response:
         if self._client is None:

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from eth_account.signers.local import LocalAccount
 
 from chain.protocol.endorsements import Domain
@@ -88,8 +89,10 @@ class Inbox:
         with self._changed:
             if self._open is not opened:
                 raise NotWantedError(f"round {round_}, attempt {attempt} is over")
-            self._data.setdefault(device, reply)
+            kept = self._data.setdefault(device, reply)
             self._changed.notify_all()
+        if kept is not reply and not _are_same(kept, reply):  # a receipt is for what is trained on
+            raise NotWantedError(f"found other data of device {device} than those that are here already")
         plan = opened.plan.digest
         return receipt_for(round_, attempt, device, plan, sealed, self._domain).signed_by(self._account)
 
@@ -97,7 +100,7 @@ class Inbox:
         """Data that were sealed to this server, as a plan has them."""
         about = associated(self._domain.chain_id, plan.round, device, self._index, plan.digest)
         try:
-            raw = open_sealed(sealed, bytes(self._account.key), about)
+            raw = open_sealed(sealed, bytes(self._account.key), about, self._network.devices[device].address)
             images, labels = read_data(raw, plan.samples[device], self._task.like.images.numpy())
             reply = DataReply(device, plan.round, images, labels)
             check_data(reply, self._task, plan.samples[device])
@@ -124,3 +127,7 @@ class Inbox:
                         self._open = replace(opened, until_s=min(opened.until_s, self._now()))
                     return found
             sleep(min(left_s, 0.05))
+
+
+def _are_same(one: DataReply, other: DataReply) -> bool:
+    return np.array_equal(one.images, other.images) and np.array_equal(one.labels, other.labels)

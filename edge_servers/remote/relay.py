@@ -8,7 +8,7 @@ that this device's data will not come. Both sides show certificates of servers o
 import logging
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as FutureTimeoutError
 
 import httpx
@@ -36,7 +36,6 @@ _LOG = logging.getLogger(__name__)
 _PATH = re.compile(r"/offloaded/(\d{1,18})/(\d{1,9})/(\d{1,9})")
 _TIMEOUT_S, _TOTAL_S = 5.0, 15.0
 """Of one step of a request, and of all of it"""
-_WORKERS = 8
 _READ_S = 120.0
 _MOST_WORDS = 300
 
@@ -89,7 +88,8 @@ class Relay:
         self._index, self._inbox, self._places, self._network = index, inbox, places, network
         self._domain, self._sleep = domain, sleep
         self._client = httpx.Client(verify=tls.client_context(), timeout=_TIMEOUT_S, trust_env=False)
-        self._workers = ThreadPoolExecutor(_WORKERS, "relay")
+        self._workers = ThreadPoolExecutor(max(1, len(places)), "relay")  # one for each, however slow it is
+        self._asked: dict[int, Future[bytes]] = {}
         self._plan: Plan | None = None
         self._attempt = 0
         self._away: set[int] = set()
@@ -132,10 +132,16 @@ class Relay:
             _LOG.debug("server %d is not told that the data of device %d do not come: %s", target, device, error)
 
     def _post(self, target: int, device: int, body: bytes) -> bytes:
-        """Within its time, whatever the other side does; who did not answer once is not asked again in this attempt."""
+        """Within its time, whatever the other side does. Who has not answered is not asked again in this attempt, nor
+        before it has let go of what it was asked: bytes that drip hold a worker for long.
+        """
         if target in self._away:
             raise NotWantedError("did not answer a moment ago")
-        asked = self._workers.submit(self._send, target, device, body)
+        before = self._asked.get(target)
+        if before is not None and not before.done():
+            self._away.add(target)
+            raise NotWantedError("has not done with an earlier request")
+        asked = self._asked[target] = self._workers.submit(self._send, target, device, body)
         try:
             return asked.result(_TOTAL_S)
         except (httpx.HTTPError, FutureTimeoutError) as error:
@@ -147,7 +153,7 @@ class Relay:
         url = f"{self._places[target]}/offloaded/{round_}/{self._attempt}/{device}"
         with self._client.stream("POST", url, content=body) as answer:
             said = b""
-            for piece in answer.iter_bytes():
+            for piece in answer.iter_raw():  # nothing that has to be unpacked
                 said += piece
                 if len(said) > max(RECEIPT_BYTES, _MOST_WORDS):
                     raise NotWantedError(f"found an answer of more than {_MOST_WORDS} bytes")

@@ -20,6 +20,8 @@ from clients.flower_tasks import Place, ServerTask, find_server_task, id_of, reg
 from clients.orders import SOFTWARE
 from clients.replies import MALFORMED, error_message
 from edge_servers.errors import EdgeError, FederationError
+from edge_servers.remote.arriving import Arriving
+from edge_servers.remote.owed import Owed
 
 _LOG = logging.getLogger(__name__)
 _TASK_S, _LOOK_S = 20.0, 0.2
@@ -63,19 +65,23 @@ class SuperLinkGrid(Grid):
         self,
         place: Place,
         keys: Mapping[int, bytes],
+        owed: Owed,
         announce: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
         handed_in: Callable[[], int] | None = None,
     ) -> None:
-        """`keys`: the Flower key (PEM) of each device. `announce` hears that there are orders. `handed_in` becomes
-        another number when a device has handed something in; without it the SuperLink is asked each time.
+        """`keys`: the Flower key (PEM) of each device. `owed` hears of every order, `announce` that there are some.
+        `handed_in` becomes another number when a device has handed something in; without it the SuperLink is asked each
+        time.
         """
+        self._owed, self._arriving = owed, Arriving(self._refused)
         self._place, self._keys, self._announce, self._now = place, dict(keys), announce, now
         self.nodes: dict[int, int] = {}
         self._task: ServerTask | None = None
         self._unsent: dict[str, Message] = {}
         self._sent: dict[str, Message] = {}
         self._ends_s: dict[str, float] = {}
+        self._over: set[str] = set()
         self._again_s, self._is_away = 0.0, False
         self._handed_in, self._asked, self._asked_s = handed_in, (0, ""), -_UNTOLD_S
 
@@ -106,7 +112,8 @@ class SuperLinkGrid(Grid):
         if self._task is not None:
             self._task.close()
         self._task, self._sent = None, {}
-        self._unsent, self._ends_s = {}, {}
+        self._unsent, self._ends_s, self._over = {}, {}, set()
+        self._arriving = Arriving(self._refused)
 
     def close(self) -> None:
         """The SuperLink goes on without this server."""
@@ -117,16 +124,35 @@ class SuperLinkGrid(Grid):
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         """Orders; those of before whose time is over are forgotten."""
         made = {id_of(message): message for message in messages}
-        over = [name for name, end_s in self._ends_s.items() if end_s < self._now()]
-        for name in over:
-            self._unsent.pop(name, None)
-            self._sent.pop(name, None)
-            del self._ends_s[name]
+        self._forget([name for name, end_s in self._ends_s.items() if end_s < self._now()])
         self._unsent |= made
-        self._ends_s |= {name: self._now() + message.metadata.ttl for name, message in made.items()}
+        for name, message in made.items():
+            self._ends_s[name] = self._now() + message.metadata.ttl
+            self._owed.ask(name, message.metadata.dst_node_id, message.metadata.ttl)
         self._again_s = 0.0
         self._send()
         return list(made)
+
+    def _forget(self, over: Sequence[str]) -> None:
+        """Orders whose time is over. A SuperLink keeps those that no device came for, each with a model, until it is
+        told.
+        """
+        for name in over:
+            self._unsent.pop(name, None)
+            if self._sent.pop(name, None) is not None:
+                self._over.add(name)
+            del self._ends_s[name]
+        self._arriving.forget(over)
+        if self._over:
+            gone: list[str] = self._ask(self._let_go)
+            self._over -= set(gone)
+
+    def _let_go(self, task: ServerTask) -> list[str]:
+        """Also of replies that came too late, which it tells of now."""
+        over = list(self._over)
+        late = [each.name for each in task.arrivals(over)]
+        task.forget([*over, *late])
+        return over
 
     def _send(self) -> None:
         """Hand in what is not handed in yet."""
@@ -161,12 +187,15 @@ class SuperLinkGrid(Grid):
         """What has been answered."""
         self._send()
         waiting = [each for each in message_ids if each in self._sent]
-        if not waiting or not self._has_news(waiting):
-            return []
-        try:
-            return self._ask(lambda task: task.pull(waiting))
-        except BadReplyError:
-            return [reply for each in waiting for reply in self._pull_one(each)]
+        found: list[Message] = []
+        if waiting and self._has_news(waiting):
+            if unannounced := self._arriving.without(waiting):
+                self._arriving.add(self._ask(lambda task: task.arrivals(unannounced)), unannounced)
+            found = [reply for each in waiting for reply in self._fetch(each)]
+        if done := list(self._arriving.done):
+            gone: list[str] = self._ask(lambda task: task.forget(done))
+            self._arriving.done -= set(gone)
+        return found
 
     def _has_news(self, waiting: Sequence[str]) -> bool:
         """Whether one of these may have been answered since they were asked for."""
@@ -178,13 +207,13 @@ class SuperLinkGrid(Grid):
         self._asked, self._asked_s = asked, self._now()
         return True
 
-    def _pull_one(self, name: str) -> list[Message]:
+    def _fetch(self, order: str) -> list[Message]:
+        return self._ask(lambda task: self._arriving.fetch(task, order, self._owed.most_bytes))
+
+    def _refused(self, error: BadReplyError, order: str) -> Message:
         """One device's answer; nobody else's trouble where it is nonsense."""
-        try:
-            return self._ask(lambda task: task.pull([name]))
-        except BadReplyError as error:
-            _LOG.warning("a device's reply cannot be read: %s", error)
-            return [error_message(error, self._sent[name], MALFORMED)]
+        _LOG.warning("a device's reply cannot be read: %s", error)
+        return error_message(error, self._sent[order], MALFORMED)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
         """Not used: a server collects until its deadline."""

@@ -24,6 +24,7 @@ from clients.replies import SignedReply, read_reply
 from clients.signing import signed_gradient
 from clients.training import LocalUpdate, Recipe, TrainingNode
 from clients.wallet import FinalBlock, Wallet
+from clients.wallet_memory import Start
 from edge_servers.replay.record import model_in
 from edge_servers.round import begin, plan
 from tests.clients.messages import over_the_wire, sent
@@ -348,11 +349,44 @@ def test_a_device_that_lost_its_memory_waits_for_a_round_that_begins_from_now_on
 ) -> None:
     account, chain = third.hosting.account("device", 3), third.hosted.known_chain()
     parent_s = float(third.hosted.nodes[0].head.timestamp)
-    asleep = Wallet(account, chain, lost_s=parent_s)
+    asleep = Wallet(account, chain, lost=started(parent_s))
     with pytest.raises(OrderError, match="has lost its memory, and waits for a round that begins from now on"):
         asleep.accept(order)
-    awake = Wallet(account, chain, lost_s=parent_s - 1)
+    awake = Wallet(account, chain, lost=started(parent_s - 1))
     awake.accept(order)
+
+
+def started(now_s: float) -> Start:
+    return Start(lambda: now_s, lambda: 0.0)
+
+
+def test_a_device_that_lost_its_memory_still_waits_when_it_is_started_again(
+    third: SmallChain, order: Order, tmp_path: Path
+) -> None:
+    account, chain, path = third.hosting.account("device", 3), third.hosted.known_chain(), tmp_path / "device.json"
+    parent_s = float(third.hosted.nodes[0].head.timestamp)
+    asleep = Wallet(account, chain, memory=path, lost=started(parent_s))
+    asleep.begin_memory()
+    with pytest.raises(OrderError, match="waits for a round"):
+        asleep.accept(order)
+    assert not path.exists(), "who finds one signs at once"
+    awake = Wallet(account, chain, memory=path, lost=started(parent_s - 1))
+    awake.accept(order)
+    assert path.exists()
+
+
+def test_a_clock_that_is_put_right_after_the_start_wakes_no_device_too_early(third: SmallChain, order: Order) -> None:
+    account, chain = third.hosting.account("device", 3), third.hosted.known_chain()
+    parent_s = float(third.hosted.nodes[0].head.timestamp)
+    now_s, elapsed_s = 0.0, 0.0  # as a Raspberry Pi begins
+    wallet = Wallet(account, chain, lost=Start(lambda: now_s, lambda: elapsed_s))
+    with pytest.raises(OrderError, match=r"its clock is \d+ s behind a sealed block: set the clock"):
+        wallet.accept(order)
+    now_s, elapsed_s = parent_s + 30.0, 20.0
+    with pytest.raises(OrderError, match="waits for a round"):
+        wallet.accept(order)
+    elapsed_s = 31.0
+    wallet.accept(order)
 
 
 def test_a_memory_that_is_begun_is_there_for_the_next_start(third: SmallChain, tmp_path: Path) -> None:

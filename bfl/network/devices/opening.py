@@ -2,8 +2,8 @@
 
 import contextlib
 import logging
-import math
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,11 +21,12 @@ from clients.joined import Joined, OwnChoice, open_device, read_joined
 from clients.memory import keep_freed_memory
 from clients.order_check import SignedPlan
 from clients.parameters import TrainingParams
-from policy.clock import epoch_s
+from clients.wallet_memory import Start
 from policy.files import read_bounded_text, replacing
 
 MEMORY, LOST = "device.json", "memory-lost"
-"""What it signed; and when that was lost, if it ever was (D5)"""
+"""What it signed; and since when it waits because that was lost (D5)"""
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _IN_USE = "device.lock"
 _MOST_BYTES = 100
 _LOG = logging.getLogger(__name__)
@@ -39,49 +40,61 @@ def opened_device(
     keep_freed_memory()
     torch.set_num_threads(1)
     with _alone(kit.folder, wait_s):
-        yield _open(kit, account, say)
+        try:
+            yield _open(kit, account, say)
+        finally:
+            if (kit.folder / MEMORY).exists():  # it has woken
+                (kit.folder / LOST).unlink(missing_ok=True)
 
 
 def _open(kit: DeviceKit, account: LocalAccount, say: Callable[[str], None]) -> tuple[Device, TrainingParams]:
     config, joined = kit.config, read_joined(kit.folder / FOUNDING)
     choice = OwnChoice(Consent(config.offload), config.data, config.allow_plugins)
-    lost_s, memory = _lost_s(kit.folder, say), kit.folder / MEMORY
+    lost, memory = _lost(kit.folder, say), kit.folder / MEMORY
     noted = _planned(kit.folder, joined, config.index)
-    opened = open_device(joined, config.index, account, choice, memory, lost_s, noted)
+    opened = open_device(joined, config.index, account, choice, memory, lost, noted)
     (kit.folder / UNUSED).unlink(missing_ok=True)  # after the memory is there
     return opened
 
 
-def _lost_s(folder: Path, say: Callable[[str], None]) -> float | None:
-    """When its memory was lost; None where it never was. On the disk, and for ever: the next process may be started
-    before a new round has begun, and finds the memory that this one begins. Later rounds do not mind.
+def _lost(folder: Path, say: Callable[[str], None]) -> Start | None:
+    """Where its memory was lost: since when it waits; else None. On the disk until there is a memory again: the next
+    process may be started before a new round has begun, and a stock device has one for each order.
     """
     path = folder / LOST
-    if not (folder / MEMORY).exists() and not (folder / UNUSED).exists():
-        _write_lost(path)
-        say(f"found no {MEMORY}: it signs nothing until a round that begins from now on (D5)")
-    if not path.exists():
+    if (folder / MEMORY).exists() or (folder / UNUSED).exists():
+        path.unlink(missing_ok=True)
         return None
+    since_s = _noted_s(path)
+    if since_s is None:
+        since_s = time.monotonic()
+        _note(path, since_s)
+        say(f"found no {MEMORY}: it signs nothing until a round that begins from now on (D5)")
+    return Start(since_s=since_s)
+
+
+def _noted_s(path: Path) -> float | None:
+    """Seconds of this boot, as the clock may be put right meanwhile; after another boot, or nonsense, it waits anew."""
     try:
-        return _finite(read_bounded_text(path, _MOST_BYTES))
-    except (OSError, ValueError) as error:
-        raise BflError(
-            f"{path} does not say when {MEMORY} was lost ({error!r:.80}); move {MEMORY} away: then it is lost now"
-        ) from error
+        boot, text = read_bounded_text(path, _MOST_BYTES).split(" ")
+        found = float(text)
+    except (OSError, ValueError):
+        return None
+    return found if boot == _boot() and 0 <= found <= time.monotonic() else None
 
 
-def _finite(text: str) -> float:
-    found = float(text)
-    if not math.isfinite(found):  # no time is before or after what is none
-        raise ValueError(f"found {text!r:.20}, expected seconds")
-    return found
+def _boot() -> str:
+    try:
+        return _BOOT.read_text(encoding="ascii").strip()
+    except OSError:  # elsewhere than on Linux; seconds of a boot that are over tell it too
+        return "boot"
 
 
-def _write_lost(path: Path) -> None:
+def _note(path: Path, since_s: float) -> None:
     """On the disk before there is a memory again."""
     try:
         with replacing(path) as part:
-            part.write_text(f"{epoch_s():.3f}\n", encoding="ascii")
+            part.write_text(f"{_boot()} {since_s:.3f}", encoding="ascii")
             with part.open("rb") as file:
                 os.fsync(file.fileno())
         settle_folder(path.parent)

@@ -5,6 +5,7 @@ import json
 import re
 import tomllib
 import zipfile
+import zlib
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,7 @@ from policy.files import making
 
 _OWN_DATA = "data-dir"
 _MOST_GRANT = 1 << 30
+_PACKED, _ENCRYPTED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED), 1
 _GIVEN = {AUTHORITY, CERTIFICATE, CONFIG, CONTAINER, DATABASE, FOUNDING, GENESIS, SIGNATURE, UNIT, UNUSED}
 
 
@@ -99,10 +101,14 @@ def take_grant(folder: Path) -> bool:
     if len(grants) != 1:
         raise BflError(f"{folder} has joined and waits: copy {token.name}.grant of the operator into it")
     files = _read_grant(grants[0])
-    name = hashlib.sha256(x509.load_pem_x509_certificate(files[AUTHORITY]).public_bytes(Encoding.DER)).hexdigest()
+    try:
+        authority = x509.load_pem_x509_certificate(files[AUTHORITY])
+    except ValueError as error:
+        raise BflError(f"{grants[0]} is no grant: its {AUTHORITY} is no certificate ({error})") from error
+    name = hashlib.sha256(authority.public_bytes(Encoding.DER)).hexdigest()
     if name != token.authority:
         raise BflError(f"{grants[0]} is of another network than this machine's token: ask who gave you each of them")
-    check_signed(x509.load_pem_x509_certificate(files[AUTHORITY]), manifest_of(files), files[SIGNATURE])
+    check_signed(authority, manifest_of(files), files[SIGNATURE])
     told = tomllib.loads(files[CONFIG].decode(errors="replace"))
     if told.get("name") != token.name:
         raise BflError(f"{grants[0]} is the grant of {told.get('name')!s:.40}, this is {token.name}: copy its own")
@@ -131,10 +137,12 @@ def _read_grant(path: Path) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            if {each.filename for each in entries} - _GIVEN or sum(each.file_size for each in entries) > _MOST_GRANT:
+            is_plain = all(each.compress_type in _PACKED and not each.flag_bits & _ENCRYPTED for each in entries)
+            size = sum(each.file_size for each in entries)
+            if {each.filename for each in entries} - _GIVEN or size > _MOST_GRANT or not is_plain:
                 raise BflError(f"{path} has other files than a grant")
             files = {each.filename: archive.read(each) for each in entries}
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise BflError(f"{path} is no grant: {error}") from error
     if not {AUTHORITY, CERTIFICATE, CONFIG, GENESIS, SIGNATURE} <= files.keys():
         raise BflError(f"{path} is half a grant; copy it again")

@@ -86,9 +86,11 @@ def admit(office: Path, request_file: Path) -> str:
         raise BflError(f"{request_file}: found {request.name!r:.40}, which is no machine of {office / DESCRIPTION}")
     token = read_token(tokens[request.name])
     if (request.network, request.role) != (token.network, token.role):
-        raise BflError(f"{request_file} is of {request.role} {request.name} of {request.network}: another network's")
+        of = f"{request.role!r:.20} {request.name} of {request.network!r:.60}"
+        raise BflError(f"{request_file} is of {of}: another network's")
     if request.software != __version__:
-        raise BflError(f"{request_file} was made with bfl {request.software}, this is {__version__}: install the same")
+        made_with = request.software[:20] if request.software.isprintable() else "of another version"
+        raise BflError(f"{request_file} was made with bfl {made_with}, this is {__version__}: install the same")
     request.keys()
     if not hmac.compare_digest(request.proof, request.proof_with(token.secret)):
         raise BflError(f"{request_file}: found another secret than that of {request.name}'s token: a wrong token?")
@@ -100,7 +102,15 @@ def admit(office: Path, request_file: Path) -> str:
         raise BflError(f"{request.name} is admitted with other keys already; if it joins anew, remove {kept}")
     with replacing(kept) as part:
         write_private(part, request_file.read_bytes())
-    return f"{request.name} is admitted: {request.role}, address {request.address}"
+    return f"{request.name} is admitted: {request.role}, address {request.address}{_told_of(request)}"
+
+
+def _told_of(request: Request) -> str:
+    """What the operator should look at: its gradients weigh as many samples as a device says it has."""
+    if request.role != DEVICE:
+        return ""
+    samples = "its part of the data set" if request.samples == SHARED else f"{request.samples:,} samples of its own"
+    return f", with {samples}, offloads to {request.offload!r:.60}"
 
 
 def _read_request(path: Path) -> Request:

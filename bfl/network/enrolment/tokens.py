@@ -15,7 +15,7 @@ from pydantic import ConfigDict
 
 from bfl.errors import BflError
 from bfl.network.kits import DEVICE, EDGE
-from bfl.network.own_keys import PublicKeys
+from bfl.network.own_keys import PublicKeys, flower_text
 from chain.client.keys import address_of_key
 from chain.errors import ChainError
 from chain.wire.documents import canonical_json, read_record
@@ -105,7 +105,7 @@ class Request:
             is_own = asked.is_signature_valid and signer == address_of_key(bytes.fromhex(self.chain_key))
             if self.role == DEVICE:
                 flower: Any = load_pem_public_key(self.flower_key.encode())
-                is_own = is_own and isinstance(flower.curve, ec.SECP384R1)
+                is_own = is_own and isinstance(flower.curve, ec.SECP384R1) and flower_text(flower) == self.flower_key
         except (ValueError, AttributeError, UnsupportedAlgorithm, ChainError) as error:
             raise BflError(f"the request of {self.name} is damaged: {error}") from error
         if not is_own or str(signer) != self.address or not isinstance(public, ec.EllipticCurvePublicKey):

@@ -18,11 +18,14 @@ from bfl.network.supervision import Part
 from clients.errors import FlowerAwayError
 from clients.flower_tasks import Place
 from edge_servers.remote.door import FleetDoor
+from edge_servers.remote.owed import Owed
 from edge_servers.remote.superlink import SuperLinkGrid
 from tests.bfl.network.described import free_ports, write
 
 PASSWORD = "of a test"  # noqa: S105
 SECONDS = 60.0
+_MOST_BYTES = 1 << 20
+"""Of a reply"""
 _DESCRIBED = """
 name = "small"
 [settings]
@@ -114,10 +117,12 @@ def started_edge(folder: Path, stack: ExitStack, change: Callable[[Path], None] 
     place = Place(f"127.0.0.1:{edge.config.link_port}", read_secret(edge.folder), edge.tls.authority.read_bytes())
     part = next(part for part in edge_parts(edge, "") if part.name == "superlink")
     keys = {0: edge.config.devices[0].flower_key.encode()}
-    door = FleetDoor(f"https://{place.address}", edge.tls.authority, keys.values())
+    owed = Owed()
+    owed.expect(_MOST_BYTES)
+    door = FleetDoor(f"https://{place.address}", edge.tls.authority, owed, keys.values())
     link = stack.enter_context(closing(Process(part, edge.folder)))
     url = stack.enter_context(door.server("127.0.0.1", edge.config.devices_port, edge.tls))
-    grid = stack.enter_context(closing(SuperLinkGrid(place, keys, door.announce, handed_in=door.handed_in)))
+    grid = stack.enter_context(closing(SuperLinkGrid(place, keys, owed, door.announce, handed_in=door.handed_in)))
     end = time.monotonic() + SECONDS
     while not grid.nodes:
         try:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,16 @@ from typer.testing import CliRunner
 
 from bfl.cli import app
 from bfl.errors import BflError
+from bfl.network.certificates import write_private
 from bfl.network.checkup import examine_kit
 from bfl.network.enrolment import joining as joining_module
 from bfl.network.enrolment import office as office_module
 from bfl.network.enrolment.joining import join, take_grant
 from bfl.network.enrolment.office import admit, found, open_office
 from bfl.network.enrolment.tokens import Token, read_token
-from bfl.network.kits import DeviceKit, EdgeKit, read_device_kit, read_edge_kit, read_kit
+from bfl.network.kits import JOINED, DeviceKit, EdgeKit, read_device_kit, read_edge_kit, read_kit
 from chain.client.keys import address_of, load_key, save_key
+from chain.wire.documents import canonical_json
 from clients.joined import read_joined
 from tests.bfl.network.described import write
 
@@ -265,3 +268,28 @@ def test_the_commands_say_what_comes_next(tmp_path: Path, monkeypatch: pytest.Mo
     assert "pi-1 is admitted: device" in ran.output
     ran = CliRunner().invoke(app, ["network", "found"])
     assert "found no request of edge-a" in str(ran.exception)
+
+
+@pytest.mark.parametrize("method", [None, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2])
+def test_a_grant_of_nonsense_is_none(tmp_path: Path, method: int | None) -> None:
+    """Nothing in it has been signed yet when it is opened."""
+    token = tokens_of(tmp_path)["pi-1"]
+    (tmp_path / "pi-1").mkdir(mode=0o700)
+    write_private(tmp_path / "pi-1" / JOINED, canonical_json(asdict(token)))
+    path = tmp_path / "pi-1" / "pi-1.grant"
+    with zipfile.ZipFile(path, "w", method or zipfile.ZIP_DEFLATED) as archive:
+        for name in ("ca.crt", "tls.crt", "config.toml", "genesis.json", "grant.sig"):
+            archive.writestr(name, b"junk" * 1000)
+    if method is None:  # damaged
+        raw = path.read_bytes()
+        path.write_bytes(raw[:40] + b"\xff" * 20 + raw[60:])
+    with pytest.raises(BflError, match=r"is no grant|other files than a grant"):
+        take_grant(tmp_path / "pi-1")
+
+
+def test_the_operator_is_told_what_a_device_says_of_itself(tmp_path: Path) -> None:
+    """Its gradients will weigh as many samples as it says."""
+    requests = joined(tmp_path, tokens_of(tmp_path))
+    told = admit(tmp_path / "office", requests["pi-1"])
+    assert told.endswith("with its part of the data set, offloads to 'edge-b'")
+    assert "samples" not in admit(tmp_path / "office", requests["edge-a"])

@@ -16,6 +16,7 @@ from clients.errors import FlowerAwayError
 from clients.flower import identify_process
 from clients.flower_tasks import DeviceTask, DeviceTasks, Place, register_keys
 from edge_servers.errors import FederationError
+from edge_servers.remote.owed import Owed
 from edge_servers.remote.superlink import SuperLinkGrid
 from tests.bfl.network.flower_parts import SECONDS, Edge, started_edge
 
@@ -91,7 +92,7 @@ def test_a_superlink_is_asked_for_an_answer_when_one_was_handed_in(
         assert not any(machines.edge.grid.pull_messages([asked]) for _ in range(1000))
         assert len(questions) <= 2  # 1,000 of them take no time; after two seconds it is asked anyway
         task.answer(Message(RecordDict({"about": ConfigRecord({"round": 7})}), reply_to=task.message))
-    assert len(machines.replies(asked)) == 1
+    assert len(machines.edge.replies(asked)) == 1
 
 
 def test_an_order_outlives_the_death_of_the_superlink(machines: Machines) -> None:
@@ -126,7 +127,7 @@ def test_the_door_passes_on_what_supernodes_ask_and_nothing_else(machines: Machi
 
 def test_a_wrong_secret_and_a_superlink_that_is_away_are_told(machines: Machines) -> None:
     wrong = Place(machines.edge.grid._place.address, b"x" * 32, machines.edge.grid._place.authority)
-    grid = SuperLinkGrid(wrong, {1: OwnKeys.create(is_device=True).public.flower.encode()})
+    grid = SuperLinkGrid(wrong, {1: OwnKeys.create(is_device=True).public.flower.encode()}, Owed())
     with pytest.raises(FlowerAwayError, match="found status 401"):
         grid.connect()
     with pytest.raises(FederationError, match="not connected"):

@@ -1,6 +1,8 @@
 """How a machine is: its parts, its log, whether it ends when it is told to."""
 
+import contextlib
 import fcntl
+import http.server
 import os
 import subprocess
 import sys
@@ -8,13 +10,23 @@ import threading
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from bfl.errors import BflError
 from bfl.network.devices.hash_share import SHARE_FILE, note_share
 from bfl.network.kits import read_device_kit
 from bfl.network.making import make_kits
-from bfl.network.status import NodeState, is_running, last_lines, mining_told, nodes_of, parts_of, stop_kit
+from bfl.network.status import (
+    NodeState,
+    is_running,
+    last_lines,
+    mining_told,
+    nodes_of,
+    parts_of,
+    state_of,
+    stop_kit,
+)
 from bfl.network.supervision import Part, Supervisor
 from tests.bfl.network.described import write
 from tests.bfl.network.supervised import SLEEPS, happens, python, supervised
@@ -105,3 +117,48 @@ def test_nodes_that_do_not_answer_and_clocks_that_are_off_are_told(tmp_path: Pat
     assert NodeState("edge-a", 7, 0.4).word == "block 7"
     assert "+9 s off: install chrony" in NodeState("edge-a", 7, 9.2).word
     assert NodeState("edge-a", None, trouble="away").word == "away"
+
+
+class Lying(http.server.BaseHTTPRequestHandler):
+    """A node of somebody who wants others to see something else."""
+
+    health, status, when = b"", b"", ""
+
+    def do_GET(self) -> None:
+        self._say(self.health)
+
+    def do_POST(self) -> None:
+        self._say(self.status)
+
+    def _say(self, what: bytes) -> None:
+        self.wfile.write(b"HTTP/1.0 200 OK\r\nDate: " + self.when.encode() + b"\r\n\r\n")
+        with contextlib.suppress(OSError):
+            self.wfile.write(what)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+WHEN = "Tue, 18 Nov 2025 20:00:00 GMT"
+FINE = b'{"result": {"state": "RUNNING", "told": ""}}'
+
+
+@pytest.mark.parametrize(
+    ("health", "status", "when", "told"),
+    [
+        (b'{"block": 3}', FINE, WHEN, "block 3"),
+        (b'{"block": Infinity}', FINE, WHEN, "OverflowError"),
+        (b"[" * 60_000, FINE, WHEN, "answers otherwise than a node"),
+        (b" " * (1 << 24), FINE, WHEN, "answers otherwise than a node"),
+        (b'{"block": 3}', FINE, "Tue, 18 Nov 99999999999 20:00:00 GMT", "answers otherwise than a node"),
+        (b'{"block": 3}', b'{"result": {"state": "\\u001b[2JWELL", "told": "[/x]"}}', WHEN, "?[2JWELL: [/x]"),
+    ],
+)
+def test_whatever_a_node_says_it_is_told_in_words(health: bytes, status: bytes, when: str, told: str) -> None:
+    said = type("Said", (Lying,), {"health": health, "status": status, "when": when})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), said) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with httpx.Client(timeout=20.0, trust_env=False) as client:
+            found = state_of(client, "edge-b", f"http://127.0.0.1:{server.server_port}")
+        server.shutdown()
+    assert told in found.word

@@ -1,5 +1,6 @@
 """Certificates speak for addresses of the registry: a server's opens the peers' door, a device's the devices'."""
 
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +15,7 @@ from chain.client.tls import TlsClient, TlsFiles
 from chain.errors import ChainError, DoorError, IdentityError, LedgerError, NodeAwayError, NodeUnreachableError
 from chain.node.node import Node
 from chain.peers.peers import Peers
+from chain.rpc.connections import Greetings
 from chain.rpc.doors import AUDITORS, MEMBERS, Door, Doorkeeper
 from chain.rpc.limits import ServerParams
 from chain.rpc.server import RpcServer
@@ -195,3 +197,48 @@ def test_files_that_are_no_certificates_are_named(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("nonsense")
     with pytest.raises(LedgerError, match="cannot be used for TLS"):
         TlsFiles(tmp_path / "a", tmp_path / "a", tmp_path / "a").server_context()
+
+
+def is_kept(client: socket.socket) -> bool:
+    client.setblocking(False)
+    try:
+        return client.recv(1) != b""
+    except BlockingIOError:
+        return True
+    except ConnectionError:
+        return False
+
+
+def test_who_says_nothing_to_tls_keeps_few_places_and_none_of_others(
+    stack: ExitStack, node: Node, authority: Authority
+) -> None:
+    files = authority.issue("node", uri(SERVER))
+    url = served(stack, node, files)
+    port = int(url.rpartition(":")[2])
+
+    def silent(address: str) -> socket.socket:
+        made = socket.create_connection(("127.0.0.1", port), timeout=20, source_address=(address, 0))
+        return stack.enter_context(made)
+
+    other = silent("127.0.0.2")
+    mine = [silent("127.0.0.1") for _ in range(200)]
+    wait_until(lambda: sum(map(is_kept, mine)) <= 32)
+    assert is_kept(other)
+    assert ask(url, files) == "0x1"
+    many = [silent(f"127.0.0.{n}") for n in range(3, 13) for _ in range(20)]
+    wait_until(lambda: sum(map(is_kept, [*mine, *many])) <= 128)
+    assert ask(url, files) == "0x1"
+
+
+def test_a_greeting_that_is_over_holds_no_place() -> None:
+    now = 0.0
+    greetings = Greetings(longest_s=10.0, now=lambda: now)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        greetings.begin(("10.0.0.1", 1), ours)
+        greetings.begin(("10.0.0.1", 2), ours)
+        greetings.end(("10.0.0.1", 2))
+        assert (len(greetings), is_kept(theirs)) == (1, True)
+        now = 11.0
+        greetings.begin(("10.0.0.2", 1), ours)
+        assert (len(greetings), is_kept(theirs)) == (1, False)

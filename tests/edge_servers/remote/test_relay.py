@@ -1,15 +1,18 @@
 """Data between edges, over mTLS: sealed to the target, relayed by home, for a receipt; and what is refused."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import requests
+from eth_account.signers.local import LocalAccount
+from numpy.typing import NDArray
 
 from bfl.network.certificates import Authority
 from bfl.network.own_keys import OwnKeys
@@ -27,6 +30,7 @@ from clients.sealing import associated, seal
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.graph import make_graph
 from edge_servers.ledger.running_round import RunningRound
+from edge_servers.remote import relay as relay_module
 from edge_servers.remote.inbox import Inbox, NotWantedError
 from edge_servers.remote.relay import Relay, edge_api
 from tests.bfl.network.described import free_ports
@@ -46,6 +50,7 @@ class Edges:
     """Two edges; the device of the first is to offload to the second."""
 
     keys: list[OwnKeys]
+    device: LocalAccount
     network: Network
     plan: Plan
     inboxes: list[Inbox]
@@ -53,15 +58,19 @@ class Edges:
     places: dict[int, str]
     files: list[TlsFiles]
 
-    def sealed(self, to: int = 1, about_plan: str = "") -> SealedReply:
+    def sealed(
+        self, to: int = 1, about_plan: str = "", by: LocalAccount | None = None, labels: NDArray[np.int64] = LABELS
+    ) -> SealedReply:
         about = associated(CHAIN, self.plan.round, 0, to, about_plan or self.plan.digest)
-        return SealedReply(0, 1, seal(data_bytes(IMAGES, LABELS), public_key_of(self.keys[to].account), about))
+        key = public_key_of(self.keys[to].account)
+        return SealedReply(0, 1, seal(data_bytes(IMAGES, labels), by or self.device, key, about))
 
 
 @pytest.fixture
 def edges(tmp_path: Path) -> Iterator[Edges]:
     keys = [OwnKeys.create(is_device=False) for _ in range(2)]
-    devices = tuple(DeviceRecord(n, OwnKeys.create(True).public.address, 0, SAMPLES, Consent()) for n in range(2))
+    owners = [OwnKeys.create(is_device=True) for _ in range(2)]
+    devices = tuple(DeviceRecord(n, each.public.address, 0, SAMPLES, Consent()) for n, each in enumerate(owners))
     network = Network(tuple(key.public.address for key in keys), devices, make_graph("line", 2), 1)
     plan = Plan(
         round=1, state_digest="", assignment=(1, -1), samples=(SAMPLES,) * 2, iterations=(1, 1),
@@ -79,7 +88,7 @@ def edges(tmp_path: Path) -> Iterator[Edges]:
         for relay in relays:
             stack.enter_context(closing(relay))
             relay.open(plan, 0, 20.0, HOMES)
-        yield Edges(keys, network, plan, inboxes, relays, places, files)
+        yield Edges(keys, owners[0].account, network, plan, inboxes, relays, places, files)
 
 
 def certified(authority: Authority, keys: OwnKeys, folder: Path, chain: int = CHAIN) -> TlsFiles:
@@ -112,12 +121,30 @@ def test_home_cannot_read_what_is_for_another(edges: Edges) -> None:
     assert bytes(LABELS.tobytes()) not in sealed
 
 
+def test_home_cannot_put_anything_in_the_place_of_its_device_s_data(edges: Edges) -> None:
+    for by in (edges.keys[0].account, OwnKeys.create(is_device=True).account):
+        told = edges.relays[0].hand_over(0, 1, edges.sealed(by=by), {})
+        assert "expected the device's own signature" in told
+    edges.relays[0].decline(0, 1)
+    assert edges.relays[1].fetch([0]) == {}
+
+
+def test_a_receipt_is_for_the_data_that_count(edges: Edges) -> None:
+    """A device that answers twice has one of its answers used, and gets no signature for the other."""
+    assert edges.relays[0].hand_over(0, 1, edges.sealed(), {}) == ""
+    other = edges.sealed(labels=(LABELS + 1) % DATASET.classes)
+    assert "other data of device 0" in edges.relays[0].hand_over(0, 1, other, {})
+    assert np.array_equal(edges.relays[1].fetch([0])[0].labels, LABELS)
+
+
 def test_data_for_home_itself_are_opened_there(edges: Edges) -> None:
     plan = replace(edges.plan, assignment=(0, -1))
     edges.relays[0].open(plan, 0, 20.0, HOMES)
     work = RunningRound(plan, "")
     about = associated(CHAIN, 1, 0, 0, plan.digest)
-    sealed = SealedReply(0, 1, seal(data_bytes(IMAGES, LABELS), public_key_of(edges.keys[0].account), about))
+    sealed = SealedReply(
+        0, 1, seal(data_bytes(IMAGES, LABELS), edges.device, public_key_of(edges.keys[0].account), about)
+    )
     assert edges.relays[0].hand_over(0, 0, sealed, {0: work}) == ""
     assert np.array_equal(work.data[0].labels, LABELS)
 
@@ -172,6 +199,45 @@ def test_a_target_that_is_away_or_signs_for_something_else_is_told(edges: Edges)
     wrong = Relay(0, edges.inboxes[0], edges.places, swapped, DOMAIN, edges.files[0], time.sleep)
     wrong.open(edges.plan, 0, 20.0, HOMES)
     assert "signed for something else" in wrong.hand_over(0, 1, edges.sealed(), {})
+
+
+@pytest.fixture
+def dripping(edges: Edges) -> Iterator[str]:
+    """An edge with a certificate of its own that begins to answer whoever asks, and never ends."""
+    context, over = edges.files[1].server_context(), threading.Event()
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def drip() -> None:
+        while not over.is_set():
+            try:
+                raw, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=answer, args=(raw,), daemon=True).start()
+
+    def answer(raw: socket.socket) -> None:
+        with suppress(OSError), context.wrap_socket(raw, server_side=True) as secured:
+            secured.recv(1 << 16)
+            secured.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not over.wait(0.05):
+                secured.sendall(b"x: y\r\n")
+
+    threading.Thread(target=drip, daemon=True).start()
+    yield f"https://127.0.0.1:{listening.getsockname()[1]}"
+    over.set()
+    listening.close()
+
+
+def test_a_target_that_drips_holds_up_no_other(edges: Edges, dripping: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relay_module, "_TOTAL_S", 0.3)
+    places = {1: edges.places[1], 2: dripping}
+    with closing(Relay(0, edges.inboxes[0], places, edges.network, DOMAIN, edges.files[0], time.sleep)) as relay:
+        for attempt in range(12):
+            relay.open(edges.plan, attempt, 20.0, HOMES)
+            assert "server 2: " in relay.hand_over(0, 2, edges.sealed(), {})
+        relay.open(edges.plan, 0, 20.0, HOMES)
+        monkeypatch.setattr(relay_module, "_TOTAL_S", 20.0)
+        assert relay.hand_over(0, 1, edges.sealed(), {}) == ""
 
 
 def test_strangers_are_refused(edges: Edges, tmp_path: Path) -> None:

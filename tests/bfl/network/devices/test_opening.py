@@ -62,18 +62,29 @@ def test_each_opening_knows_what_was_signed_by_the_one_before(kits: Path) -> Non
 
 
 def test_a_lost_memory_is_lost_for_the_next_process_too(kits: Path) -> None:
+    memory, lost = kits / "pi-1" / "device.json", kits / "pi-1" / "memory-lost"
     assert not answered(kits, order(kits)).has_error()
-    (kits / "pi-1" / "device.json").unlink()
+    memory.unlink()
     told: list[str] = []
+    waits = ["found no device.json: it signs nothing until a round that begins from now on (D5)"]
     for _ in range(2):
-        refused = answered(kits, order(kits, phi=2), told)
-        assert "this device has lost its memory" in str(refused.error.reason)
-        assert (kits / "pi-1" / "device.json").exists()
-    assert told == ["found no device.json: it signs nothing until a round that begins from now on (D5)"]
-    for nonsense in ("soon", "nan", ""):
-        (kits / "pi-1" / "memory-lost").write_text(nonsense)
-        with pytest.raises(BflError, match=r"does not say when device\.json was lost"):
-            answered(kits, order(kits))
+        assert "this device has lost its memory" in str(answered(kits, order(kits, phi=2), told).error.reason)
+        assert told == waits
+    for nonsense in ("soon", "nan", "", "another-boot 0.0", f"{opening._boot()} 1e30"):
+        lost.write_text(nonsense)
+        assert "this device has lost its memory" in str(answered(kits, order(kits, phi=2), told).error.reason)
+        assert set(told) == set(waits)
+        assert opening._noted_s(lost) is not None
+    assert not memory.exists()
+
+
+def test_who_waits_since_before_the_round_answers_and_has_a_memory_again(kits: Path) -> None:
+    memory, lost = kits / "pi-1" / "device.json", kits / "pi-1" / "memory-lost"
+    (kits / "pi-1" / "never-signed").unlink()
+    lost.write_text(f"{opening._boot()} 0.0")  # since this computer was started; the network was founded just now
+    assert not answered(kits, order(kits)).has_error()
+    assert memory.exists()
+    assert not lost.exists()
 
 
 def test_a_second_process_with_the_key_is_refused(kits: Path) -> None:
