@@ -107,7 +107,7 @@ class Watched(InThisProcess):
 
 
 def test_a_dormant_server_that_is_back_waits_for_nobodys_data(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else a round that sends data there, which others have asked their devices to train on meanwhile, is over first."""
+    """Else a round is over first in which data are planned for it that its fellows could not bring yet."""
     with network_with_standbys(monkeypatch) as network:
         home = network.servers[HOME]
         home.data_paths = watched = Watched()
