@@ -35,19 +35,23 @@ class Whereabouts:
         """`nodes`: all edges'."""
         self._nodes, self._home, self._standby, self._every_s, self._now = list(nodes), home, standby, every_s, now
         self._words: dict[int, tuple[float, bool]] = {}
+        self._heard = threading.Event()
         self.is_at_home = True
 
     def follow(self, stop: threading.Event, moved: Callable[[bool], None]) -> None:
         """Until it is stopped; `moved` is told at every change whether home is the place."""
         for number in range(len(self._nodes)):  # a thread each: a node that is off makes nobody wait
             threading.Thread(target=self._listen, args=(number, stop), name=f"node {number}", daemon=True).start()
-        while not stop.wait(self._every_s):
+        while not stop.is_set():
+            self._heard.wait(self._every_s)
+            self._heard.clear()
             if self.decide():
                 moved(self.is_at_home)
 
     def _listen(self, number: int, stop: threading.Event) -> None:
         while not stop.is_set():
             self.ask(number)
+            self._heard.set()
             stop.wait(self._every_s)
 
     def ask(self, number: int) -> None:

@@ -65,7 +65,9 @@ class EdgeServer(HomeServer):
         self.oversight.check_plan(plan, self.leader)
         self.schedule = self.schedule.of_plan(plan.start_ms / 1000, plan.phi)
         self._running = RunningRound(plan, vector_digest(self.standing.model))
-        self.data_paths.open(plan, self.attempt, self.settings.rounds.deadline_s / 2, self.serving)
+        # Nobody waits for whom is dormant: one that waited for data would miss the round that ends its sleep.
+        patience_s = 0.0 if self.address in self.oversight.dormant() else self.settings.rounds.deadline_s / 2
+        self.data_paths.open(plan, self.attempt, patience_s, self.serving)
 
     # --- close --------------------------------------------------------------------------------------------------
 

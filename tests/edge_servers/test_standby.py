@@ -1,6 +1,6 @@
 """A home that is off: while it is dormant its devices are ordered by their standby, and their gradients are its own."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,8 +11,10 @@ from bfl.attacks.conduct import WITHHELD, Conduct, honest
 from bfl.simulation.grid import Fault
 from chain.protocol.slots import Slot
 from chain.wire.documents import Roll
+from chain.wire.plan import Plan
 from edge_servers import federation
 from edge_servers.devices.link import DeviceLink
+from edge_servers.devices.offloading import InThisProcess
 from edge_servers.federation import make_network
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, misbehave
 
@@ -92,6 +94,27 @@ def test_a_device_that_is_off_as_well_is_waited_for_once_and_counts_when_it_is_t
         is_off = False
         counted = [report.training_nodes for report in network.run(2)]
         assert counted[-1] == 3
+
+
+class Watched(InThisProcess):
+    """Notes for how long a server would wait for data of others."""
+
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+
+    def open(self, plan: Plan, attempt: int, within_s: float, serving: Sequence[int]) -> None:
+        self.waits_s.append(within_s)
+
+
+def test_a_dormant_server_that_is_back_waits_for_nobodys_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a round is over first in which data are planned for it that its fellows could not bring yet."""
+    with network_with_standbys(monkeypatch) as network:
+        home = network.servers[HOME]
+        home.data_paths = watched = Watched()
+        with switched_off(network, HOME):
+            network.run(FALLS_ASLEEP)
+        network.run(2)
+        assert watched.waits_s == [*[15.0] * FALLS_ASLEEP, 0.0, 15.0]
 
 
 def test_a_home_that_is_only_silent_keeps_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
