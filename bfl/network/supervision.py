@@ -34,6 +34,8 @@ _END_S = 15.0
 _LOOK_S = 0.2
 _LOCK_S = 1.0
 _MOST_LOG_BYTES, _KEPT_LOGS = 10 << 20, 3
+_OWN_ALONE = 0o077
+"""A SuperLink's database has the tokens of its tasks in it, and whatever devices have sent"""
 _PR_SET_PDEATHSIG = 1
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 Say = Callable[[str], None]
@@ -139,6 +141,7 @@ class _Running:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                umask=_OWN_ALONE,
                 preexec_fn=_end_with_parent,
             )
         except OSError as error:

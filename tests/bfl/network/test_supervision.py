@@ -187,3 +187,13 @@ def test_a_terminal_that_is_gone_stops_nobody(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "log", gone)
     log.write("one", "a line")
     assert "a line" in (tmp_path / "log").read_text()
+
+
+def test_what_a_part_writes_is_for_nobody_else(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        with supervised(tmp_path, Part("writer", python("open('made', 'w').close()"), may_end=True)) as told:
+            assert happens(lambda: any("has done its work" in line for line in told))
+    finally:
+        os.umask(before)
+    assert (tmp_path / "made").stat().st_mode & 0o077 == 0
