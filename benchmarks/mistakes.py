@@ -29,7 +29,7 @@ from policy.clock import CLOCK_OFFSET
 from tests.clients.idx_files import write_mnist
 
 COMMAND = "python -m benchmarks.mistakes"
-_DISK_MB = 48
+_DISK_MB = 256
 _UP_S, _SAYS_S = 150.0, 60.0
 _TOML = """name = "greenhouse"
 [settings]
@@ -275,7 +275,7 @@ def full_disk(net: Network) -> None:
         net.typed("disk full, when a machine joins", net.laptop, f"bfl network join {token} --out full", "error:")
     with full(net.edge):
         session = net.edge.begin("bfl network edge edge-a")
-        net.tried("disk full, when an edge starts", session, "disk|space").end()
+        net.tried("disk full, when an edge starts", session, "error:").end()
 
 
 @contextmanager
@@ -301,7 +301,7 @@ def full(desk: Desk) -> Iterator[None]:
 def away(net: Network) -> None:
     """A device whose edge is off."""
     session = net.pi.begin("bfl network device pi-1")
-    net.tried("SuperLink away: the device runs, its edge does not", session, "SuperLink|superlink", 90.0)
+    net.tried("SuperLink away: the device runs, its edge does not", session, "edge-a does not answer at")
     net.typed("the same, asked", net.pi, "bfl network status pi-1", "does not answer")
     session.end()
 

@@ -65,6 +65,7 @@ class Session:
     def text(self) -> str:
         """What the terminal shows."""
         plain = _CONTROL.sub("", self._said.decode(errors="replace")).replace("\r\n", "\n")
+        plain = plain.replace(f"{self.desk.folder}/", "")
         return "\n".join(line.rpartition("\r")[2] for line in plain.split("\n"))
 
     @property

@@ -71,10 +71,11 @@ def device_executor(kit: KitFolder) -> None:
 def _supervise(kit: "EdgeKit | DeviceKit", parts_of: "Callable[[str], Sequence[Part]]") -> None:
     """Run the parts of a machine, which are told the password of its key, until it is stopped."""
     from bfl.network.parts import check_ports, read_secret
-    from bfl.network.status import check_rests
+    from bfl.network.status import check_rests, check_room
     from bfl.network.supervision import Supervisor
 
     check_rests(kit.folder)
+    check_room(kit.folder)
     check_ports(kit)
     stop, password = stop_by_signal(), _password(kit)
     read_secret(kit.folder)
@@ -128,10 +129,10 @@ def status(kit: KitFolder) -> None:
     from rich.table import Table
 
     from bfl.network.kits import read_kit
-    from bfl.network.status import MOST_SKEW_S, nodes_of, parts_of
+    from bfl.network.status import MOST_SKEW_S, find_lack_of_room, nodes_of, parts_of
 
     found = read_kit(kit)
-    config, parts, nodes = found.config, parts_of(kit), nodes_of(found)
+    config, parts, nodes, lack = found.config, parts_of(kit), nodes_of(found), find_lack_of_room(kit)
     table = Table(title=f"{config.name}, {config.role} {config.index} of {config.network}", title_justify="left")
     for column in ("what", "how", "starts"):
         table.add_column(column)
@@ -139,10 +140,12 @@ def status(kit: KitFolder) -> None:
         table.add_row(part.name, part.word, str(part.starts))
     if not parts:
         table.add_row("this machine", f"does not run; start it with: bfl network {config.role} {kit}", "")
+    if lack:
+        table.add_row("its disk", lack, "")
     for node in nodes:
         table.add_row(f"node of {node.name}", node.word, "")
     Console().print(table)
-    is_bad = not parts or any(node.trouble or abs(node.skew_s) > MOST_SKEW_S for node in nodes)
+    is_bad = not parts or bool(lack) or any(node.trouble or abs(node.skew_s) > MOST_SKEW_S for node in nodes)
     if is_bad or any(part.pid is None and not part.is_done for part in parts):
         raise typer.Exit(1)
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ STATE, LOG, LOCK = "state.json", "log", ".lock"
 MOST_SKEW_S = 3.0
 _ASK_S = 5.0
 _MOST_BYTES = 1 << 16
+_LEAST_FREE_BYTES = 100_000_000
 _LOOK_S = 0.2
 
 
@@ -76,6 +78,18 @@ def check_rests(folder: Path) -> None:
     """Raise `BflError` where it runs."""
     if is_running(folder):
         raise BflError(f"{folder} runs already; stop it first: bfl network stop {folder}")
+
+
+def find_lack_of_room(folder: Path) -> str:
+    """What is said where the disk is as good as full; nothing where it is not."""
+    free_mb, least_mb = shutil.disk_usage(folder).free / 1e6, _LEAST_FREE_BYTES / 1e6
+    return "" if free_mb >= least_mb else f"found {free_mb:.0f} MB free, expected {least_mb:.0f} at least: make room"
+
+
+def check_room(folder: Path) -> None:
+    """Raise `BflError` where a machine would soon stop in the middle of something."""
+    if lack := find_lack_of_room(folder):
+        raise BflError(f"the disk of {folder}: {lack}")
 
 
 def parts_of(folder: Path) -> list[PartState]:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from bfl.errors import BflError
+from bfl.network import status
 from bfl.network.kits import read_device_kit
 from bfl.network.making import make_kits
-from bfl.network.status import NodeState, is_running, last_lines, nodes_of, parts_of, stop_kit
+from bfl.network.status import NodeState, check_room, is_running, last_lines, nodes_of, parts_of, stop_kit
 from bfl.network.supervision import Part, Supervisor
 from tests.bfl.network.described import write
 from tests.bfl.network.supervised import SLEEPS, happens, python, supervised
@@ -36,6 +37,13 @@ def test_parts_of_a_running_machine_are_told(tmp_path: Path) -> None:
         assert is_running(tmp_path)
     assert [line[20:32].strip() for line in last_lines(tmp_path, 50, "one")] == ["one"]
     assert len(last_lines(tmp_path, 1)) == 1
+
+
+def test_a_disk_without_room_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_room(tmp_path)
+    monkeypatch.setattr(status, "_LEAST_FREE_BYTES", 1 << 60)
+    with pytest.raises(BflError, match="MB free, expected 1152921504607 at least: make room"):
+        check_room(tmp_path)
 
 
 def test_a_part_restarts_with_the_one_it_works_for(tmp_path: Path) -> None:
