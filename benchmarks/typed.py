@@ -170,7 +170,7 @@ def open_desks(names: list[str], disk_mb: int) -> Iterator[dict[str, Desk]]:
 
 def short(text: str) -> str:
     """Without what fills lines and says nothing: the middle of a token, of an address, of a hash."""
-    return _LONG_HEX.sub(r"0x\1...", _LONG_WORD.sub(r"bfl1.\1...", text))
+    return _LONG_HEX.sub(r"0x\1...", _LONG_WORD.sub(r"bfl1.\1...", text.replace(sys.prefix, ".venv")))
 
 
 def carry(source: Path, target: Path) -> None:

@@ -129,7 +129,7 @@ def status(kit: KitFolder) -> None:
     from rich.table import Table
 
     from bfl.network.kits import read_kit
-    from bfl.network.status import MOST_SKEW_S, find_lack_of_room, nodes_of, parts_of
+    from bfl.network.status import MOST_SKEW_S, find_lack_of_room, last_round, nodes_of, parts_of
 
     found = read_kit(kit)
     config, parts, nodes, lack = found.config, parts_of(kit), nodes_of(found), find_lack_of_room(kit)
@@ -140,6 +140,8 @@ def status(kit: KitFolder) -> None:
         table.add_row(part.name, part.word, str(part.starts))
     if not parts:
         table.add_row("this machine", f"does not run; start it with: bfl network {config.role} {kit}", "")
+    if told := last_round(kit):
+        table.add_row("last round", told, "")
     if lack:
         table.add_row("its disk", lack, "")
     for node in nodes:

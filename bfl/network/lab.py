@@ -22,12 +22,11 @@ import tomli_w
 
 from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
-from bfl.network.edge_server import METRICS
 from bfl.network.kits import CONFIG, DATABASE
 from bfl.network.lan import leftovers
 from bfl.network.lan.switch import Switch
 from bfl.network.making import make_kits
-from bfl.network.status import STATE
+from bfl.network.status import METRICS, STATE
 from chain.audit.archive import open_archive
 from chain.protocol.turns import FOUNDING_BLOCK
 from policy.files import read_bounded_text
