@@ -38,7 +38,7 @@ class Session:
         self.desk, self.line, self._said = place, line, b""
         self._began, self._ended_s = time.monotonic(), 0.0
         own, theirs = os.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, place.columns, 0, 0))
         self._terminal = own
         self.process = subprocess.Popen(
             [*place.inside, "bash", "-c", line], cwd=place.folder, env=place.environment, stdin=theirs, stdout=theirs,
@@ -133,7 +133,7 @@ class Desk:
     ) -> None:
         """`mark`: the name of its network namespace; without one it is this computer."""
         self.name, self.folder, self.address = name, folder, address
-        self.password, self.extra = f"that of {name}", dict[str, str]()
+        self.password, self.extra, self.columns = f"that of {name}", dict[str, str](), COLUMNS
         self._mark, self._programs = mark, programs
         self.inside = ["nsenter", f"--net=/run/netns/{mark}", "--"] if mark else []
 
