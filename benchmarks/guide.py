@@ -20,7 +20,7 @@ EDGES = ("edge-a", "edge-b", "edge-c")
 DEVICES = {"pi-1": "edge-a", "pi-2": "edge-b", "pi-3": "edge-c", "pi-4": "edge-a"}
 COMMAND = "python -m benchmarks.guide"
 _HASHES_PER_S = 2000
-_DISK_MB = 200
+_DISK_MB = 1500
 _START_S, _ROUND_S = 240.0, 90.0
 
 

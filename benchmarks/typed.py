@@ -38,7 +38,7 @@ class Session:
         self.desk, self.line, self._said = place, line, b""
         self._began, self._ended_s = time.monotonic(), 0.0
         own, theirs = os.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, COLUMNS, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, place.columns, 0, 0))
         self._terminal = own
         self.process = subprocess.Popen(
             [*place.inside, "bash", "-c", line], cwd=place.folder, env=place.environment, stdin=theirs, stdout=theirs,
@@ -65,6 +65,7 @@ class Session:
     def text(self) -> str:
         """What the terminal shows."""
         plain = _CONTROL.sub("", self._said.decode(errors="replace")).replace("\r\n", "\n")
+        plain = plain.replace(f"{self.desk.folder}/", "")
         return "\n".join(line.rpartition("\r")[2] for line in plain.split("\n"))
 
     @property
@@ -127,17 +128,20 @@ class Session:
 class Desk:
     """Where a person sits: a machine, a folder of its own, a password of its own."""
 
-    def __init__(self, lan: Lan, name: str) -> None:
-        self.name, self.folder, self.address = name, lan[name].folder, lan[name].address
-        self.password, self.extra = f"that of {name}", dict[str, str]()
-        self._mark, self._programs = f"{lan.name}.{name}", lan.folder / "bin"
-        self.inside = ["nsenter", f"--net=/run/netns/{self._mark}", "--"]
+    def __init__(
+        self, name: str, folder: Path, address: str = "", mark: str = "", programs: Path | None = None
+    ) -> None:
+        """`mark`: the name of its network namespace; without one it is this computer."""
+        self.name, self.folder, self.address = name, folder, address
+        self.password, self.extra, self.columns = f"that of {name}", dict[str, str](), COLUMNS
+        self._mark, self._programs = mark, programs
+        self.inside = ["nsenter", f"--net=/run/netns/{mark}", "--"] if mark else []
 
     @property
     def environment(self) -> dict[str, str]:
         """As after logging in: nothing of bfl is set."""
         inherited = {key: value for key, value in os.environ.items() if not key.startswith("BFL_")}
-        path = f"{self._programs}{os.pathsep}{inherited.get('PATH', '')}"
+        path = f"{self._programs or ''}{os.pathsep}{inherited.get('PATH', '')}"
         own = {"PATH": path, "PYTHONPATH": str(_REPOSITORY), "TERM": "xterm", "OMP_NUM_THREADS": "1", MARK: self._mark}
         return {**inherited, **own, **self.extra}
 
@@ -158,12 +162,15 @@ def open_desks(names: list[str], disk_mb: int) -> Iterator[dict[str, Desk]]:
         program.parent.mkdir()
         program.write_text(f'#!/bin/sh\nexec {sys.executable} -m bfl "$@"\n', encoding="utf-8")
         program.chmod(0o755)
-        yield {name: Desk(lan, name) for name in names}
+        yield {
+            name: Desk(name, lan[name].folder, lan[name].address, f"{lan.name}.{name}", program.parent)
+            for name in names
+        }
 
 
 def short(text: str) -> str:
     """Without what fills lines and says nothing: the middle of a token, of an address, of a hash."""
-    return _LONG_HEX.sub(r"0x\1...", _LONG_WORD.sub(r"bfl1.\1...", text))
+    return _LONG_HEX.sub(r"0x\1...", _LONG_WORD.sub(r"bfl1.\1...", text.replace(sys.prefix, ".venv")))
 
 
 def carry(source: Path, target: Path) -> None:

@@ -1,6 +1,7 @@
 """The command line. Options of `simulate` are the fields of the `...Params`: one place for key, default and help."""
 
 import dataclasses
+import errno
 import inspect
 import os
 import signal
@@ -236,5 +237,5 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:  # a full disk, a folder that went away
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}{'; make room' * (error.errno == errno.ENOSPC)}", file=sys.stderr)
         sys.exit(2)

@@ -92,10 +92,11 @@ def _supervise(
     the parts do not.
     """
     from bfl.network.parts import check_ports, read_secret
-    from bfl.network.status import check_rests
+    from bfl.network.status import check_rests, check_room
     from bfl.network.supervision import Supervisor
 
     check_rests(kit.folder)
+    check_room(kit.folder)
     check_ports(kit)
     stop, password = stop_by_signal(), _password(kit)
     read_secret(kit.folder)
@@ -147,10 +148,10 @@ def status(kit: KitFolder) -> None:
     from rich.table import Table
 
     from bfl.network.kits import DeviceKit, read_kit
-    from bfl.network.status import MOST_SKEW_S, mining_told, nodes_of, parts_of
+    from bfl.network.status import MOST_SKEW_S, find_lack_of_room, last_round, mining_told, nodes_of, parts_of
 
     found = read_kit(kit)
-    config, parts, nodes = found.config, parts_of(kit), nodes_of(found)
+    config, parts, nodes, lack = found.config, parts_of(kit), nodes_of(found), find_lack_of_room(kit)
     table = Table(title=f"{config.name}, {config.role} {config.index} of {config.network}", title_justify="left")
     for column in ("what", "how", "starts"):
         table.add_column(column)
@@ -161,10 +162,14 @@ def status(kit: KitFolder) -> None:
     if isinstance(found, DeviceKit):
         table.add_row("orders", _CARRIED_OUT[found.config.flower], "")
         table.add_row("miner's limit", mining_told(found), "")
+    if told := last_round(kit):
+        table.add_row("last round", told, "")
+    if lack:
+        table.add_row("its disk", lack, "")
     for node in nodes:
         table.add_row(f"node of {node.name}", escape(node.word), "")
     Console().print(table)
-    is_bad = not parts or any(node.trouble or abs(node.skew_s) > MOST_SKEW_S for node in nodes)
+    is_bad = not parts or bool(lack) or any(node.trouble or abs(node.skew_s) > MOST_SKEW_S for node in nodes)
     if is_bad or any(part.pid is None and not part.is_done for part in parts):
         raise typer.Exit(1)
 

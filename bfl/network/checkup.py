@@ -38,7 +38,14 @@ def examine_kit(folder: Path) -> list[Check]:
     config = kit.config
     told = f"{config.role} {config.name} of {config.network}, address {config.key_address}"
     nodes = nodes_of(kit)
-    checks = [Check("kit", "ok", told), _programs(kit), _disk(folder), _ports(kit), *map(_node, nodes), _clock(nodes)]
+    checks = [
+        Check("kit", "ok", told),
+        _programs(kit),
+        _disk(folder),
+        _ports(kit),
+        *(_node(each, kit) for each in nodes),
+        _clock(nodes),
+    ]
     return [*checks, _tests(kit)] if isinstance(kit, EdgeKit) else [*checks, *_doors(kit), _data(kit)]
 
 
@@ -68,8 +75,10 @@ def _ports(kit: EdgeKit | DeviceKit) -> Check:
     return Check("ports", "ok", "free")
 
 
-def _node(node: NodeState) -> Check:
-    do = "is it on? is TCP 8545 open between you?" if node.trouble else ""
+def _node(node: NodeState, kit: EdgeKit | DeviceKit) -> Check:
+    if node.name == kit.config.name and not is_running(kit.folder):
+        return Check(f"node of {node.name}", "ok", "this machine's own: not started")
+    do = "is it on? is that port open between you?" if node.trouble else ""
     return Check(f"node of {node.name}", "warn" if node.trouble else "ok", node.word, do)
 
 
@@ -94,7 +103,8 @@ def _door(kit: DeviceKit, what: str, edge: EdgePlace) -> Check:
         with httpx.Client(verify=kit.tls.client_context(), timeout=_ASK_S, trust_env=False) as client:
             client.get(url)
     except httpx.HTTPError as error:
-        return Check(what, "warn", f"{url}: {type(error).__name__}: {error}"[:200], "is TCP 9100 open between you?")
+        advice = "is it on? is that port open between you?"
+        return Check(what, "warn", f"{url}: {type(error).__name__}: {error}"[:200], advice)
     return Check(what, "ok", f"{edge.name} at {url}")
 
 

@@ -17,6 +17,7 @@ from flwr.serverapp import Grid
 from bfl.errors import BflError
 from bfl.network.kits import UNUSED, EdgeKit
 from bfl.network.parts import bind_address, read_secret
+from bfl.network.status import METRICS
 from bfl.simulation.run_folder import metrics_of
 from chain.client.keys import address_of
 from chain.errors import ChainError, DivergedError
@@ -42,7 +43,7 @@ from edge_servers.remote.superlink import SuperLinkGrid
 from edge_servers.report import RoundReport
 from edge_servers.strategy import EdgeStrategy, model_record
 
-SIGNED, METRICS = "signed.db", "metrics.jsonl"
+SIGNED = "signed.db"
 Say = Callable[[str], None]
 _LOG = logging.getLogger(__name__)
 _AGAIN_S = 1.0
@@ -138,8 +139,8 @@ class RunningServer:
         self.say(
             f"round {report.round}: {scores}, {report.training_nodes} gradients, led by server {report.leader}{passed}"
         )
-        for offence in report.offences:
-            self.say(f"round {report.round}: {offence.detail}")
+        for line in dict.fromkeys(f"{o.name} was absent" if o.is_absence else o.detail for o in report.offences):
+            self.say(f"round {report.round}: {line}")
         with self.metrics.open("a", encoding="utf-8") as file:
             file.write(json.dumps(metrics_of(report)) + "\n")
 

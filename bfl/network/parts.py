@@ -36,8 +36,14 @@ _FLOWER_ENV = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", 
 """Machines of a network are reached directly, whatever proxy this one uses"""
 _FLOWERS_TALK = r"^INFO|uvicorn|\bINFO\b|EXPERIMENTAL|Invalid destination node ID"
 """What Flower says of every request; the last one of a device that has not been there yet, which its order waits for"""
-_AWAY = "Connection attempt failed"
-"""What a SuperNode says of a SuperLink that does not answer, again and again, without its name"""
+_AWAY, _TWICE = "Connection attempt failed", "Failed to activate SuperNode"
+"""What a SuperNode says of a SuperLink that does not answer, or that has its key online already"""
+_CAME_TWICE = "/activate-node][ApiError:2004]"
+"""What a SuperLink says of the same"""
+_FLOWERS_TALK_OF_AN_END = (
+    "Exit Code: 305|Failed to initialize the connection|could not establish a|For more information"
+)
+"""Around that"""
 _OFFLINE_S = 8.0
 """A SuperNode that was killed is refused until its SuperLink has missed the old one for a minute (exit code 305)"""
 _TLS = ("--tls-cert", CERTIFICATE, "--tls-key", TLS_KEY, "--tls-ca", AUTHORITY)
@@ -58,9 +64,10 @@ def edge_parts(kit: EdgeKit, password: str) -> list[Part]:
         "--superexec-auth-secret-file", SECRET, "--enable-supernode-auth",
         "--ssl-certfile", CERTIFICATE, "--ssl-keyfile", TLS_KEY, "--ssl-ca-certfile", AUTHORITY,
     ]  # fmt: skip
+    twice = "a device that is here came a second time: a copy of its kit runs on another machine, or it was just killed"
     return [
         Part("node", node, _env(kit.folder)),
-        Part("superlink", link, _env(kit.folder), hides=_FLOWERS_TALK),
+        Part("superlink", link, _env(kit.folder), hides=_FLOWERS_TALK, words={_CAME_TWICE: twice}),
         Part("edge-server", [*_bfl("edge-server"), "."], _env(kit.folder, password), may_end=True),
     ]
 
@@ -84,7 +91,12 @@ def supernode_part(kit: DeviceKit, password: str, is_at_home: bool) -> Part:
         "--host", _LOOPBACK, "--port", str(config.node_port),
     ]  # fmt: skip
     away = f"{edge.name} does not answer at {edge.host}:{edge.devices_port}; is it on, is that port open between you?"
-    part = Part("supernode", node, hides=_FLOWERS_TALK, told=told, words={_AWAY: away}, most_pause_s=_OFFLINE_S)
+    twice = (
+        f"{edge.name} has this device running already: does a copy of this kit run on another machine? It belongs on "
+        "one, another joins with its own token. If this one was just killed, it is let in within a minute"
+    )
+    words, hides = {_AWAY: away, _TWICE: twice}, f"{_FLOWERS_TALK}|{_FLOWERS_TALK_OF_AN_END}"
+    part = Part("supernode", node, hides=hides, told=told, words=words, most_pause_s=_OFFLINE_S)
     if config.flower == STOCK:
         return _stock(kit, password, part)
     alone = ["--isolation", "process", "--superexec-auth-secret-file", SECRET]

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import time
 from collections.abc import Sequence
@@ -20,10 +21,11 @@ from bfl.network.kits import DeviceKit, EdgeKit
 from policy.clock import epoch_s
 from policy.files import read_bounded_text
 
-STATE, LOG, LOCK = "state.json", "log", ".lock"
+STATE, LOG, LOCK, METRICS = "state.json", "log", ".lock", "metrics.jsonl"
 MOST_SKEW_S = 3.0
 _ASK_S = 5.0
 _MOST_BYTES = 1 << 16
+_LEAST_FREE_BYTES = 100_000_000
 _LOOK_S = 0.2
 
 
@@ -83,6 +85,34 @@ def check_rests(folder: Path) -> None:
     """Raise `BflError` where it runs."""
     if is_running(folder):
         raise BflError(f"{folder} runs already; stop it first: bfl network stop {folder}")
+
+
+def last_round(folder: Path) -> str:
+    """What an edge's last round came to; nothing where it has none, as a device."""
+    path = folder / METRICS
+    if not path.exists():
+        return ""
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _MOST_BYTES))
+        lines = file.read().splitlines()
+    try:
+        found = json.loads(lines[-1])
+        accuracy = "" if found["accuracy"] is None else f", accuracy {100 * found['accuracy']:.1f} %"
+        return f"{found['round']}{accuracy}, {time.time() - path.stat().st_mtime:.0f} s ago"
+    except (ValueError, KeyError, TypeError, IndexError):  # it is being written
+        return ""
+
+
+def find_lack_of_room(folder: Path) -> str:
+    """What is said where the disk is as good as full; nothing where it is not."""
+    free_mb, least_mb = shutil.disk_usage(folder).free / 1e6, _LEAST_FREE_BYTES / 1e6
+    return "" if free_mb >= least_mb else f"found {free_mb:.0f} MB free, expected {least_mb:.0f} at least: make room"
+
+
+def check_room(folder: Path) -> None:
+    """Raise `BflError` where a machine would soon stop in the middle of something."""
+    if lack := find_lack_of_room(folder):
+        raise BflError(f"the disk of {folder}: {lack}")
 
 
 def parts_of(folder: Path) -> list[PartState]:

@@ -99,7 +99,7 @@ class SuperLinkGrid(Grid):
             task = find_server_task(self._place)
             if task is not None and task.run_id == run_id:
                 self._task = task
-                _LOG.info("devices come to %s, run %d", self._place.address, run_id)
+                _LOG.info("its SuperLink is %s, run %d", self._place.address, run_id)
                 return
             if task is None:
                 time.sleep(_LOOK_S)

@@ -17,12 +17,11 @@ from typing import Any
 
 from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
-from bfl.network.edge_server import METRICS
 from bfl.network.kits import CONFIG
 from bfl.network.lab.params import LabParams, describe
 from bfl.network.lan import leftovers
 from bfl.network.making import make_kits
-from bfl.network.status import LOG, STATE
+from bfl.network.status import LOG, METRICS, STATE
 
 PAUSE_S = 2.0
 """Before a machine's command is started again; its unit takes 5"""

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bfl.network.edge_server import METRICS
 from bfl.network.kits import DATABASE
 from bfl.network.lab.params import LabParams
+from bfl.network.status import METRICS
 from bfl.show.names import Names, names_in
 from chain.audit.archive import Archive, open_archive
 from chain.protocol.posts import read_signed_call

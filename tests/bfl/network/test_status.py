@@ -14,13 +14,16 @@ import httpx
 import pytest
 
 from bfl.errors import BflError
+from bfl.network import status
 from bfl.network.devices.hash_share import SHARE_FILE, note_share
 from bfl.network.kits import read_device_kit
 from bfl.network.making import make_kits
 from bfl.network.status import (
     NodeState,
+    check_room,
     is_running,
     last_lines,
+    last_round,
     mining_told,
     nodes_of,
     parts_of,
@@ -68,6 +71,24 @@ def test_parts_of_a_running_machine_are_told(tmp_path: Path) -> None:
         assert is_running(tmp_path)
     assert [line[20:32].strip() for line in last_lines(tmp_path, 50, "one")] == ["one"]
     assert len(last_lines(tmp_path, 1)) == 1
+
+
+def test_the_last_round_of_an_edge_is_told_and_half_a_line_is_none(tmp_path: Path) -> None:
+    assert last_round(tmp_path) == ""
+    metrics = tmp_path / "metrics.jsonl"
+    metrics.write_text('{"round": 1, "accuracy": null}\n{"round": 2, "accuracy": 0.5}\n')
+    assert last_round(tmp_path).startswith("2, accuracy 50.0 %, ")
+    metrics.write_text('{"round": 1, "accuracy": null}\n')
+    assert last_round(tmp_path).startswith("1, ")
+    metrics.write_text('{"round": 1, "accu')
+    assert last_round(tmp_path) == ""
+
+
+def test_a_disk_without_room_is_told_before_anything_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_room(tmp_path)
+    monkeypatch.setattr(status, "_LEAST_FREE_BYTES", 1 << 60)
+    with pytest.raises(BflError, match="MB free, expected 1152921504607 at least: make room"):
+        check_room(tmp_path)
 
 
 def test_a_part_restarts_with_the_one_it_works_for(tmp_path: Path) -> None:
