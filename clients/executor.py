@@ -15,7 +15,8 @@ from clients.orders import OFFLOAD, TRAIN
 from clients.parameters import TrainingParams
 from clients.replies import MALFORMED, error_message
 
-_LOOK_S = 0.3
+_LOOK_S = 0.5
+"""Between two looks for orders, each of which takes 4 ms of CPU on a PC: three quarters of them the SuperNode's"""
 _AGAIN_S = 1.0
 
 
