@@ -21,7 +21,7 @@ PARTS = {
     "edge: node": "import bfl.cli, chain.node.node, chain.rpc.server, edge_servers.ledger.block_check",
     "edge: SuperLink": "import flwr.superlink.cli.flower_superlink",
     "edge: edge server": "import torch, bfl.network.edge_server",
-    "either: supervisor": "import bfl.cli, bfl.network.supervision, bfl.network.kits, bfl.network.parts",
+    "either: supervisor": "import bfl.cli, bfl.network.enrolment.joining, bfl.network.supervision, bfl.network.parts",
 }
 EXTRAS = {
     "device: bfl[chain]": "chain",
