@@ -10,8 +10,9 @@ import numpy as np
 from rich.table import Table
 
 from bfl.errors import BflError
-from bfl.show.chain_tables import pairs_table, printable
+from bfl.show.chain_tables import pairs_table
 from bfl.show.names import Names, full_hex, names_in
+from bfl.show.text import printable
 from chain.audit.archive import Archive
 from chain.audit.found import Inspection
 from chain.audit.inspection import checked_block

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 ITSELF = -1
 """In an assignment: the device trains itself"""
+TERMS = ("learn", "consensus", "mine")
+"""Of a latency: they add up to "T"; "T_wall" is what a clock on the wall would show"""
 Assignment = NDArray[np.int16]
 """Server that each device offloads to, by device; `ITSELF` where it trains"""
 Kind = Literal["run", "kit", "node"]
@@ -76,7 +78,7 @@ class RoundFact:
     divergence: float | None = None
     consensus_error: float | None = None
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Simulated seconds by kind ("paper", "real") and term."""
+    """Simulated seconds by kind ("paper", "real") and term: `TERMS`, and their sums "T" and "T_wall"."""
     measured: Mapping[str, float] = field(default_factory=dict)
     """Seconds by term as a network of machines measured them; empty in a simulation."""
     seconds: Mapping[str, float] = field(default_factory=dict)
@@ -110,6 +112,8 @@ class BlockFact:
     difficulty: int
     endorsements: int
     is_final: bool
+    attempt: int = 0
+    """At its round, in which it was built; 0: the first."""
 
 
 @dataclass(frozen=True)
