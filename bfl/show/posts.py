@@ -14,8 +14,9 @@ from chain.wire.transactions import Transaction
 
 _SLOTS: Mapping[int, str] = {
     Slot.PLAN: "the plan", Slot.GRADIENT: "the gradient", Slot.CLOSE: "the closed list", Slot.MODEL: "the model",
-    Slot.ROLL: "the roll", Slot.EQUIVOCATION: "equivocation", Slot.DOUBLE_ENDORSEMENT: "two endorsements in one attempt",
-    Slot.DOUBLE_PASS: "two passes to one attempt", Slot.BROKEN_PASS: "a pass that hides an endorsement",
+    Slot.ROLL: "the roll", Slot.EQUIVOCATION: "equivocation",
+    Slot.DOUBLE_ENDORSEMENT: "two endorsements in one attempt", Slot.DOUBLE_PASS: "two passes to one attempt",
+    Slot.BROKEN_PASS: "a pass that hides an endorsement",
 }  # fmt: skip
 
 

@@ -42,6 +42,7 @@ def status_of(node: Node) -> Json:
         "told": conflict or ("" if found is None else str(found)),
         "head": hex_bytes(head.hash),
         "final": hex_bytes(final.hash),
+        "pending": hex_number(len(node.pending())),
         "diverged": None,
     }
     if found is not None:

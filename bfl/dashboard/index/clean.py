@@ -1,4 +1,4 @@
-"""Values out of files and answers that anybody may have written: of the right type, in bounds, printable, or not taken."""
+"""Values of files and answers that anybody may have written: of the right type, in bounds, printable, or left out."""
 
 import math
 from collections.abc import Mapping

@@ -16,7 +16,7 @@ from bfl.errors import ConfigError
 from policy.files import read_bounded_text
 
 _MOST_SUMMARY_BYTES = 1 << 20
-_MOST_GRAPH_EDGES = 4096
+_MOST_GRAPH_EDGES, _MOST_SETTINGS = 4096, 200
 _QUIET_S = 30.0
 """Where the system does not say who holds a lock: a file that nobody has written for so long is nobody's"""
 _LOCKS = Path("/proc/locks")
