@@ -19,6 +19,7 @@ from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command, this_program
+from bfl.commands.dashboard import dashboard
 from bfl.commands.kits import admit, found, init, join
 from bfl.commands.lab import lab
 from bfl.commands.machines import device, device_executor, edge, edge_server, logs, status, stop
@@ -221,6 +222,7 @@ for command in (init, join, admit, found, lab, *_MACHINES):
     network_commands.app.command(cls=Command)(command)
 app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")
+app.command(cls=Command)(dashboard)
 
 
 def main() -> None:

@@ -61,9 +61,9 @@ class OffenceFact:
     """Last round of the exclusion that followed, where it is known."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RoundFact:
-    """A finished round."""
+    """A finished round. Compared by identity: a round that has not changed stays the same object."""
 
     round: int
     leader: int

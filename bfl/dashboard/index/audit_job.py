@@ -28,10 +28,8 @@ class AuditJob:
     def __init__(self, where: tuple[str, ...], secrets: Mapping[str, str], why_not: str = "") -> None:
         """`why_not`: why there is nothing to audit; empty where there is."""
         self._where, self._secrets = where, secrets
-        first = (
-            AuditState("impossible", why_not) if why_not else AuditState("not started", "nobody has checked it here")
-        )
-        self._lock, self._state = threading.Lock(), first
+        first = AuditState("not started", "nobody has checked it here")
+        self._lock, self._state = threading.Lock(), AuditState("impossible", why_not) if why_not else first
         self._child: subprocess.Popen[str] | None = None
         self.version = 0
         """Grows with every change of the state."""
@@ -85,7 +83,8 @@ class AuditJob:
                     self._tell_progress(whole(told["done"]), whole(told.get("of")))
             trouble = err.read(_MOST_LINE_CHARACTERS).strip()
             code = child.wait()
-        self._set(_failed(code, trouble) if result is None else _finished(result, code))
+        state = _failed(code, trouble) if result is None else _finished(result, code)
+        self._set(replace(state, done=self._state.done, of=self._state.of))
 
     def _tell_progress(self, done: int, of: int) -> None:
         checked = f"checked through block {done - 1} of {of - 1}"

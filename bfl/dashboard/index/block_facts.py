@@ -1,4 +1,4 @@
-"""A block as facts: what is in it, and what it says of its round. Nothing is verified here: that is what an audit does."""
+"""A block as facts: what is in it, what it says of its round. Nothing is verified here: that is what an audit does."""
 
 from collections import defaultdict
 from collections.abc import Container, Mapping, Sequence
@@ -108,8 +108,8 @@ def _document(call: Call, payloads: PayloadSource) -> bytes:
 def round_fact(
     block: Block, fact: BlockFact, founded: Founded, payloads: PayloadSource, through: Mapping[int, int]
 ) -> tuple[RoundFact, dict[int, int]]:
-    """What a block alone tells of its round: no accuracy, and nothing of how long it took. `through`: until when servers
-    were excluded before it, by number; after it is returned too.
+    """What a block alone tells of its round: no accuracy, and nothing of how long it took. `through`: until when
+    servers were excluded before it, by number; as it is after it is returned too.
     """
     header, posted, round_ = block.header, posted_in(block), fact.round
     plan, closed = plan_in(posted, payloads), _closed_list(posted, payloads)

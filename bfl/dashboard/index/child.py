@@ -1,5 +1,5 @@
-"""The child process: `audit WHERE...` tells line by line, in JSON, how far it is and what it found; `model K FILE WHERE...`
-writes a model. WHERE: "file" and a run folder or chain.db, "rpc" and a URL, or "kit" and a kit's folder.
+"""The child process: `audit WHERE...` tells line by line, in JSON, how far it is and what it found; `model K FILE
+WHERE...` writes a model. WHERE: "file" and a run folder or chain.db, "rpc" and a URL, or "kit" and a kit's folder.
 """
 
 import json

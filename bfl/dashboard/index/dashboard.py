@@ -37,7 +37,7 @@ class Dashboard:
         return find_places(text, self.snapshot)
 
     def compare(self, names: Sequence[str]) -> list[Snapshot]:
-        """Snapshots of these siblings, in this order; of all where none is named; `NotFoundError` for a strange name."""
+        """Snapshots of these siblings, in this order; of all where none is named. `NotFoundError` for another name."""
         unknown = [name for name in names if name not in self.siblings]
         if unknown:
             raise NotFoundError(f"found run {unknown[0]!r:.80}, expected one of {', '.join(self.siblings)}")

@@ -42,13 +42,10 @@ def opened_block(archive: Archive, number: int, snapshot: Snapshot) -> BlockDeta
 
 def _header_rows(block: Block, founded: Founded) -> tuple[Said, ...]:
     header = block.header
+    before = f"/block/{header.block_number - 1}" if header.block_number else ""
     said = [
         Said("hash", f"0x{header.hash.hex()}"),
-        Said(
-            "parent",
-            f"0x{header.parent_hash.hex()}",
-            f"/block/{header.block_number - 1}" if header.block_number else "",
-        ),
+        Said("parent", f"0x{header.parent_hash.hex()}", before),
         Said("time (UTC)", utc_time(header.timestamp)),
         _who("leader", header.coinbase, founded) if header.block_number else Said("leader", "-"),
         _who("winner", header.winner, founded) if header.winner else Said("winner", "-"),

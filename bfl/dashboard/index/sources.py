@@ -54,7 +54,8 @@ class RunSource:
     """A run folder: its metrics first, which need nothing imported, then its chain."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self.name, self.place, self._folder = name, folder, folder
+        self.name, self._folder = name, folder
+        self.place: Path | None = folder
         self.where: tuple[str, ...] = ("file", str(folder))
         self.secrets: Mapping[str, str] = {}
         settings, self._trouble = settings_or_trouble(folder / "config.toml")

@@ -20,7 +20,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Change:
-    """What is new since a cursor: rounds and blocks from these numbers on (None: none), and whether anything else is."""
+    """What is new since a cursor: rounds and blocks from these numbers on (None: none); whether anything else is."""
 
     cursor: int
     first_round: int | None
