@@ -2,6 +2,9 @@
 
 import os
 import secrets
+import signal
+import threading
+import time
 import webbrowser
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 RUNS = Path("runs")
 PORT = 8765
 _MOST_TOKEN_BYTES = 1024
+_NICE = 10
 
 
 def dashboard(
@@ -36,11 +40,14 @@ def dashboard(
         typer.Option(help="File with the token that visitors need (at least 16 characters); default: a new one."),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open it in this machine's browser.")] = False,
+    beside: Annotated[int, typer.Option(hidden=True, help="End with this parent process, and stay behind it.")] = 0,
 ) -> None:
     """Show a run, a kit or a node as a page in the browser: live, explorer, audit. Ctrl-C ends it."""
     from bfl.dashboard.web.security import TOKEN_BYTES, WebParams, is_loopback
     from bfl.dashboard.web.serving import listening
 
+    if beside:
+        _stay_behind(beside)
     token = _read_token(token_file) if token_file is not None else ""
     if not token and not is_loopback(host):
         token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -73,6 +80,18 @@ def _sources(runs: list[Path], rpc: str, kit: Path | None) -> "list[Source]":
     if kit is not None:
         return [opening.kit_source(kit)]
     return opening.run_sources(runs or [opening.newest_run(RUNS)])
+
+
+def _stay_behind(parent: int) -> None:
+    """The run comes first; and nobody else ends this process where a run is killed."""
+    os.nice(_NICE)
+
+    def look() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        signal.raise_signal(signal.SIGTERM)
+
+    threading.Thread(target=look, name="parent", daemon=True).start()
 
 
 def _read_token(path: Path) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bfl.dashboard.decoded import AuditState, FindingDetail, Said
 from bfl.dashboard.index.children import child_command, child_environment
-from bfl.dashboard.index.clean import hex_text, listed, number, text, whole
+from bfl.dashboard.reading.clean import hex_text, listed, number, text, whole
 
 _MOST_LINE_CHARACTERS = 4 << 20
 _STOP_S = 3.0

@@ -18,7 +18,7 @@ from bfl.auditing.verdict import gaps_in, verdict
 from bfl.config import TOKEN_VARIABLE
 from bfl.dashboard.index.children import NO_MODEL
 from bfl.dashboard.index.opening import feeds_of_kit
-from bfl.dashboard.index.round_lines import unused_id
+from bfl.dashboard.reading.round_lines import unused_id
 from bfl.errors import BflError
 from bfl.network.kits import read_kit
 from bfl.show.text import size_text

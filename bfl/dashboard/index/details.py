@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from bfl.dashboard.decoded import AuditState, BlockDetail, Evidence, TransactionDetail
 from bfl.dashboard.errors import DashboardError, NotFoundError
 from bfl.dashboard.facts import OffenceFact, Snapshot
-from bfl.dashboard.index.clean import hex_text
 from bfl.dashboard.index.sources import Source
+from bfl.dashboard.reading.clean import hex_text
 
 if TYPE_CHECKING:  # the page is served before it is imported, which takes a second
     from chain.audit.archive import Archive

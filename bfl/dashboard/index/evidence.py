@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from bfl.dashboard.decoded import AuditState, Evidence, FlagDetail, Said
 from bfl.dashboard.facts import OffenceFact
-from bfl.dashboard.index.block_facts import PostedRound, posted_in, slot_of
-from bfl.dashboard.index.founded import Founded, read_founded
+from bfl.dashboard.reading.block_facts import PostedRound, posted_in, slot_of
+from bfl.dashboard.reading.founded import Founded, read_founded
 from chain.audit.archive import Archive
 from chain.client.posts import Flag
 from chain.protocol.posts import KINDS, Post

@@ -5,9 +5,9 @@ from typing import Any
 from bfl.dashboard.decoded import BlockDetail, EventDetail, PayloadDetail, PostDetail, Said, TransactionDetail
 from bfl.dashboard.errors import NotFoundError
 from bfl.dashboard.facts import Snapshot
-from bfl.dashboard.index.block_facts import block_fact
-from bfl.dashboard.index.clean import text
-from bfl.dashboard.index.founded import Founded, read_founded
+from bfl.dashboard.reading.block_facts import block_fact
+from bfl.dashboard.reading.clean import text
+from bfl.dashboard.reading.founded import Founded, read_founded
 from bfl.show.posts import describe_post, find_post, format_value, post_name, said_in, slot_text
 from bfl.show.text import size_text, utc_time
 from chain.audit.archive import Archive

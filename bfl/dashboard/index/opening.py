@@ -10,7 +10,7 @@ from bfl.dashboard.facts import About, Kind
 from bfl.dashboard.index.sources import RunSource, Source
 
 if TYPE_CHECKING:  # of these some take a second to import; a run folder is shown before that
-    from bfl.dashboard.index.feeds import Feed
+    from bfl.dashboard.reading.feeds import Feed
     from bfl.network.kits import DeviceKit, EdgeKit
 
 _METRICS, _CONFIG = "metrics.jsonl", "config.toml"
@@ -50,9 +50,9 @@ def _free(name: str, used: dict[str, Path]) -> str:
 def node_source(url: str, token: str) -> Source:
     """A node of ours."""
     from bfl.config import TOKEN_VARIABLE
-    from bfl.dashboard.index.feeds import NodeFeed
-    from bfl.dashboard.index.machines import watch_of_node
     from bfl.dashboard.index.sources import ChainSource
+    from bfl.dashboard.reading.feeds import NodeFeed
+    from bfl.dashboard.reading.machines import watch_of_node
 
     watch = watch_of_node(url, token)
     secrets = {TOKEN_VARIABLE: token} if token else {}
@@ -62,9 +62,9 @@ def node_source(url: str, token: str) -> Source:
 
 def kit_source(folder: Path) -> Source:
     """A machine of a network: an edge shows what it has measured and its own chain, a device asks the edges."""
-    from bfl.dashboard.index.machines import watch_of_kit
-    from bfl.dashboard.index.metrics_tail import MetricsTail
     from bfl.dashboard.index.sources import ChainSource
+    from bfl.dashboard.reading.machines import watch_of_kit
+    from bfl.dashboard.reading.metrics_tail import MetricsTail
     from bfl.network.kits import EdgeKit, read_kit
     from bfl.network.status import LOCK
 
@@ -79,7 +79,7 @@ def kit_source(folder: Path) -> Source:
 
 def feeds_of_kit(kit: "EdgeKit | DeviceKit") -> "Callable[[], Feed]":
     """How the chain is read that a machine knows: an edge's own file, or the first edge that answers a device."""
-    from bfl.dashboard.index.feeds import FileFeed, NodeFeed, first_that_answers
+    from bfl.dashboard.reading.feeds import FileFeed, NodeFeed, first_that_answers
     from bfl.network.kits import EdgeKit
 
     if isinstance(kit, EdgeKit):

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from bfl.dashboard.facts import About, BlockFact, MachineFact, Participant, RoundFact, Snapshot, Status
-from bfl.dashboard.index.clean import whole
-from bfl.dashboard.index.merging import RoundMerger
-from bfl.dashboard.index.metrics_tail import MetricsTail
-from bfl.dashboard.index.run_files import (
+from bfl.dashboard.reading.clean import whole
+from bfl.dashboard.reading.merging import RoundMerger
+from bfl.dashboard.reading.metrics_tail import MetricsTail
+from bfl.dashboard.reading.run_files import (
     about_run,
     graph_of,
     is_held,
@@ -19,9 +19,9 @@ from bfl.dashboard.index.run_files import (
 )
 
 if TYPE_CHECKING:  # the page is served before these are imported, which takes a second
-    from bfl.dashboard.index.chain_follower import ChainFollower
-    from bfl.dashboard.index.feeds import Feed
-    from bfl.dashboard.index.machines import MachineWatch
+    from bfl.dashboard.reading.chain_follower import ChainFollower
+    from bfl.dashboard.reading.feeds import Feed
+    from bfl.dashboard.reading.machines import MachineWatch
     from chain.audit.archive import Archive
 
 DATABASE = "chain.db"
@@ -82,8 +82,8 @@ class RunSource:
         return has_more
 
     def _follower(self) -> "ChainFollower":
-        from bfl.dashboard.index.chain_follower import ChainFollower
-        from bfl.dashboard.index.feeds import FileFeed
+        from bfl.dashboard.reading.chain_follower import ChainFollower
+        from bfl.dashboard.reading.feeds import FileFeed
 
         return ChainFollower(lambda: FileFeed(self._folder / DATABASE), self._lacks_assignment)
 
@@ -130,7 +130,7 @@ class ChainSource:
         lock: Path | None = None,
     ) -> None:
         """`lock` is held by whoever runs this machine; None for others' nodes."""
-        from bfl.dashboard.index.chain_follower import ChainFollower
+        from bfl.dashboard.reading.chain_follower import ChainFollower
 
         self.name, self.place, self.where, self.secrets = about.name, place, where, secrets
         self._about, self._open_feed, self._watch, self._tail, self._lock = about, open_feed, watch, metrics, lock

@@ -10,8 +10,8 @@ from typing import Any
 
 from bfl.config import read_toml
 from bfl.dashboard.facts import About, Participant, Status
-from bfl.dashboard.index.clean import text, whole
-from bfl.dashboard.index.round_lines import MOST_DEVICES, MOST_SERVERS
+from bfl.dashboard.reading.clean import text, whole
+from bfl.dashboard.reading.round_lines import MOST_DEVICES, MOST_SERVERS
 from bfl.errors import ConfigError
 from policy.files import read_bounded_text
 

@@ -9,8 +9,8 @@ from functools import partial
 import httpx
 
 from bfl.dashboard.facts import MachineFact
-from bfl.dashboard.index.clean import text
-from bfl.dashboard.index.run_files import is_held
+from bfl.dashboard.reading.clean import text
+from bfl.dashboard.reading.run_files import is_held
 from bfl.errors import BflError
 from bfl.network.kits import DeviceKit, EdgeKit
 from bfl.network.status import LOCK, MOST_SKEW_S, NodeState, ask_node, client_of, parts_of, places_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bfl.dashboard.facts import ITSELF, TERMS, Assignment, OffenceFact, RefusedNode, RoundFact
-from bfl.dashboard.index.clean import hex_text, index, listed, number, numbers, text, whole
+from bfl.dashboard.reading.clean import hex_text, index, listed, number, numbers, text, whole
 
 MOST_DEVICES, MOST_SERVERS = 100_000, 1024
 _MOST_OFFENCES, _MOST_REFUSED = 2048, 4096

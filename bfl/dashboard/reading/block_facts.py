@@ -5,9 +5,9 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from bfl.dashboard.facts import ITSELF, BlockFact, OffenceFact, RefusedNode, RoundFact
-from bfl.dashboard.index.clean import text
-from bfl.dashboard.index.founded import Founded
-from bfl.dashboard.index.round_lines import assignment_of, latency_terms, unused_id
+from bfl.dashboard.reading.clean import text
+from bfl.dashboard.reading.founded import Founded
+from bfl.dashboard.reading.round_lines import assignment_of, latency_terms, unused_id
 from chain.client.posts import Flag
 from chain.errors import ChainError, CodecError, InspectionError, NotRegistryCallError
 from chain.protocol.contract import Call, decode_call, decode_log

@@ -6,8 +6,8 @@ from functools import cached_property
 from typing import Any
 
 from bfl.dashboard.facts import About, Participant
-from bfl.dashboard.index.clean import index, listed, text, whole
-from bfl.dashboard.index.round_lines import MOST_DEVICES, MOST_SERVERS
+from bfl.dashboard.reading.clean import index, listed, text, whole
+from bfl.dashboard.reading.round_lines import MOST_DEVICES, MOST_SERVERS
 from bfl.show.names import Names, founding_content, names_of
 from chain.audit.archive import Archive
 from chain.errors import ChainError

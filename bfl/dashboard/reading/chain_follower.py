@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from bfl.dashboard.facts import BlockFact, RoundFact
-from bfl.dashboard.index.block_facts import block_fact, round_fact
-from bfl.dashboard.index.feeds import Feed
-from bfl.dashboard.index.founded import Founded, read_founded
+from bfl.dashboard.reading.block_facts import block_fact, round_fact
+from bfl.dashboard.reading.feeds import Feed
+from bfl.dashboard.reading.founded import Founded, read_founded
 from chain.audit.archive import Archive
 from chain.audit.payloads import CheckedPayloads
 from chain.errors import ChainError

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bfl.dashboard.facts import RoundFact
-from bfl.dashboard.index.round_lines import read_round
+from bfl.dashboard.reading.round_lines import read_round
 
 MOST_LINE_BYTES, MOST_LINES = 1 << 20, 1_000_000
 """As a run folder has them (Q4)"""
