@@ -49,7 +49,7 @@ def _header_rows(block: Block, founded: Founded) -> tuple[Said, ...]:
         Said("time (UTC)", utc_time(header.timestamp)),
         _who("leader", header.coinbase, founded) if header.block_number else Said("leader", "-"),
         _who("winner", header.winner, founded) if header.winner else Said("winner", "-"),
-        Said("difficulty", f"{header.difficulty:,} hashes on average"),
+        Said("difficulty", f"{header.difficulty:,} hash{'es' * (header.difficulty != 1)} on average"),
         Said("nonce", f"0x{header.nonce.hex()}"),
         Said("gas", f"{header.gas_used:,} of {header.gas_limit:,}"),
         Said("state root", f"0x{header.state_root.hex()}"),
