@@ -18,7 +18,7 @@ _CUT = 160
 
 
 def visible(value: Any) -> Any:
-    """Characters that turn the writing around, or that nobody sees, as their numbers. All that templates print is so."""
+    """Characters that turn the writing around, or that nobody sees, as their numbers; all that templates print."""
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return "".join(each if each.isprintable() else f"⟨U+{ord(each):04X}⟩" for each in value)

@@ -20,7 +20,14 @@ from bfl.dashboard.pages.views.network import network_view
 from bfl.dashboard.pages.views.offences import offence_table, offence_view, offences_page
 from bfl.dashboard.pages.views.overview import overview
 from bfl.dashboard.pages.views.people import machine_table, participants_page, person_view, short_participants
-from bfl.dashboard.pages.views.rounds import assignment_table, find_round, round_view, rounds_table
+from bfl.dashboard.pages.views.rounds import (
+    assignment_table,
+    find_round,
+    latency_table,
+    phases_table,
+    round_view,
+    rounds_table,
+)
 from bfl.dashboard.pages.views.tables import ROWS
 from bfl.dashboard.same_site import is_own_request
 
@@ -61,9 +68,9 @@ class Visit:
         self.to = Links(dashboard.name if len(self.names) > 1 else "")
         self.page = asked.page_in_query(request)
 
-    def answer(self, template: str, here: str, title: str, query: str = "", **views: Any) -> Response:
+    def answer(self, template: str, here: str, title: str, typed: str = "", **views: Any) -> Response:
         """The page, in its frame."""
-        around = frame(self.snapshot, self.names, self.to, here, title, query)
+        around = frame(self.snapshot, self.names, self.to, here, title, typed)
         return page(template, around, self.to, **views)
 
     def part(self, name: str) -> str:
@@ -86,10 +93,12 @@ def _overview(visit: Visit) -> Response:
         network=network_view(snapshot, to),
         matrix=matrix_view(snapshot, to),
         rounds=rounds_table(snapshot, to, 1, _SHORT),
+        latency=latency_table(snapshot, to, _SHORT),
+        phases=phases_table(snapshot, to, _SHORT),
         offences=offence_table(snapshot.offences[: -_LAST_OFFENCES - 1 : -1], to),
         blocks=blocks_page(snapshot, to, 1, _SHORT, is_long=False),
         participants=short_participants(snapshot, to, _SHORT),
-        machines=machine_table(snapshot, to) if snapshot.machines else None,
+        machines=machine_table(snapshot) if snapshot.machines else None,
     )  # fmt: skip
 
 
@@ -112,7 +121,7 @@ def _network(visit: Visit) -> Response:
     devices = None
     if view.round:
         devices = assignment_table(snapshot, find_round(snapshot.rounds, view.round), to, visit.page, "/network")
-    machines = machine_table(snapshot, to) if snapshot.about.kind != "run" else None
+    machines = machine_table(snapshot) if snapshot.about.kind != "run" else None
     matrix = matrix_view(snapshot, to)
     return visit.answer(
         "network.html", "network", "Network", network=view, devices=devices, machines=machines, matrix=matrix

@@ -12,7 +12,7 @@ from bfl.dashboard.pages.views.tables import Cell, Column, Table, hash_cell, sev
 
 _MEANING = {
     "fits": "Whoever was not there can compute every model from what was posted, and gets exactly the published ones.",
-    "misfit": "Something in this file is not what an honest network would have written. Do not trust what comes after it.",
+    "misfit": "Something here is not what an honest network would have written. Do not trust what comes after it.",
     "gaps": "What could be checked fits. Something is not here, so nobody can say that all of it does.",
 }
 

@@ -182,7 +182,9 @@ def _server(
     name = f"server {index}"
     is_leader = fact is not None and fact.leader == index
     is_offender = fact is not None and any(each.offender == name for each in fact.offences)
-    told = [word for word, holds in (("leads", is_leader), ("excluded", index in barred), ("offence", is_offender)) if holds]
+    told = [
+        word for word, holds in (("leads", is_leader), ("excluded", index in barred), ("offence", is_offender)) if holds
+    ]
     return ServerNode(
         index=index,
         x=places[index][0],

@@ -106,7 +106,7 @@ def six_figures(snapshot: Snapshot, found: KeyFigures, to: Links) -> tuple[Figur
     return (
         _accuracy(found, to),
         _latency(snapshot, found),
-        _time(snapshot, found),
+        _time(found),
         _offloading(snapshot, found, to),
         _block(found, to),
         _offences(found, to),
@@ -132,7 +132,7 @@ def _latency(snapshot: Snapshot, found: KeyFigures) -> Figure:
     return Figure("latency", "Simulated latency", seconds(found.latency_paper), "s", note, title=words.TERMS["T"])
 
 
-def _time(snapshot: Snapshot, found: KeyFigures) -> Figure:
+def _time(found: KeyFigures) -> Figure:
     label = "Round on this machine"
     note = f"train {seconds_text(found.train_s)}" if found.train_s is not None else "not timed here"
     return Figure("round_s", label, seconds(found.round_s), "s", note, title="wall time of the last round")
