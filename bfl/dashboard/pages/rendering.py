@@ -14,7 +14,7 @@ from bfl.dashboard.pages.views.frame import Frame
 from bfl.dashboard.pages.views.links import Links
 
 _PACKAGE = "bfl.dashboard.pages"
-_CUT = 160
+_CUT = 240
 
 
 def visible(value: Any) -> Any:

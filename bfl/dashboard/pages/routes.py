@@ -124,7 +124,14 @@ def _network(visit: Visit) -> Response:
     machines = machine_table(snapshot) if snapshot.about.kind != "run" else None
     matrix = matrix_view(snapshot, to)
     return visit.answer(
-        "network.html", "network", "Network", network=view, devices=devices, machines=machines, matrix=matrix
+        "network.html",
+        "network",
+        "Network",
+        network=view,
+        devices=devices,
+        machines=machines,
+        matrix=matrix,
+        against=latency_table(snapshot, to, _SHORT),
     )
 
 

@@ -42,6 +42,7 @@ class AuditView:
     """Whether blocks were added since."""
     commands: tuple[tuple[str, str], ...]
     simulated: str
+    checks: tuple[str, ...]
 
 
 def audit_view(state: AuditState, snapshot: Snapshot, to: Links) -> AuditView:
@@ -67,6 +68,7 @@ def audit_view(state: AuditState, snapshot: Snapshot, to: Links) -> AuditView:
         is_stale=bool(state.head and head and state.head != head),
         commands=_commands(snapshot),
         simulated=words.SIMULATED if snapshot.about.is_simulated else "",
+        checks=words.CHECKS,
     )
 
 

@@ -90,6 +90,15 @@ SOURCES = {
     "chain": "flags of servers, sealed in the block",
     "audit": "derived again on this machine by the audit",
 }
+CHECKS = (
+    "every block names the one before it, and carries the work of its seal",
+    "every post is signed by a registered participant whose turn it was",
+    "every payload has the fingerprint that was signed",
+    "every block is executed again; accounts and receipts follow from the posts",
+    "every server's sums are computed again, every step, bit for bit",
+    "every model follows from the listed gradients and the model before, bit for bit",
+    "every flag is looked at: whether the accused was wrong, or the accuser",
+)
 SIMULATED = (
     "Keys, clock, channels and hash rates are simulated: the numbers follow from the settings, but anybody with the "
     "same settings can make the same chain. It proves how it was computed, not who computed it."

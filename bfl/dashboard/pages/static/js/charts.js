@@ -199,7 +199,24 @@ function note(round) {
   say(place, found.length ? visible(`round ${round}: ${found.map((each) => each.text || each.who).join("; ")}`.slice(0, 300)) : place.dataset.plain);
 }
 
+function against(columns) {
+  const totals = ["measured", "paper", "real"].map((name) => columns.latency[name]?.T ?? columns.round.map(() => null));
+  return {
+    data: [columns.round, ...totals],
+    series: [
+      { name: "measured", colour: "c0", width: 2 },
+      { name: "paper", colour: "c1", dash: [6, 4] },
+      { name: "real", colour: "c2", dash: [2, 3] },
+    ],
+    scales: {},
+    axes: [{ scale: "y", values: (_, ticks) => ticks.map((each) => `${each} s`) }],
+    marks: true,
+    values: (at) => ({ measured: seconds(totals[0][at]), paper: seconds(totals[1][at]), real: seconds(totals[2][at]) }),
+  };
+}
+
 const KNOWN = {
+  against: (place) => new Chart(place, against, { legend: () => "against" }),
   learning: (place) => new Chart(place, learning, { legend: () => "learning", note }),
   latency: (place) => new Chart(place, latency, { legend: () => `latency-${kind()}` }),
   phases: (place) => new Chart(place, phases, { legend: () => "phases" }),
