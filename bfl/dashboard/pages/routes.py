@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bfl.dashboard.index.dashboard import Dashboard
 from bfl.dashboard.pages import asked
-from bfl.dashboard.pages.rendering import page
+from bfl.dashboard.pages.rendering import page, served_report
 from bfl.dashboard.pages.views.audit import audit_view
 from bfl.dashboard.pages.views.chain import block_view, blocks_page, transaction_view
 from bfl.dashboard.pages.views.compare import compare_view
@@ -18,7 +18,7 @@ from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.matrix import matrix_view
 from bfl.dashboard.pages.views.network import network_view
 from bfl.dashboard.pages.views.offences import offence_table, offence_view, offences_page
-from bfl.dashboard.pages.views.overview import overview
+from bfl.dashboard.pages.views.overview import drawn, overview
 from bfl.dashboard.pages.views.people import machine_table, participants_page, person_view, short_participants
 from bfl.dashboard.pages.views.rounds import (
     assignment_table,
@@ -29,6 +29,8 @@ from bfl.dashboard.pages.views.rounds import (
     rounds_table,
 )
 from bfl.dashboard.pages.views.tables import ROWS
+from bfl.dashboard.report.html import style
+from bfl.dashboard.report.making import told_report
 from bfl.dashboard.same_site import is_own_request
 
 SourceOf = Callable[[Request], Dashboard]
@@ -54,6 +56,8 @@ def routes(source_of: SourceOf) -> list[Route]:
         "/audit": _audit,
         "/compare": _compare,
         "/search": _search,
+        "/report": _report,
+        "/report.css": _report_style,
     }
     return [Route(path, _endpoint(made, source_of), methods=["GET"]) for path, made in pages.items()]
 
@@ -90,6 +94,7 @@ def _overview(visit: Visit) -> Response:
     return visit.answer(
         "overview.html", "overview", "Overview",
         view=overview(snapshot, to),
+        drawn=drawn(snapshot),
         network=network_view(snapshot, to),
         matrix=matrix_view(snapshot, to),
         rounds=rounds_table(snapshot, to, 1, _SHORT),
@@ -104,7 +109,14 @@ def _overview(visit: Visit) -> Response:
 
 def _rounds(visit: Visit) -> Response:
     table = rounds_table(visit.snapshot, visit.to, visit.page)
-    return visit.answer("rounds.html", "rounds", "Rounds", table=table, view=overview(visit.snapshot, visit.to))
+    return visit.answer(
+        "rounds.html",
+        "rounds",
+        "Rounds",
+        table=table,
+        view=overview(visit.snapshot, visit.to),
+        drawn=drawn(visit.snapshot),
+    )
 
 
 def _round(visit: Visit) -> Response:
@@ -198,7 +210,7 @@ def _compare(visit: Visit) -> Response:
     """Here ?run= names all that are compared; links lead on to the first of them."""
     given = asked.runs_in_query(visit.request)
     snapshots = visit.dashboard.compare(given if len(given) > 1 else [])
-    return visit.answer("compare.html", "compare", "Compare", view=compare_view(snapshots, visit.names))
+    return visit.answer("compare.html", "compare", "Compare", view=compare_view(snapshots, visit.names, visit.to))
 
 
 def _search(visit: Visit) -> Response:
@@ -208,3 +220,15 @@ def _search(visit: Visit) -> Response:
     if len(found) == 1 and found[0][1]:
         return RedirectResponse(found[0][1], status_code=303)
     return visit.answer("search.html", "", f"Search: {query}", query, query=query, found=found)
+
+
+def _report(visit: Visit) -> Response:
+    """The report as it is now; ?file=1: the one file that opens anywhere."""
+    text = told_report(visit.dashboard)
+    if visit.request.query_params.get("file") == "1":
+        return HTMLResponse(text, headers={"content-disposition": 'attachment; filename="report.html"'})
+    return HTMLResponse(served_report(text, visit.to))
+
+
+def _report_style(_visit: Visit) -> Response:
+    return Response(style(), media_type="text/css")

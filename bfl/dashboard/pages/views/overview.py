@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bfl.dashboard.charts.lines import Chart
 from bfl.dashboard.facts import TERMS, RoundFact, Snapshot
 from bfl.dashboard.index.figures import KeyFigures, key_figures
 from bfl.dashboard.pages.views import words
 from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.numbers import UNKNOWN, count, figure, percent, seconds, seconds_text, size
+from bfl.dashboard.report.curves import latency_charts, learning_charts, time_chart
 
 TERM_COLOURS = {"mine": 0, "consensus": 3, "learn": 2}
 """Of the palette, as on every chart"""
@@ -67,6 +69,25 @@ class Overview:
     facts: tuple[tuple[str, str], ...]
     """What the run is, for people."""
     simulated: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The charts as drawings, for browsers without scripts."""
+
+    learning: tuple[Chart, ...]
+    latency: tuple[Chart, ...]
+    phases: tuple[Chart, ...]
+
+
+def drawn(snapshot: Snapshot) -> Drawn:
+    """Of all rounds, thinned out where there are many."""
+    phases = time_chart(snapshot.rounds)
+    return Drawn(
+        tuple(learning_charts(snapshot.rounds)),
+        tuple(latency_charts(snapshot.rounds)),
+        () if phases is None else (phases,),
+    )
 
 
 def overview(snapshot: Snapshot, to: Links) -> Overview:
