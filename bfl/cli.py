@@ -20,11 +20,14 @@ from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command, this_program
+from bfl.commands.dashboard import dashboard as dashboard_command
 from bfl.commands.kits import admit, found, init, join
 from bfl.commands.lab import lab
 from bfl.commands.machines import device, device_executor, edge, edge_server, logs, status, stop
 from bfl.commands.mining import miner
 from bfl.commands.node import node
+from bfl.commands.page_beside import page_beside
+from bfl.commands.report import compare, report
 from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
@@ -41,6 +44,7 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
+_PATHS = ("config", "out", "resume")
 PANELS = {
     "Rounds and edge servers": RoundParams,
     "Data": DataParams,
@@ -98,6 +102,7 @@ def simulate(
     resume: Path | None = None,
     allow_other_environment: bool = False,
     allow_plugins: bool = False,
+    dashboard: bool = False,
     **flags: Any,
 ) -> None:
     """Train over simulated devices and edge servers on this machine.
@@ -129,15 +134,17 @@ def simulate(
         print(f"chain: {ready.cost}")
     print(f"run folder: {folder}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:
-        summary = simulation.run(ready, display.show)
-    console.print(summary_table(summary))
-    _say_what_is_where(folder, summary["head"])
-    if summary["status"] == "interrupted":
-        word = " --allow-plugins" * bool(foreign_plugins(ready.settings.flat()))
-        again = f"{this_program()} simulate --resume {folder}{word}"
-        print(f"Interrupted after round {summary['rounds']}. Go on with: {again}")
-        raise typer.Exit(130)
+    with page_beside(folder, dashboard) as stay:
+        with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:
+            summary = simulation.run(ready, display.show)
+        console.print(summary_table(summary))
+        _say_what_is_where(folder, summary["head"])
+        if summary["status"] == "interrupted":
+            word = " --allow-plugins" * bool(foreign_plugins(ready.settings.flat()))
+            again = f"{this_program()} simulate --resume {folder}{word}"
+            print(f"Interrupted after round {summary['rounds']}. Go on with: {again}")
+            raise typer.Exit(130)
+        stay()
 
 
 def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None) -> None:
@@ -182,11 +189,13 @@ def _with_setting_flags(command: Any) -> Any:
             bool,
             typer.Option("--allow-plugins", help="Run code that --config or the run folder names (module:function)."),
         ],
+        "dashboard": Annotated[
+            bool,
+            typer.Option("--dashboard", help="Show the run as a page in the browser; it stays until Ctrl-C."),
+        ],
     }
     options = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=False if "allow" in name else None, annotation=a
-        )
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None if name in _PATHS else False, annotation=a)
         for name, a in fixed.items()
     ]
     panels = {key_of(f.name): title for title, cls in PANELS.items() for f in dataclasses.fields(cls)}
@@ -222,6 +231,9 @@ for command in (init, join, admit, found, lab, *_MACHINES):
     network_commands.app.command(cls=Command)(command)
 app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")
+app.command("dashboard", cls=Command)(dashboard_command)
+app.command("compare", cls=Command)(compare)
+audit_commands.app.command("report", cls=Command)(report)
 
 
 def main() -> None:

@@ -38,6 +38,8 @@ class RoundReport:
     seconds: Mapping[str, float]
     offloaded: int = 0
     """Devices that handed their data to a server."""
+    assignment: tuple[int, ...] = ()
+    """To which server, by device; -1 trains itself."""
     latency: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Simulated seconds by term: `paper` and `real` (P24)."""
     offences: tuple[Offence, ...] = ()
@@ -98,6 +100,7 @@ def make_report(
         scores=scores,
         seconds=seconds,
         offloaded=sum(target != LOCAL for target in plan.assignment),
+        assignment=tuple(plan.assignment),
         latency={} if facts.draft is None else simulated_latency(facts.draft, facts, network, settings),
         offences=tuple(facts.offences),
         excluded=tuple(map(index, seal.excluded_next)),

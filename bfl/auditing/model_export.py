@@ -10,8 +10,9 @@ import numpy as np
 from rich.table import Table
 
 from bfl.errors import BflError
-from bfl.show.chain_tables import pairs_table, printable
+from bfl.show.chain_tables import pairs_table
 from bfl.show.names import Names, full_hex, names_in
+from bfl.show.text import printable
 from chain.audit.archive import Archive
 from chain.audit.found import Inspection
 from chain.audit.inspection import checked_block
@@ -39,21 +40,28 @@ class _Post:
 def export_model(archive: Archive, found: Inspection, round_: int, path: Path) -> Table:
     """Write model k of an inspected chain to `path`; returns a table of who contributed."""
     block, founding = (checked_block(archive, number, found) for number in (round_ + 1, 1))
+    content = model_content(archive, block, founding)
+    _save(content, path)
     posts = list(_posts(block, archive.genesis))
     model, source = _model(posts, round_), CheckedPayloads(archive)
+    return _contributors_table(block, posts, model, content, source, names_in(archive))
+
+
+def model_content(archive: Archive, block: Block, founding: Block) -> dict[str, Any]:
+    """The model of a block as its file has it: held against the digest in the block, which is not checked here."""
+    round_ = block.header.block_number - 1
+    model, source = _model(_posts(block, archive.genesis), round_), CheckedPayloads(archive)
     digest = bytes(model.call["model" if round_ == 0 else "digest"])
     payload = source.payload(digest)
     if payload is None:
         raise BflError(f"model {round_} was pruned here; `bfl chain fetch` brings it back from a node that has it")
     parameters = source.payload(bytes(_model(_posts(founding, archive.genesis), 0).call["parameters"]))
-    content = {
+    return {
         "round": round_,
         "digest": full_hex(digest),
         "block": full_hex(block.header.hash),
         "state_dict": _state_dict(payload, parameters, round_),
     }
-    _save(content, path)
-    return _contributors_table(block, posts, model, content, source, names_in(archive))
 
 
 def _posts(block: Block, genesis: Genesis) -> Iterator[_Post]:

@@ -9,8 +9,9 @@ from rich.text import Text
 from bfl.auditing.findings import Audit, AuditedRound
 from bfl.auditing.one_round import RoundAudit
 from bfl.auditing.verdict import gaps_in, verdict
-from bfl.show.chain_tables import pairs_table, printable, size_text, utc_time
+from bfl.show.chain_tables import pairs_table
 from bfl.show.names import full_hex
+from bfl.show.text import printable, size_text, utc_time
 from chain.protocol.genesis import Genesis
 from chain.protocol.slots import Slot
 from edge_servers.founding.network import Network

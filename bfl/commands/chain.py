@@ -121,7 +121,7 @@ def prune(
     The newest model, the one that the first kept round starts from and every tenth stay, and so does whatever is not
     settled yet. An audit of pruned rounds checks digests and signatures, and says so.
     """
-    from bfl.show.chain_tables import size_text
+    from bfl.show.text import size_text
     from chain.audit.archive import DATABASE
     from chain.node.node import Node
 

@@ -27,6 +27,7 @@ _ASK_S = 5.0
 _MOST_BYTES = 1 << 16
 _LEAST_FREE_BYTES = 100_000_000
 _LOOK_S = 0.2
+_ASKED = ("bfl_status", "web3_clientVersion")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class NodeState:
     skew_s: float = 0.0
     """By how much this machine's clock is ahead of its."""
     trouble: str = ""
+    version: str = ""
+    pending: int | None = None
+    """Posts in its pool"""
 
     @property
     def word(self) -> str:
@@ -136,41 +140,50 @@ def _read_state(path: Path) -> Any:
 
 def nodes_of(kit: EdgeKit | DeviceKit) -> list[NodeState]:
     """Every node of the network that this machine knows, asked with its certificate."""
-    config = kit.config
-    if isinstance(kit, EdgeKit):
-        host = f"[{kit.config.address}]" if ":" in kit.config.address else kit.config.address
-        places = [(config.name, f"https://{host}:{kit.config.node_port}")]
-        places += [(each.name, each.node_url) for each in kit.config.peers]
-    else:
-        places = [(each.name, each.node_url) for each in kit.config.edges]
-    with httpx.Client(verify=kit.tls.client_context(), timeout=_ASK_S, trust_env=False) as client:
-        return [state_of(client, name, url) for name, url in places]
+    with client_of(kit) as client:
+        return [state_of(client, name, url) for name, url in places_of(kit)]
+
+
+def client_of(kit: EdgeKit | DeviceKit) -> httpx.Client:
+    """It shows the machine's certificate."""
+    return httpx.Client(verify=kit.tls.client_context(), timeout=_ASK_S, trust_env=False)
+
+
+def places_of(kit: EdgeKit | DeviceKit) -> list[tuple[str, str]]:
+    """(name, URL) of the nodes that a machine knows, its own first."""
+    if isinstance(kit, DeviceKit):
+        return [(each.name, each.node_url) for each in kit.config.edges]
+    host = f"[{kit.config.address}]" if ":" in kit.config.address else kit.config.address
+    own = (kit.config.name, f"https://{host}:{kit.config.node_port}")
+    return [own, *((each.name, each.node_url) for each in kit.config.peers)]
 
 
 def state_of(client: httpx.Client, name: str, url: str) -> NodeState:
-    """Of a node, as it says itself."""
+    """How a node is; it may be anybody's, so its answers are bounded."""
     try:
-        found, date = _asked(client, "GET", f"{url}/health")
+        health, date = _answer(client, "GET", f"{url}/health", None)
         there_s = parsedate_to_datetime(date).timestamp()
-        asked = {"jsonrpc": "2.0", "id": 1, "method": "bfl_status", "params": []}
-        told = _asked(client, "POST", url, asked)[0]["result"]
+        asked = [{"jsonrpc": "2.0", "id": n, "method": method, "params": []} for n, method in enumerate(_ASKED)]
+        found, _ = _answer(client, "POST", url, asked)
+        told, version = (each["result"] for each in sorted(found, key=lambda each: int(each["id"])))
         trouble = "" if told["state"] == "RUNNING" else _printable(f"{told['state']}: {told['told']}"[:300])
-        return NodeState(name, int(found["block"]), epoch_s() - there_s, trouble)
+        pending = int(told["pending"], 16) if "pending" in told else None  # before 0.10 a node did not say
+        return NodeState(name, int(health["block"]), epoch_s() - there_s, trouble, _printable(str(version)[:40]), pending)
     except httpx.HTTPError as error:
         return NodeState(name, None, trouble=f"does not answer at {url} ({type(error).__name__}: {error})"[:200])
     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
         return NodeState(name, None, trouble=f"answers otherwise than a node ({error!r:.80})")
 
 
-def _asked(client: httpx.Client, method: str, url: str, said: object = None) -> tuple[Any, str]:
-    """An answer and its date. A node may be anybody's: what it says has an end, in bytes and in time."""
-    end, raw = time.monotonic() + _ASK_S, b""
-    with client.stream(method, url, json=said) as answer:
-        for piece in answer.iter_raw():
-            raw += piece
+def _answer(client: httpx.Client, verb: str, url: str, asked: Any) -> tuple[Any, str]:
+    """An answer as JSON, and when it was given. A node may be anybody's: what it says has an end, in bytes and in time."""
+    end, raw = time.monotonic() + _ASK_S, bytearray()
+    with client.stream(verb, url, json=asked) as response:
+        for part in response.iter_raw():
+            raw += part
             if len(raw) > _MOST_BYTES or time.monotonic() > end:
                 raise ValueError(f"found an answer of more than {_MOST_BYTES} bytes or {_ASK_S:g} s")
-    return json.loads(raw), answer.headers["date"]
+        return json.loads(raw), response.headers["date"]
 
 
 def _printable(word: str) -> str:

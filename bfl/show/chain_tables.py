@@ -1,60 +1,29 @@
 """A chain in tables a person can read."""
 
 from collections import Counter
-from datetime import UTC, datetime
-from typing import Any
 
 from rich.table import Table
 from rich.text import Text
 
 from bfl.show.names import Names, full_hex, names_in, short_hex
+from bfl.show.posts import describe_post, find_post, format_value, post_name, said_in
+from bfl.show.text import size_text, utc_time
 from chain.audit.archive import Archive
 from chain.audit.found import Inspection
-from chain.errors import ChainError
 from chain.protocol.contract import decode_log
 from chain.protocol.genesis import Genesis
-from chain.protocol.posts import SignedCall, read_signed_call
-from chain.protocol.slots import Slot
-from chain.wire.address import Address
 from chain.wire.blocks import Block
-from chain.wire.transactions import Transaction
 
 SHOWN_BLOCKS = 20
-
-
-def utc_time(timestamp: int) -> str:
-    """A block's time, UTC."""
-    try:
-        return f"{datetime.fromtimestamp(timestamp, UTC):%Y-%m-%d %H:%M:%S}"
-    except (OverflowError, ValueError, OSError):
-        return str(timestamp)
-
-
-def size_text(count: int) -> str:
-    """A number of bytes with its unit."""
-    return f"{count / 1e6:.2f} MB" if count >= 1e6 else f"{count / 1e3:.1f} KB" if count >= 1e3 else f"{count} B"
 
 
 def count_kinds(block: Block, genesis: Genesis) -> Counter[str]:
     """How many transactions of each kind a block has."""
     found: Counter[str] = Counter()
     for transaction, receipt in zip(block.transactions, block.receipts, strict=True):
-        name = _name(_post(transaction, genesis))
+        name = post_name(find_post(transaction, genesis))
         found[name if receipt.status == 1 else f"{name} (reverted)"] += 1
     return found
-
-
-def _post(transaction: Transaction, genesis: Genesis) -> SignedCall | None:
-    try:
-        return read_signed_call(transaction, genesis)
-    except ChainError:
-        return None
-
-
-def _name(post: SignedCall | None) -> str:
-    if post is None:
-        return "unreadable"
-    return post.call.name if post.call else "creation"
 
 
 def chain_table(archive: Archive, last: int = SHOWN_BLOCKS) -> Table:
@@ -104,13 +73,13 @@ def block_tables(block: Block, genesis: Genesis, names: Names) -> list[Table]:
     for column in ("#", "phase", "what", "sender", "says", "size", "status", "transaction"):
         table.add_column(column, overflow="fold")
     for index, (transaction, receipt) in enumerate(zip(block.transactions, block.receipts, strict=True)):
-        post = _post(transaction, genesis)
+        post = find_post(transaction, genesis)
         table.add_row(
             str(index),
             post.phase if post else "-",
-            _name(post),
+            post_name(post),
             names.short(transaction.sender),
-            _describe_post(post, names),
+            describe_post(post, names),
             size_text(len(transaction.raw)),
             "ok" if receipt.status == 1 else "reverted",
             short_hex(transaction.hash),
@@ -126,69 +95,29 @@ def pairs_table(title: str, rows: dict[str, str]) -> Table:
     return table
 
 
-def printable(text: str) -> str:
-    """A text from the chain without what would move a terminal's cursor."""
-    return "".join(each if each.isprintable() else "\ufffd" for each in text)
-
-
-def _describe_post(post: SignedCall | None, names: Names) -> str:
-    """What a post says, in a few words."""
-    if post is None or post.call is None:
-        return ""
-    call, said = post.call, []
-    for name in ("step", "samples", "iterations"):
-        if name in call:
-            said.append(f"{name} {call[name]}")
-    if "offender" in call:
-        said.append(f"offender {names.short(call['offender'])}")
-    if "slot" in call:
-        said.append(f"about {_slot(int(call['slot']))}")
-    if call.name == "register":
-        said.append(f"{len(call['participants'])} participants")
-    said += [f"{size_text(each.size)} beside it" for each in post.commitments]
-    return ", ".join(said)
-
-
-def _slot(slot: int) -> str:
-    names = {0: "the plan", 1: "the gradient", 2: "the closed list", 3: "the model", Slot.EQUIVOCATION: "equivocation"}
-    return names.get(slot, f"iterate {slot - Slot.ITERATE}")
-
-
 def transaction_tables(block: Block, index: int, genesis: Genesis, names: Names) -> list[Table]:
     """One transaction: what it is, what it says, what the registry made of it."""
     transaction, receipt = block.transactions[index], block.receipts[index]
-    post = _post(transaction, genesis)
+    post = find_post(transaction, genesis)
     rows = {
         "hash": full_hex(transaction.hash),
         "block": f"{block.header.block_number} (position {index})",
         "sender": names.full(transaction.sender),
-        "what": _name(post),
+        "what": post_name(post),
         "nonce": str(transaction.nonce),
         "status": "accepted" if receipt.status == 1 else "reverted",
         "size": size_text(len(transaction.raw)),
     }
-    if post is not None and post.call is not None:
-        said = {"payload size" if name == "size" else name: value for name, value in post.call.arguments.items()}
-        rows |= {name: _format_value(value, names) for name, value in said.items()}
+    rows |= {name: format_value(value, names) for name, value in said_in(post).items()}
     events = Table(title="events", title_justify="left")
     for column in ("event", "fields"):
         events.add_column(column, overflow="fold")
     for log in receipt.logs:
         event = decode_log(log.topics, log.data)
         if event is not None:
-            fields = ", ".join(f"{name} {_format_value(value, names)}" for name, value in event.arguments.items())
+            fields = ", ".join(f"{name} {format_value(value, names)}" for name, value in event.arguments.items())
             events.add_row(event.name, fields)
     return [pairs_table("", rows), events]
-
-
-def _format_value(value: Any, names: Names) -> str:
-    if isinstance(value, Address):
-        return names.full(value)
-    if isinstance(value, bytes):
-        return full_hex(value) if len(value) <= 65 else f"{len(value)} bytes"
-    if isinstance(value, list | tuple):
-        return f"{len(value)} entries"
-    return str(value)
 
 
 def participants_table(found: Inspection, names: Names) -> Table:

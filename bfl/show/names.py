@@ -51,6 +51,16 @@ def names_in(archive: Archive) -> Names:
 
     For tables alone: that the registry knows the same participants is checked by an audit.
     """
+    return names_of(founding_content(archive))
+
+
+def names_of(content: Mapping[str, Any]) -> Names:
+    """The names that founding parameters give."""
+    return Names(_names(content))
+
+
+def founding_content(archive: Archive) -> Mapping[str, Any]:
+    """The founding parameters of a chain as they are written; empty where there are none that fit their digest."""
     try:
         block = archive.block(FOUNDING_BLOCK)
         calls = [decode_call(each.data) for each in block.transactions if each.to]
@@ -60,8 +70,8 @@ def names_in(archive: Archive) -> Names:
     except LedgerError:
         raise
     except ChainError:
-        return Names()
-    return Names(_names(content)) if isinstance(content, dict) else Names()
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _names(content: Mapping[str, Any]) -> dict[bytes, str]:

@@ -8,7 +8,7 @@ from torch import nn
 
 from bfl.config import RunSettings
 from bfl.errors import BflError
-from bfl.show.chain_tables import size_text
+from bfl.show.text import size_text
 from chain.wire.codec import encoded_size
 
 _CHAIN_BYTES_PER_POST = 1200

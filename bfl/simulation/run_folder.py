@@ -218,6 +218,7 @@ def metrics_of(report: RoundReport) -> dict[str, Any]:
         "consensus-error": report.consensus_error,
         "refused": [asdict(refusal) for refusal in report.refused],
         "offloaded": report.offloaded,
+        "assignment": list(report.assignment),
         "latency": {kind: dict(terms) for kind, terms in report.latency.items()},
         "offences": [
             {"offender": offence.name, "kind": offence.kind, "step": offence.step, "detail": offence.detail}

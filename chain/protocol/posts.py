@@ -1,5 +1,6 @@
 """What participants say: a transaction as a signed call of the registry, its place in a block, its post in a slot."""
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -169,18 +170,53 @@ class SignedCall:
     @cached_property
     def commitments(self) -> tuple[Commitment, ...]:
         """The payloads that are beside it: one of a post in a slot, two of the founding (B1)."""
-        call = self.call
-        if call is not None and call.name in KINDS:
-            return (Commitment(call["digest"], call["size"]),)
-        if call is not None and call.name == "found":
-            model = Commitment(call["model"], PayloadSizes(*call["sizes"]).model)
-            return (Commitment(call["parameters"], call["parameters_size"]), model)
-        return ()
+        return () if self.call is None else commitments_of(self.call)
 
     @property
     def is_stored(self) -> bool:
         """Whether its payloads are kept with the block; iterates follow from the gradients (B3)."""
         return self.call is not None and self.call.name != "iterate"
+
+
+def commitments_of(call: Call) -> tuple[Commitment, ...]:
+    """The payloads that are beside a call."""
+    if call.name in KINDS:
+        return (Commitment(call["digest"], call["size"]),)
+    if call.name == "found":
+        model = Commitment(call["model"], PayloadSizes(*call["sizes"]).model)
+        return (Commitment(call["parameters"], call["parameters_size"]), model)
+    return ()
+
+
+@dataclass(frozen=True)
+class PostCounts:
+    """What a block has, in numbers."""
+
+    kinds: Counter[str]
+    """How many posts of each kind; "creation" of the registry, "unreadable" where a file has what no node admits."""
+    payload_bytes: int
+    """Of the payloads that are kept with it; of equal ones one."""
+    attempt: int
+    """At its round (D3.1)."""
+
+
+def count_posts(executed: Iterable[tuple[Transaction, int]]) -> PostCounts:
+    """Of transactions with their statuses, for whoever watches: senders are not recovered, which takes most time."""
+    kinds: Counter[str] = Counter()
+    kept: dict[bytes, int] = {}
+    attempt = 0
+    for each, status in executed:
+        try:
+            call = decode_call(each.data) if each.to else None
+        except NotRegistryCallError:
+            kinds["unreadable"] += 1
+            continue
+        kinds["creation" if call is None else call.name] += 1
+        if call is not None and call.name != "iterate":  # iterates follow from the gradients (B3)
+            kept |= {named.digest: named.size for named in commitments_of(call)}
+        if call is not None and call.name == "begin_attempt" and status == 1:
+            attempt = attempt or int(call["attempt"])
+    return PostCounts(kinds, sum(kept.values()), attempt)
 
 
 def attempt_in(executed: Iterable[tuple[SignedCall, int]]) -> int:

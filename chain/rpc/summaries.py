@@ -2,23 +2,17 @@
 and how a node is.
 """
 
-from collections import Counter
-
 from chain.node.node import Node
-from chain.protocol.posts import read_signed_call
+from chain.protocol.posts import count_posts
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.rpc.encoding import Json, hex_bytes, hex_number
 from chain.wire.blocks import Block, encode_block
 
-_CREATION = "creation"
-
 
 def summary_of(node: Node, block: Block) -> Json:
     """What a dashboard shows of a block. Its size does not depend on how many posts there are."""
-    header = block.header
-    posts = [read_signed_call(each, node.genesis) for each in block.transactions]
-    kinds = Counter(_CREATION if post.call is None else post.call.name for post in posts)
-    named = {each.digest: each.size for post in posts if post.is_stored for each in post.commitments}
+    statuses = (receipt.status for receipt in block.receipts)
+    header, counted = block.header, count_posts(zip(block.transactions, statuses, strict=True))
     is_canonical = (canonical := node.header(header.block_number)) is not None and canonical.hash == header.hash
     return {
         "number": hex_number(header.block_number),
@@ -26,13 +20,14 @@ def summary_of(node: Node, block: Block) -> Json:
         "parentHash": hex_bytes(header.parent_hash),
         "timestamp": hex_number(header.timestamp),
         "round": hex_number(max(0, header.block_number - FOUNDING_BLOCK)),
+        "attempt": hex_number(counted.attempt),
         "leader": hex_bytes(header.coinbase),
         "winner": hex_bytes(header.winner) if header.winner else None,
         "difficulty": hex_number(header.difficulty),
         "totalDifficulty": hex_number(block.total_difficulty),
-        "posts": {kind: hex_number(count) for kind, count in sorted(kinds.items())},
+        "posts": {kind: hex_number(count) for kind, count in sorted(counted.kinds.items())},
         "size": hex_number(len(encode_block(header, block.transactions))),
-        "payloadSize": hex_number(sum(named.values())),
+        "payloadSize": hex_number(counted.payload_bytes),
         "gasUsed": hex_number(header.gas_used),
         "endorsements": hex_number(len(node.endorsements(header.hash))),
         "final": is_canonical and header.block_number <= node.final.block_number,
@@ -47,6 +42,7 @@ def status_of(node: Node) -> Json:
         "told": conflict or ("" if found is None else str(found)),
         "head": hex_bytes(head.hash),
         "final": hex_bytes(final.hash),
+        "pending": hex_number(len(node.pending())),
         "diverged": None,
     }
     if found is not None:

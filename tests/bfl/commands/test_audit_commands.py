@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from bfl.auditing import findings
-from bfl.show.chain_tables import size_text
+from bfl.show.text import size_text
 from chain.audit.archive import FileArchive
 from chain.audit.inspection import inspect_chain
 from chain.client.keys import address_of

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from bfl.show.chain_tables import pairs_table, printable, size_text, utc_time
+from bfl.show.chain_tables import pairs_table
 from bfl.show.names import short_hex
+from bfl.show.text import printable, size_text, utc_time
 from chain.client.keys import address_of
 from chain.node.node import Node
 from chain.rpc.server import RpcServer, ServerParams

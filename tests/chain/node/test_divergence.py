@@ -244,7 +244,7 @@ def test_a_nodes_status_says_running_and_then_diverged_with_both_digests() -> No
     far = Connection(web3_in_process(node), node.genesis.registry)
     head = "0x" + node.head.hash.hex()
     assert far.request("bfl_status") == {
-        "state": "RUNNING", "told": "", "head": head, "final": head, "diverged": None,
+        "state": "RUNNING", "told": "", "head": head, "final": head, "pending": "0x0", "diverged": None,
     }  # fmt: skip
     far.check_agrees()
     import_refused(node, raw)

@@ -27,6 +27,7 @@ def test_a_round_is_told_in_numbers() -> None:
         "parentHash": "0x" + header.parent_hash.hex(),
         "timestamp": hex(START),
         "round": "0x1",
+        "attempt": "0x0",
         "leader": leader.address.lower(),
         "winner": NETWORK.devices[0].address.lower(),
         "difficulty": hex(header.difficulty),

@@ -1,0 +1,1 @@
+"""The page (`bfl dashboard`): what a run or a network did, live and afterwards, in a browser."""

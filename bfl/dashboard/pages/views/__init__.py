@@ -1,0 +1,1 @@
+"""View models: what a page shows, as plain frozen values; whoever reads them needs neither templates nor a browser."""
