@@ -61,9 +61,9 @@ class Visit:
         self.to = Links(dashboard.name if len(self.names) > 1 else "")
         self.page = asked.page_in_query(request)
 
-    def answer(self, template: str, here: str, title: str, query: str = "", **views: Any) -> Response:
+    def answer(self, template: str, here: str, title: str, searched: str = "", **views: Any) -> Response:
         """The page, in its frame."""
-        around = frame(self.snapshot, self.names, self.to, here, title, query)
+        around = frame(self.snapshot, self.names, self.to, here, title, searched)
         return page(template, around, self.to, **views)
 
     def part(self, name: str) -> str:
