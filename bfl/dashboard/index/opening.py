@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from bfl.dashboard.errors import DashboardError
 from bfl.dashboard.facts import About, Kind
@@ -54,9 +55,12 @@ def node_source(url: str, token: str) -> Source:
     from bfl.dashboard.reading.feeds import NodeFeed
     from bfl.dashboard.reading.machines import watch_of_node
 
+    found = urlsplit(url)
+    if found.scheme not in ("http", "https") or not found.hostname:
+        raise DashboardError(f"found --rpc {url!r:.80}, expected http:// or https:// and a host")
     watch = watch_of_node(url, token)
     secrets = {TOKEN_VARIABLE: token} if token else {}
-    about = _about("node", url.partition("://")[2].strip("/") or url, url)
+    about = _about("node", found.netloc.rpartition("@")[2], url)
     return ChainSource(about, None, partial(NodeFeed, url, token), watch, ("rpc", url), secrets)
 
 

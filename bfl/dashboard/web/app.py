@@ -46,7 +46,9 @@ class PageServer:
             *pages,
         ]
         handlers = dict.fromkeys((*_STATUS, HTTPException, 500), self._told)
-        self.app = Guard(Starlette(routes=routes, exception_handlers=handlers), params, self._refused)
+        inner = Starlette(routes=routes, exception_handlers=handlers)
+        inner.router.redirect_slashes = False
+        self.app = Guard(inner, params, self._refused)
 
     async def _told(self, request: Request, error: Exception) -> Response:
         """An error as its visitor wants it."""

@@ -44,14 +44,14 @@ class Streams:
             told = f"found {MOST_PER_VISITOR} open streams of this visitor or {MOST_STREAMS} in all, expected fewer"
             return JSONResponse({"error": f"{told}: close a tab"}, status_code=429, headers={"retry-after": "5"})
         self._open[visitor] += 1
-        events = self._events(dashboard, visitor, _cursor_of(request))
+        events = self._events(dashboard, visitor, request)
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
-    async def _events(self, dashboard: Dashboard, visitor: str, cursor: int | None) -> AsyncIterator[str]:
+    async def _events(self, dashboard: Dashboard, visitor: str, request: Request) -> AsyncIterator[str]:
         try:
             yield f"retry: {_RETRY_MS}\n\n"
-            seen, audited, quiet_s = cursor, -1, 0.0
-            while not self._is_closed:
+            seen, audited, quiet_s = _cursor_of(request), -1, 0.0
+            while not self._is_closed and not await request.is_disconnected():
                 told = "".join(_news(dashboard, seen, audited))
                 seen, audited = dashboard.snapshot.cursor, dashboard.audit.version
                 quiet_s = 0.0 if told else quiet_s + _LOOK_S

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ def test_blocks_come_in_pages_the_newest_first(web: TestClient) -> None:
     assert [each["number"] for each in told["blocks"]] == [5, 4]
     assert told["total"] == 6
     assert [each["number"] for each in get(web, "blocks?before=4&limit=10")["blocks"]] == [3, 2, 1, 0]
-    assert get(web, "blocks/3") == get(web, f"blocks/{told['blocks'][1]['hash'].replace('x', 'x')}") or True
+    assert get(web, "blocks/4") == get(web, f"blocks/{told['blocks'][1]['hash']}")
     post = get(web, "blocks/3")["posts"][0]
     assert get(web, f"transactions/{post['hash']}")["what"] == post["what"]
 
@@ -172,23 +171,6 @@ def test_no_cell_is_a_formula(tmp_path: Path) -> None:
     lines = [line(1, offences=[lied(detail='=HYPERLINK("http://a.example")')])]
     found = rows(client_of(opened(write_run(tmp_path / "run", lines))), "offences")
     assert found[1][5].startswith("'=HYPERLINK")
-
-
-# --- stream
-
-
-def events(client: TestClient, path: str = "/api/v1/stream", **headers: str) -> Iterator[dict[str, Any]]:
-    """Events of a stream until it is closed by the caller."""
-    with client.stream("GET", path, headers=headers) as answer:
-        assert answer.headers["content-type"].startswith("text/event-stream")
-        told: dict[str, Any] = {}
-        for each in answer.iter_lines():
-            name, _, value = each.partition(": ")
-            if name in ("id", "event", "data"):
-                told[name] = json.loads(value) if name == "data" else value
-            elif not each and "event" in told:
-                yield told
-                told = {}
 
 
 def test_hostile_texts_come_out_as_text(tmp_path: Path) -> None:
