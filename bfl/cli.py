@@ -26,6 +26,7 @@ from bfl.commands.machines import device, device_executor, edge, edge_server, lo
 from bfl.commands.mining import miner
 from bfl.commands.node import node
 from bfl.commands.page_beside import page_beside
+from bfl.commands.report import compare, report
 from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
@@ -230,6 +231,8 @@ for command in (init, join, admit, found, lab, *_MACHINES):
 app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")
 app.command("dashboard", cls=Command)(dashboard_command)
+app.command("compare", cls=Command)(compare)
+audit_commands.app.command("report", cls=Command)(report)
 
 
 def main() -> None:

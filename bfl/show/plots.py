@@ -1,6 +1,7 @@
 """Pictures of a run."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -8,42 +9,77 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfl.errors import BflError
+from bfl.show.measures import LAST_EVALUATIONS
 from clients.partition import Share
 
 
 def plot_curves(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> list[Path]:
-    """accuracy.png and loss.png over the rounds."""
+    """accuracy.png and loss.png over the rounds, with what went wrong; the number is that of the summary."""
     evaluated = [line for line in metrics if line["accuracy"] is not None]
     rounds = [line["round"] for line in evaluated]
     accuracy = [100 * line["accuracy"] for line in evaluated]
     losses = [float("nan") if line["loss"] is None else line["loss"] for line in evaluated]
     return [
-        _curve(rounds, accuracy, "test accuracy (%)", title, folder / "accuracy.png"),
-        _curve(rounds, losses, "test loss", title, folder / "loss.png"),
+        _curve(rounds, accuracy, "test accuracy (%)", title, folder / "accuracy.png", metrics),
+        _curve(rounds, losses, "test loss", title, folder / "loss.png", metrics),
     ]
 
 
 def plot_latency(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> Path | None:
-    """latency.png: what each round would have taken, as the paper counts it and as it was (P24); None without plans."""
+    """latency.png: what each round would have taken, as the paper counts it and as it was (P24), with T, the sum over
+    devices, above T_wall, what a clock would show: they differ by an order of magnitude. None without plans.
+    """
     kinds = list(metrics[-1]["latency"]) if metrics else []
     if not kinds:
         return None
-    lines = {
-        f"{term} ({kind})": [(line["round"], line["latency"][kind][term]) for line in metrics]
-        for term in ("T", "T_wall")
-        for kind in kinds
-    }
-    return plot_lines(lines, "round", "simulated seconds", title, folder / "latency.png")
+    plt = pyplot()
+    figure, both = plt.subplots(2, 1, figsize=(8, 6.4), sharex=True)
+    figure.subplots_adjust(left=0.1, right=0.97, bottom=0.08, top=0.93, hspace=0.16)
+    for axes, (term, told) in zip(both, _TOTALS.items(), strict=True):
+        for number, kind in enumerate(kinds):
+            points = [(line["round"], line["latency"][kind][term]) for line in metrics]
+            axes.plot(*zip(*points, strict=True), label=f"{term} ({kind})", color=COLOURS[number], linewidth=1.6)
+        _mark(axes, metrics)
+        axes.set(ylabel=told, ylim=(0, None))
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=8)
+    both[0].set_title(title)
+    both[1].set_xlabel("round")
+    path = folder / "latency.png"
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
 
 
-def _curve(x: Sequence[int], y: Sequence[float], label: str, title: str, path: Path) -> Path:
+_TOTALS = {"T": "T, all devices (s)", "T_wall": "T_wall, on a clock (s)"}
+_RED, _BAND = "#d5360a", "#d55e00"
+
+
+def _mark(axes: Any, metrics: Sequence[dict[str, Any]]) -> None:
+    """An offence is a dashed red line, rounds in which somebody is excluded a tinted band."""
+    wrong = [line["round"] for line in metrics if line.get("offences")]
+    for number, round_ in enumerate(wrong):
+        axes.axvline(round_, color=_RED, linestyle="--", linewidth=1.1, label=None if number else "offence")
+    shut = [line["round"] + 1 for line in metrics if line.get("excluded")]  # `excluded` is for the next round
+    for number, round_ in enumerate(shut):
+        axes.axvspan(round_ - 0.5, round_ + 0.5, color=_BAND, alpha=0.08, lw=0, label=None if number else "excluded")
+
+
+def _curve(
+    x: Sequence[int], y: Sequence[float], label: str, title: str, path: Path, metrics: Sequence[dict[str, Any]]
+) -> Path:
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.2))
     figure.subplots_adjust(left=0.1, right=0.97, bottom=0.12, top=0.92)  # a layout engine would draw everything twice
     axes.plot(x, y, color="#1f5fa8", linewidth=1.6, marker="o" if len(x) < 25 else None, markersize=3.5)
-    if len(y):
-        axes.annotate(f"{y[-1]:.4g}", (x[-1], y[-1]), xytext=(0, 6), textcoords="offset points", ha="right", fontsize=9)
-    axes.margins(y=0.12)
+    last = [value for value in y[-LAST_EVALUATIONS:] if not np.isnan(value)]
+    if last:
+        told = f"{np.mean(last):.4g}" + (f" (mean of the last {len(last)})" if len(last) > 1 else "")
+        axes.annotate(told, (x[-1], y[-1]), xytext=(0, 8), textcoords="offset points", ha="right", fontsize=9)
+    _mark(axes, metrics)
+    if any(line.get("offences") or line.get("excluded") for line in metrics):
+        axes.legend(fontsize=8)
+    axes.margins(y=0.14)
     axes.set(xlabel="round", ylabel=label, title=title)
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=130)
@@ -68,6 +104,34 @@ def plot_lines(
         marker = "o" if len(points) < 12 else None
         colour = COLOURS[number % len(COLOURS)]
         axes.plot(xs, ys, style, label=name, color=colour, linewidth=1.6, marker=marker, markersize=4)
+    axes.set(xlabel=x, ylabel=y, title=title)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    figure.savefig(path, dpi=130)
+    plt.close(figure)
+    return path
+
+
+@dataclass(frozen=True)
+class Banded:
+    """A line of means, and between which values it lies, by x; no band where there is one run."""
+
+    name: str
+    points: Sequence[tuple[float, float | None]]
+    spread: Sequence[tuple[float, float, float]] = ()
+
+
+def plot_banded(lines: Sequence[Banded], x: str, y: str, title: str, path: Path) -> Path:
+    """Means with their bands on one picture."""
+    plt = pyplot()
+    figure, axes = plt.subplots(figsize=(8, 4.8))
+    figure.subplots_adjust(left=0.09, right=0.97, bottom=0.12, top=0.92)
+    for number, line in enumerate(lines):
+        colour = COLOURS[number % len(COLOURS)]
+        axes.plot(*zip(*line.points, strict=True), label=line.name, color=colour, linewidth=1.6)
+        if line.spread:
+            xs, low, high = zip(*line.spread, strict=True)
+            axes.fill_between(xs, low, high, color=colour, alpha=0.18, linewidth=0)
     axes.set(xlabel=x, ylabel=y, title=title)
     axes.grid(alpha=0.3)
     axes.legend(fontsize=8)

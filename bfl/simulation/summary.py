@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from bfl.show.measures import LAST_EVALUATIONS
+
 if TYPE_CHECKING:
     from bfl.simulation.run import Simulation
-
-LAST_EVALUATIONS = 5
 
 
 def summarise(simulation: "Simulation", metrics: list[dict[str, Any]], status: str, wall_s: float) -> dict[str, Any]:

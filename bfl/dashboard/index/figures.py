@@ -8,9 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from bfl.dashboard.facts import ITSELF, RoundFact, Snapshot
+from bfl.show.measures import LAST_EVALUATIONS
 
-LAST_EVALUATIONS = 5
-"""Whose mean the summary of a run gives"""
 _KEPT = 8
 
 

@@ -15,7 +15,9 @@ def number_in_query(request: Request, name: str) -> int | None:
     if given is None:
         return None
     if not _is_number(given):
-        raise RequestRefusedError(f"found {name} = {given!r:.40}, expected a whole number of at most {_MOST_DIGITS} digits")
+        raise RequestRefusedError(
+            f"found {name} = {given!r:.40}, expected a whole number of at most {_MOST_DIGITS} digits"
+        )
     return int(given)
 
 

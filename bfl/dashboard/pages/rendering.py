@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import re
 from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
@@ -10,15 +11,17 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
+from bfl.dashboard.charts.lines import as_table, draw, legend
 from bfl.dashboard.pages.views.frame import Frame
 from bfl.dashboard.pages.views.links import Links
 
 _PACKAGE = "bfl.dashboard.pages"
-_CUT = 160
+_CUT = 240
+_POLICY = re.compile(r"<meta http-equiv=[^>]*>")
 
 
 def visible(value: Any) -> Any:
-    """Characters that turn the writing around, or that nobody sees, as their numbers. All that templates print is so."""
+    """Characters that turn the writing around, or that nobody sees, as their numbers; all that templates print."""
     if not isinstance(value, str) or isinstance(value, Markup) or value.isprintable():
         return value
     return "".join(each if each.isprintable() else f"⟨U+{ord(each):04X}⟩" for each in value)
@@ -52,7 +55,7 @@ def environment() -> Environment:
         auto_reload=False,
     )
     made.filters["cut"] = cut
-    made.globals["static"] = static
+    made.globals |= {"static": static, "draw": draw, "legend": legend, "as_table": as_table}
     return made
 
 
@@ -64,6 +67,18 @@ def render(template: str, frame: Frame, to: Links, **views: Any) -> str:
 def page(template: str, frame: Frame, to: Links, **views: Any) -> HTMLResponse:
     """A page."""
     return HTMLResponse(render(template, frame, to, **views))
+
+
+def served_report(text: str, to: Links) -> str:
+    """A report in its page: the styles in its file are refused by the policy of this server, so they are linked to."""
+    links = Markup('<p class="made"><a href="{}">‹ back</a> · <a href="{}" download>save as one file</a></p>').format(
+        to("/"), to("/report", file=1)
+    )
+    head, _, rest = text.partition("<style>")
+    head = _POLICY.sub("", head)
+    body = rest.partition("</style>")[2].replace("<main>", f"<main>{links}", 1)
+    icon = static("icon.svg")
+    return f'{head}<link rel="icon" href="{icon}"><link rel="stylesheet" href="/report.css">{body}'
 
 
 _ERRORS: Mapping[int, str] = {

@@ -4,12 +4,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bfl.dashboard.index.dashboard import Dashboard
 from bfl.dashboard.pages import asked
-from bfl.dashboard.pages.rendering import page
+from bfl.dashboard.pages.rendering import page, served_report
 from bfl.dashboard.pages.views.audit import audit_view
 from bfl.dashboard.pages.views.chain import block_view, blocks_page, transaction_view
 from bfl.dashboard.pages.views.compare import compare_view
@@ -18,10 +18,19 @@ from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.matrix import matrix_view
 from bfl.dashboard.pages.views.network import network_view
 from bfl.dashboard.pages.views.offences import offence_table, offence_view, offences_page
-from bfl.dashboard.pages.views.overview import overview
+from bfl.dashboard.pages.views.overview import drawn, overview
 from bfl.dashboard.pages.views.people import machine_table, participants_page, person_view, short_participants
-from bfl.dashboard.pages.views.rounds import assignment_table, find_round, round_view, rounds_table
+from bfl.dashboard.pages.views.rounds import (
+    assignment_table,
+    find_round,
+    latency_table,
+    phases_table,
+    round_view,
+    rounds_table,
+)
 from bfl.dashboard.pages.views.tables import ROWS
+from bfl.dashboard.report.html import style
+from bfl.dashboard.report.making import told_report
 from bfl.dashboard.same_site import is_own_request
 
 SourceOf = Callable[[Request], Dashboard]
@@ -47,6 +56,8 @@ def routes(source_of: SourceOf) -> list[Route]:
         "/audit": _audit,
         "/compare": _compare,
         "/search": _search,
+        "/report": _report,
+        "/report.css": _report_style,
     }
     return [Route(path, _endpoint(made, source_of), methods=["GET"]) for path, made in pages.items()]
 
@@ -61,9 +72,9 @@ class Visit:
         self.to = Links(dashboard.name if len(self.names) > 1 else "")
         self.page = asked.page_in_query(request)
 
-    def answer(self, template: str, here: str, title: str, searched: str = "", **views: Any) -> Response:
+    def answer(self, template: str, here: str, title: str, typed: str = "", **views: Any) -> Response:
         """The page, in its frame."""
-        around = frame(self.snapshot, self.names, self.to, here, title, searched)
+        around = frame(self.snapshot, self.names, self.to, here, title, typed)
         return page(template, around, self.to, **views)
 
     def part(self, name: str) -> str:
@@ -83,19 +94,29 @@ def _overview(visit: Visit) -> Response:
     return visit.answer(
         "overview.html", "overview", "Overview",
         view=overview(snapshot, to),
+        drawn=drawn(snapshot),
         network=network_view(snapshot, to),
         matrix=matrix_view(snapshot, to),
         rounds=rounds_table(snapshot, to, 1, _SHORT),
+        latency=latency_table(snapshot, to, _SHORT),
+        phases=phases_table(snapshot, to, _SHORT),
         offences=offence_table(snapshot.offences[: -_LAST_OFFENCES - 1 : -1], to),
         blocks=blocks_page(snapshot, to, 1, _SHORT, is_long=False),
         participants=short_participants(snapshot, to, _SHORT),
-        machines=machine_table(snapshot, to) if snapshot.machines else None,
+        machines=machine_table(snapshot) if snapshot.machines else None,
     )  # fmt: skip
 
 
 def _rounds(visit: Visit) -> Response:
     table = rounds_table(visit.snapshot, visit.to, visit.page)
-    return visit.answer("rounds.html", "rounds", "Rounds", table=table, view=overview(visit.snapshot, visit.to))
+    return visit.answer(
+        "rounds.html",
+        "rounds",
+        "Rounds",
+        table=table,
+        view=overview(visit.snapshot, visit.to),
+        drawn=drawn(visit.snapshot),
+    )
 
 
 def _round(visit: Visit) -> Response:
@@ -112,10 +133,17 @@ def _network(visit: Visit) -> Response:
     devices = None
     if view.round:
         devices = assignment_table(snapshot, find_round(snapshot.rounds, view.round), to, visit.page, "/network")
-    machines = machine_table(snapshot, to) if snapshot.about.kind != "run" else None
+    machines = machine_table(snapshot) if snapshot.about.kind != "run" else None
     matrix = matrix_view(snapshot, to)
     return visit.answer(
-        "network.html", "network", "Network", network=view, devices=devices, machines=machines, matrix=matrix
+        "network.html",
+        "network",
+        "Network",
+        network=view,
+        devices=devices,
+        machines=machines,
+        matrix=matrix,
+        against=latency_table(snapshot, to, _SHORT),
     )
 
 
@@ -182,7 +210,7 @@ def _compare(visit: Visit) -> Response:
     """Here ?run= names all that are compared; links lead on to the first of them."""
     given = asked.runs_in_query(visit.request)
     snapshots = visit.dashboard.compare(given if len(given) > 1 else [])
-    return visit.answer("compare.html", "compare", "Compare", view=compare_view(snapshots, visit.names))
+    return visit.answer("compare.html", "compare", "Compare", view=compare_view(snapshots, visit.names, visit.to))
 
 
 def _search(visit: Visit) -> Response:
@@ -192,3 +220,15 @@ def _search(visit: Visit) -> Response:
     if len(found) == 1 and found[0][1]:
         return RedirectResponse(found[0][1], status_code=303)
     return visit.answer("search.html", "", f"Search: {query}", query, query=query, found=found)
+
+
+def _report(visit: Visit) -> Response:
+    """The report as it is now; ?file=1: the one file that opens anywhere."""
+    text = told_report(visit.dashboard)
+    if visit.request.query_params.get("file") == "1":
+        return HTMLResponse(text, headers={"content-disposition": 'attachment; filename="report.html"'})
+    return HTMLResponse(served_report(text, visit.to))
+
+
+def _report_style(_visit: Visit) -> Response:
+    return Response(style(), media_type="text/css")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bfl.experiments.estimate import Estimate, estimate_mean, weighted_sum
 from bfl.experiments.learning.trials import RoundRecord
-from bfl.simulation.summary import LAST_EVALUATIONS
+from bfl.show.measures import LAST_EVALUATIONS
 
 PARTITIONS = {"iid": "IID", "non-iid": "non-IID"}
 Read = Callable[[RoundRecord], float]

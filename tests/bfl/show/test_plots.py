@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from bfl.show.plots import plot_curves, plot_latency, plot_partition
+from bfl.show.plots import plot_curves, plot_latency, plot_partition, pyplot
 from tests.bfl.runs import png_size
 
 
@@ -79,6 +79,34 @@ def test_latency_has_a_line_for_each_kind_and_term_and_no_picture_without_plans(
     terms = {"paper": {"T": 9.0, "T_wall": 2.0}, "real": {"T": 7.0, "T_wall": 1.0}}
     path = plot_latency([{"round": 1, "latency": terms}, {"round": 2, "latency": terms}], tmp_path, "a run")
     assert path is not None
-    assert png_size(path) == (1040, 624)
+    assert png_size(path) == (1040, 832)
     assert plot_latency([{"round": 1, "latency": {}}], tmp_path, "a run") is None
     assert plot_latency([], tmp_path, "a run") is None
+
+
+def test_what_went_wrong_is_on_every_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[str, float]] = []
+    axes = pyplot().Axes
+    for name in ("axvline", "axvspan"):
+
+        def note(self: Any, at: float, *rest: Any, _name: str = name, **more: Any) -> None:
+            drawn.append((_name, at))
+
+        monkeypatch.setattr(axes, name, note)
+    terms = {"paper": {"T": 9.0, "T_wall": 2.0}}
+    lines = [
+        line(k, 0.5, 1.0) | {"latency": terms, "offences": [{}] * (k == 2), "excluded": [1] * (k in (2, 3))}
+        for k in range(1, 6)
+    ]
+    plot_curves(lines, tmp_path, "a run")
+    assert drawn == [("axvline", 2), ("axvspan", 2.5), ("axvspan", 3.5)] * 2
+    plot_latency(lines, tmp_path, "a run")
+    assert drawn == [("axvline", 2), ("axvspan", 2.5), ("axvspan", 3.5)] * 4
+
+
+def test_the_number_on_the_picture_is_that_of_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(pyplot().Axes, "annotate", lambda self, text, *rest, **more: told.append(text))
+    accuracies = [0.1, 0.5, 0.6, 0.7, 0.8, 0.9]
+    plot_curves([{"round": k, "accuracy": a, "loss": 1.0} for k, a in enumerate(accuracies, 1)], tmp_path, "a run")
+    assert told[0] == "70 (mean of the last 5)"

@@ -12,7 +12,7 @@ from bfl.dashboard.pages.views.tables import Cell, Column, Table, hash_cell, sev
 
 _MEANING = {
     "fits": "Whoever was not there can compute every model from what was posted, and gets exactly the published ones.",
-    "misfit": "Something in this file is not what an honest network would have written. Do not trust what comes after it.",
+    "misfit": "Something here is not what an honest network would have written. Do not trust what comes after it.",
     "gaps": "What could be checked fits. Something is not here, so nobody can say that all of it does.",
 }
 
@@ -42,6 +42,7 @@ class AuditView:
     """Whether blocks were added since."""
     commands: tuple[tuple[str, str], ...]
     simulated: str
+    checks: tuple[str, ...]
 
 
 def audit_view(state: AuditState, snapshot: Snapshot, to: Links) -> AuditView:
@@ -67,6 +68,7 @@ def audit_view(state: AuditState, snapshot: Snapshot, to: Links) -> AuditView:
         is_stale=bool(state.head and head and state.head != head),
         commands=_commands(snapshot),
         simulated=words.SIMULATED if snapshot.about.is_simulated else "",
+        checks=words.CHECKS,
     )
 
 

@@ -125,7 +125,9 @@ def _title(fact: BlockFact) -> str:
 
 def _finality(fact: BlockFact, servers: int) -> str:
     if fact.is_final:
-        signed = f"{fact.endorsements:,} of {servers:,} servers signed it" if fact.endorsements else "blocks after it are"
+        signed = (
+            f"{fact.endorsements:,} of {servers:,} servers signed it" if fact.endorsements else "blocks after it are"
+        )
         return f"final: {signed}, and no honest one leaves it"
     return f"not final yet: {fact.endorsements:,} of {servers:,} servers signed it, more than half are needed"
 
@@ -134,15 +136,19 @@ def said_cell(said: Said, to: Links) -> Cell:
     """What somebody said; long hexadecimal is cut."""
     is_hash = said.value.startswith("0x") and " " not in said.value
     if is_hash:
-        return hash_cell(said.value, to.told(said.link)) if len(said.value) > 70 else Cell(said.value, to.told(said.link), "hash")
+        return (
+            hash_cell(said.value, to.told(said.link))
+            if len(said.value) > 70
+            else Cell(said.value, to.told(said.link), "hash")
+        )
     return Cell(said.value, to.told(said.link))
 
 
 def _posts(detail: BlockDetail, to: Links, page: int) -> Table:
     part = slice_of(len(detail.posts), page)
     columns = (
-        Column("", "num"), Column("phase"), Column("what"), Column("who"), Column("says", "wide"), Column("size", "num"),
-        Column("hash", "mono"),
+        Column("", "num"), Column("phase"), Column("what"), Column("who"), Column("says", "wide"),
+        Column("size", "num"), Column("hash", "mono"),
     )  # fmt: skip
     rows = tuple(
         (
@@ -208,7 +214,11 @@ def _rows(said: Sequence[Said], to: Links) -> tuple[tuple[str, Cell], ...]:
 def _payloads(detail: TransactionDetail) -> Table:
     columns = (Column("digest (sha256)", "mono"), Column("size", "num"), Column("here", "wide"))
     rows = tuple(
-        (hash_cell(each.digest), Cell(size_text(each.size)), Cell("yes" if each.is_here else "no: pruned, or not fetched"))
+        (
+            hash_cell(each.digest),
+            Cell(size_text(each.size)),
+            Cell("yes" if each.is_here else "no: pruned, or not fetched"),
+        )
         for each in detail.payloads
     )
     return Table("payloads", columns, rows, "it names none")

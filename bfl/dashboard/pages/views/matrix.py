@@ -54,19 +54,20 @@ def matrix_view(snapshot: Snapshot, to: Links) -> MatrixView:
         rounds=len(snapshot.rounds),
         width=width,
         height=height,
-        tiles=tuple(_tiles(shown, devices, snapshot.about.edges)),
+        tiles=tuple(_tiles(shown, devices)),
         winners="".join(_diamond(column, fact, devices) for column, fact in enumerate(shown)),
         rows=tuple((row * _HIGH + 8, f"device {row}") for row in range(devices)),
         columns=tuple(_column_labels(shown)),
         legend=tuple(
-            (f"server {each}", each % SERVER_COLOURS, each >= FIRST_HATCHED) for each in range(min(snapshot.about.edges, 24))
+            (f"server {each}", each % SERVER_COLOURS, each >= FIRST_HATCHED)
+            for each in range(min(snapshot.about.edges, 24))
         ),
         part="" if is_all else f"the last {len(shown)} rounds of the first {devices} devices",
         table=_table(snapshot, to),
     )
 
 
-def _tiles(shown: Sequence[RoundFact], devices: int, servers: int) -> list[Tiles]:
+def _tiles(shown: Sequence[RoundFact], devices: int) -> list[Tiles]:
     paths: dict[int, list[str]] = {}
     for column, fact in enumerate(shown):
         found = [] if fact.assignment is None else fact.assignment[:devices].tolist()

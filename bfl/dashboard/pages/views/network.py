@@ -8,7 +8,7 @@ from bfl.dashboard.facts import ITSELF, RoundFact, Snapshot
 from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.numbers import count
 from bfl.dashboard.pages.views.rounds import barred_in, find_round
-from bfl.dashboard.pages.views.tables import Cell, Column, Table, server, several
+from bfl.dashboard.pages.views.tables import Cell, Column, Table, server
 
 WIDTH, HEIGHT = 380.0, 282.0
 MOST_DRAWN, MOST_LABELLED = 2000, 80
@@ -20,6 +20,7 @@ _ARC, _OUTER = (174.0, 128.0), (154.0, 109.0)
 _INNER = (66.0, 47.0)
 _GAP = math.radians(5)
 _BEND = 0.16
+_MOST_NAMED = 40
 
 
 @dataclass(frozen=True)
@@ -182,7 +183,9 @@ def _server(
     name = f"server {index}"
     is_leader = fact is not None and fact.leader == index
     is_offender = fact is not None and any(each.offender == name for each in fact.offences)
-    told = [word for word, holds in (("leads", is_leader), ("excluded", index in barred), ("offence", is_offender)) if holds]
+    told = [
+        word for word, holds in (("leads", is_leader), ("excluded", index in barred), ("offence", is_offender)) if holds
+    ]
     return ServerNode(
         index=index,
         x=places[index][0],
@@ -243,7 +246,7 @@ def _device(
 
 
 def _table(snapshot: Snapshot, fact: RoundFact | None, barred: Sequence[int], to: Links) -> Table:
-    columns = (Column("server"), Column("in this round"), Column("trains for", "wide"))
+    columns = (Column("server"), Column("in this round"), Column("trains for devices", "wide"))
     rows = []
     for index in range(min(snapshot.about.edges, 64) if fact is not None else 0):
         rows.append((server(index, to), Cell(_part_of(index, fact, barred)), _trained_by(index, fact, to)))
@@ -263,4 +266,6 @@ def _trained_by(index: int, fact: RoundFact | None, to: Links) -> Cell:
     if fact is None or fact.assignment is None:
         return Cell("")
     found = [device for device, target in enumerate(fact.assignment.tolist()) if target == index]
-    return several([f"device {each}" for each in found], to)
+    cells = [Cell(str(each), to(f"/device/{each}"), title=f"device {each}") for each in found[:_MOST_NAMED]]
+    cells += [Cell(f"and {len(found) - _MOST_NAMED:,} more", tone="muted")] if len(found) > _MOST_NAMED else []
+    return Cell("", rest=tuple(cells)) if cells else Cell("nobody", tone="muted")

@@ -101,13 +101,18 @@ def _facts(evidence: Evidence, to: Links) -> tuple[tuple[str, Cell, str], ...]:
         told.append(("expected", hash_cell(evidence.expected), "fingerprint of what follows from the others' posts"))
     if evidence.off_by is not None:
         told.append(("off by", Cell(figure(evidence.off_by)), "largest difference of one parameter"))
+    elif evidence.posted and evidence.expected:
+        unknown = Cell("not computed here yet: run the audit", to("/audit"))
+        told.append(("off by", unknown, "the fingerprints differ; how far the numbers do, an audit computes"))
     if evidence.off_by_norm is not None:
         told.append(("off by, in all", Cell(figure(evidence.off_by_norm)), "length of the difference, all parameters"))
     told.append(("flagged by", several(evidence.flagged_by, to), "who computed it again and signed that it is wrong"))
     if sent:
         told.append(("transaction", hash_cell(sent, to(f"/tx/{sent}")), "the signed post itself: it cannot be denied"))
     if evidence.block is not None:
-        told.append(("block", Cell(f"{evidence.block:,}", to(f"/block/{evidence.block}")), "in which all this is sealed"))
+        told.append(
+            ("block", Cell(f"{evidence.block:,}", to(f"/block/{evidence.block}")), "in which all this is sealed")
+        )
     return tuple(told)
 
 

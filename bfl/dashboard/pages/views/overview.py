@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from bfl.dashboard.charts.lines import Chart
 from bfl.dashboard.facts import TERMS, RoundFact, Snapshot
 from bfl.dashboard.index.figures import KeyFigures, key_figures
 from bfl.dashboard.pages.views import words
 from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.numbers import UNKNOWN, count, figure, percent, seconds, seconds_text, size
+from bfl.dashboard.report.curves import latency_charts, learning_charts, time_chart
 
 TERM_COLOURS = {"mine": 0, "consensus": 3, "learn": 2}
 """Of the palette, as on every chart"""
@@ -69,6 +71,25 @@ class Overview:
     simulated: str
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """The charts as drawings, for browsers without scripts."""
+
+    learning: tuple[Chart, ...]
+    latency: tuple[Chart, ...]
+    phases: tuple[Chart, ...]
+
+
+def drawn(snapshot: Snapshot) -> Drawn:
+    """Of all rounds, thinned out where there are many."""
+    phases = time_chart(snapshot.rounds)
+    return Drawn(
+        tuple(learning_charts(snapshot.rounds)),
+        tuple(latency_charts(snapshot.rounds)),
+        () if phases is None else (phases,),
+    )
+
+
 def overview(snapshot: Snapshot, to: Links) -> Overview:
     """Of the newest round."""
     found, last = key_figures(snapshot), snapshot.rounds[-1] if snapshot.rounds else None
@@ -106,7 +127,7 @@ def six_figures(snapshot: Snapshot, found: KeyFigures, to: Links) -> tuple[Figur
     return (
         _accuracy(found, to),
         _latency(snapshot, found),
-        _time(snapshot, found),
+        _time(found),
         _offloading(snapshot, found, to),
         _block(found, to),
         _offences(found, to),
@@ -132,7 +153,7 @@ def _latency(snapshot: Snapshot, found: KeyFigures) -> Figure:
     return Figure("latency", "Simulated latency", seconds(found.latency_paper), "s", note, title=words.TERMS["T"])
 
 
-def _time(snapshot: Snapshot, found: KeyFigures) -> Figure:
+def _time(found: KeyFigures) -> Figure:
     label = "Round on this machine"
     note = f"train {seconds_text(found.train_s)}" if found.train_s is not None else "not timed here"
     return Figure("round_s", label, seconds(found.round_s), "s", note, title="wall time of the last round")

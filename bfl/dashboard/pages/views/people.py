@@ -12,6 +12,11 @@ from bfl.dashboard.pages.views.offences import offence_table
 from bfl.dashboard.pages.views.rounds import barred_in
 from bfl.dashboard.pages.views.tables import Cell, Column, Table, bar, hash_cell, server, slice_of, who
 
+_DEVICE_ROUNDS = (Column("round", "num"), Column("trained by"), Column("sealed"), Column("refused", "wide"))
+_SERVER_ROUNDS = (
+    Column("round", "num"), Column("leads"), Column("trains for", "num"), Column("posts"), Column("offences", "wide"),
+)  # fmt: skip
+
 
 def participants_page(snapshot: Snapshot, to: Links, page: int, role: str, rows: int = 50) -> Table:
     """Servers or devices, with what they have done."""
@@ -53,7 +58,7 @@ def _share(credit: Credit) -> Cell:
 
 def _device_columns() -> tuple[Column, ...]:
     return (
-        Column("who"), Column("home", "", "the server that hears it best"), Column("samples", "num"),
+        Column("who"), Column("home"), Column("samples", "num"),
         Column("offloaded", "num", "share of the rounds in which a server trained for it"),
         Column("refused", "num", "gradients that did not count"), Column("consent", "", "who may train on its samples"),
         Column("address", "mono"), Column("credit", "bar", "blocks that it sealed"),
@@ -75,8 +80,9 @@ def _device_row(each: Participant, credit: Credit, most: int, to: Links) -> tupl
 
 def _server_columns() -> tuple[Column, ...]:
     return (
-        Column("who"), Column("absent", "num", "rounds in which it posted nothing; no offence"), Column("offences", "num"),
-        Column("excluded"), Column("address", "mono"), Column("led", "bar", "rounds that it led"),
+        Column("who"), Column("absent", "num", "rounds without a post; no offence"),
+        Column("offences", "num"), Column("excluded"), Column("address", "mono"),
+        Column("led", "bar", "rounds that it led"),
     )  # fmt: skip
 
 
@@ -123,7 +129,7 @@ def person_view(snapshot: Snapshot, role: str, index: int, to: Links, page: int)
         name=name,
         role=role,
         index=index,
-        facts=_device_facts(found, credit, to) if role == "device" else _server_facts(snapshot, found, credit, to),
+        facts=_device_facts(found, credit, to) if role == "device" else _server_facts(snapshot, found, credit),
         rounds=_rounds_of(snapshot, found, to, page),
         offences=offence_table(offences[:200], to, f"offences of {name}"),
         previous=to(f"/{role}/{index - 1}") if index else "",
@@ -146,16 +152,18 @@ def _device_facts(found: Participant, credit: Credit, to: Links) -> tuple[tuple[
     )
 
 
-def _server_facts(
-    snapshot: Snapshot, found: Participant, credit: Credit, to: Links
-) -> tuple[tuple[str, Cell, str], ...]:
+def _server_facts(snapshot: Snapshot, found: Participant, credit: Credit) -> tuple[tuple[str, Cell, str], ...]:
     homes = sum(each.role == "device" and each.home == found.index for each in snapshot.participants)
     through = credit.excluded_through
     excluded = Cell("no") if through is None else Cell(f"through round {through:,}", tone="warn")
     return (
         ("home of", Cell(count(homes, "device")), "devices that are registered with it"),
         ("rounds led", Cell(whole(credit.led)), "in which it planned, closed and published"),
-        ("offences", Cell(whole(credit.offences), tone="bad" if credit.offences else ""), "listed below, with evidence"),
+        (
+            "offences",
+            Cell(whole(credit.offences), tone="bad" if credit.offences else ""),
+            "with their evidence below",
+        ),
         ("excluded now", excluded, "may not post, because a majority flagged it"),
         ("absent", Cell(count(credit.absent, "round")), "posted nothing in time; a crash is no lie"),
         ("address", Cell(found.address or UNKNOWN, mark="hash"), "its key signs everything that it posts"),
@@ -168,13 +176,9 @@ def _rounds_of(snapshot: Snapshot, found: Participant, to: Links, page: int) -> 
     shown = [rounds[len(rounds) - 1 - index] for index in range(part.first, part.end)]
     pager = part.pager(to, f"/{found.role}/{found.index}")
     if found.role == "device":
-        columns = (Column("round", "num"), Column("trained by"), Column("sealed"), Column("refused", "wide"))
-        return Table("rounds", columns, tuple(_device_round(each, found, to) for each in shown), pager=pager)
-    columns = (
-        Column("round", "num"), Column("leads"), Column("trains for", "num"), Column("posts"), Column("offences", "wide"),
-    )  # fmt: skip
+        return Table("rounds", _DEVICE_ROUNDS, tuple(_device_round(each, found, to) for each in shown), pager=pager)
     made = tuple(_server_round(snapshot, each, found, to) for each in shown)
-    return Table("rounds", columns, made, pager=pager)
+    return Table("rounds", _SERVER_ROUNDS, made, pager=pager)
 
 
 def _device_round(fact: RoundFact, found: Participant, to: Links) -> tuple[Cell, ...]:
@@ -210,18 +214,19 @@ def _offence_link(id_: str, kind: str, to: Links) -> Cell:
 # --- machines
 
 
-def machine_table(snapshot: Snapshot, to: Links) -> Table:
+def machine_table(snapshot: Snapshot) -> Table:
     """How the machines of a network are, as this one sees them."""
     columns = (
         Column("machine"), Column("health"), Column("says", "wide"), Column("block", "num"), Column("behind", "num"),
         Column("peers", "num"), Column("pool", "num", "posts that wait for a block"),
-        Column("clock", "num", "how far its clock is from this one's"), Column("version"), Column("last seen (UTC)", "num"),
+        Column("clock", "num", "how far its clock is from this one's"), Column("version"),
+        Column("last seen (UTC)", "num"),
     )  # fmt: skip
     head = max((each.head for each in snapshot.machines if each.head is not None), default=None)
-    return Table("machines", columns, tuple(_machine(each, head, to) for each in snapshot.machines), "none is known")
+    return Table("machines", columns, tuple(_machine(each, head) for each in snapshot.machines), "none is known")
 
 
-def _machine(each: MachineFact, head: int | None, to: Links) -> tuple[Cell, ...]:
+def _machine(each: MachineFact, head: int | None) -> tuple[Cell, ...]:
     behind = "" if each.head is None or head is None else whole(head - each.head) if head > each.head else "0"
     seen = int(each.last_seen_s) if each.last_seen_s is not None else None
     return (

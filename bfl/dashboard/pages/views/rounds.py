@@ -1,6 +1,6 @@
 """The list of rounds, and one of them whole."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bfl.dashboard.errors import NotFoundError
@@ -32,7 +32,7 @@ def rounds_table(snapshot: Snapshot, to: Links, page: int, rows: int = 50) -> Ta
 def _row(fact: RoundFact, to: Links) -> tuple[Cell, ...]:
     offences = Cell(f"{len(fact.offences)}", to(f"/round/{fact.round}"), tone="bad") if fact.offences else Cell("")
     return (
-        Cell(f"{fact.round:,}", to(f"/round/{fact.round}")),
+        _number(fact, to),
         Cell(UNKNOWN if fact.accuracy is None else f"{percent(fact.accuracy)} %"),
         Cell(figure(fact.loss)),
         server(fact.leader, to),
@@ -45,6 +45,42 @@ def _row(fact: RoundFact, to: Links) -> tuple[Cell, ...]:
         Cell(seconds_text(sum(fact.seconds.values()) if fact.seconds else None)),
         offences,
     )
+
+
+def latency_table(snapshot: Snapshot, to: Links, rows: int) -> Table:
+    """The chart of the latency as a table: the newest rounds."""
+    shown = snapshot.rounds[: -rows - 1 : -1]
+    kinds = [kind for kind in _KINDS if any(kind in _kinds_of(each) for each in shown)]
+    terms = (*TERMS, "T", "T_wall")
+    columns = (
+        Column("round", "num"),
+        *(Column(f"{kind} {term}", "num", words.TERMS[term]) for kind in kinds for term in terms),
+    )
+    made = tuple(
+        (
+            _number(each, to),
+            *(Cell(seconds(_kinds_of(each).get(kind, {}).get(term))) for kind in kinds for term in terms),
+        )
+        for each in shown
+    )
+    return Table("latency by term, seconds", columns, made if kinds else ())
+
+
+def phases_table(snapshot: Snapshot, to: Links, rows: int) -> Table:
+    """The chart of the phases as a table: the newest rounds."""
+    shown = snapshot.rounds[: -rows - 1 : -1]
+    names = list(dict.fromkeys(name for each in shown for name in each.seconds))
+    columns = (Column("round", "num"), *(Column(name, "num", words.PHASES.get(name, "")) for name in names))
+    made = tuple((_number(each, to), *(Cell(seconds(each.seconds.get(name))) for name in names)) for each in shown)
+    return Table("wall time by phase, seconds", columns, made if names else ())
+
+
+def _kinds_of(fact: RoundFact) -> Mapping[str, Mapping[str, float]]:
+    return {**fact.latency, **({"measured": fact.measured} if fact.measured else {})}
+
+
+def _number(fact: RoundFact, to: Links) -> Cell:
+    return Cell(f"{fact.round:,}", to(f"/round/{fact.round}"))
 
 
 @dataclass(frozen=True)
@@ -94,8 +130,8 @@ def round_view(snapshot: Snapshot, number: int, to: Links, page: int = 1) -> Rou
         block_label=f"block {number + 1:,}" if has_block else "",
         model=to(f"/api/v1/models/{number}") if has_block else "",
         facts=_facts(snapshot, fact, to),
-        latency=_latency_table(fact),
-        phases=_phases_table(fact),
+        latency=_terms_table(fact),
+        phases=_seconds_table(fact),
         assignment=assignment_table(snapshot, fact, to, page),
         refused=_refused_table(fact, to),
         offences=offence_table(fact.offences, to, "offences of this round"),
@@ -129,10 +165,14 @@ def _facts(snapshot: Snapshot, fact: RoundFact, to: Links) -> tuple[tuple[str, C
     return tuple(told)
 
 
-def _latency_table(fact: RoundFact) -> Table:
-    kinds = {**fact.latency, **({"measured": fact.measured} if fact.measured else {})}
+def _terms_table(fact: RoundFact) -> Table:
+    kinds = _kinds_of(fact)
     shown = [kind for kind in _KINDS if kind in kinds]
-    columns = (Column("term"), *(Column(kind, "num", words.LATENCIES[kind]) for kind in shown), Column("meaning", "wide"))
+    columns = (
+        Column("term"),
+        *(Column(kind, "num", words.LATENCIES[kind]) for kind in shown),
+        Column("meaning", "wide"),
+    )
     rows = tuple(
         (
             Cell(words.TERM_NAMES[term]),
@@ -145,7 +185,7 @@ def _latency_table(fact: RoundFact) -> Table:
     return Table("latency by term", columns, rows if shown else (), "this scheme has no latency")
 
 
-def _phases_table(fact: RoundFact) -> Table:
+def _seconds_table(fact: RoundFact) -> Table:
     columns = (Column("phase"), Column("seconds", "num"), Column("meaning", "wide"))
     rows = [
         (Cell(name), Cell(seconds(value)), Cell(words.PHASES.get(name, ""), tone="muted"))
@@ -179,7 +219,12 @@ def assignment_table(snapshot: Snapshot, fact: RoundFact, to: Links, page: int, 
 def _refused_table(fact: RoundFact, to: Links) -> Table:
     columns = (Column("who"), Column("why"), Column("meaning", "wide"), Column("found", "wide"))
     rows = tuple(
-        (who(each.name, to), Cell(each.reason), Cell(words.reason_meaning(each.reason), tone="muted"), Cell(each.detail))
+        (
+            who(each.name, to),
+            Cell(each.reason),
+            Cell(words.reason_meaning(each.reason), tone="muted"),
+            Cell(each.detail),
+        )
         for each in fact.refused[:200]
     )
     return Table("gradients that did not count", columns, rows, "all gradients counted")

@@ -114,7 +114,7 @@ def several(names: Sequence[str], to: Links, most: int = 12) -> Cell:
 
 def hash_cell(text: str, href: str = "") -> Cell:
     """A hash, cut."""
-    return Cell(short_hash(text) or UNKNOWN, href, title=text)
+    return Cell(short_hash(text) or UNKNOWN, href, "hash", title=text)
 
 
 def bar(value: int, most: int) -> Cell:

@@ -1,14 +1,20 @@
 """What the words on the page mean, for somebody who has not read the paper."""
 
 TERMS = {
-    "learn": "Learning: the time that all devices and servers together need to hand over samples, to train on them, and to "
-    "upload gradients. It is a sum over everybody (eq. 24), not the time of the slowest.",
-    "consensus": "Consensus: the steps in which the servers tell each other their sums until all have the same (eqs. 25, 26).",
-    "mine": "Mining: the search for the seal of the block, and its way to everybody; again a sum over all devices (eq. 27).",
+    "learn": "Learning: the time that all devices and servers together need to hand over samples, to train on "
+    "them, and to upload gradients. It is a sum over everybody (eq. 24), not the time of the slowest.",
+    "consensus": "Consensus: the steps in which servers tell each other their sums until all have one (eqs. 25, 26).",
+    "mine": "Mining: the search for the seal of the block, and its way to everybody; a sum over all devices (eq. 27).",
     "T": "The system latency of the paper: learning, consensus and mining together (eq. 28).",
     "T_wall": "What a clock on the wall would show: devices work side by side, and the first seal counts.",
 }
-TERM_NAMES = {"learn": "learning", "consensus": "consensus", "mine": "mining", "T": "together", "T_wall": "clock on the wall"}
+TERM_NAMES = {
+    "learn": "learning",
+    "consensus": "consensus",
+    "mine": "mining",
+    "T": "together",
+    "T_wall": "clock on the wall",
+}
 LATENCIES = {
     "paper": "simulated seconds, with the constants of the paper that the planner was trained with",
     "real": "simulated seconds, with this run's model size, block size, graph and steps of consensus",
@@ -44,13 +50,13 @@ REASONS = {
 OFFENCES = {
     "iterate": (
         "wrong iterate",
-        "A server told its neighbours another sum than follows from what it had received. Had nobody noticed, a wrong model "
-        "would have spread. Every other server can compute what it should have posted, and went on with the right value.",
+        "A server told its neighbours another sum than follows from what it had received. Had nobody noticed, a wrong "
+        "model would have spread. Every other server can compute what it should have posted, and used the right value.",
     ),
     "close": (
         "incomplete list",
-        "A leader left gradients out of the list of those that count, though they had arrived in time and were right. So "
-        "some devices' work would have been for nothing.",
+        "A leader left gradients out of the list of those that count, though they had arrived in time and were right. "
+        "So some devices' work would have been for nothing.",
     ),
     "plan": ("wrong plan", "A leader planned what the rules do not allow, such as work against a device's consent."),
     "model": (
@@ -84,9 +90,18 @@ SOURCES = {
     "chain": "flags of servers, sealed in the block",
     "audit": "derived again on this machine by the audit",
 }
+CHECKS = (
+    "every block names the one before it, and carries the work of its seal",
+    "every post is signed by a registered participant whose turn it was",
+    "every payload has the fingerprint that was signed",
+    "every block is executed again; accounts and receipts follow from the posts",
+    "every server's sums are computed again, every step, bit for bit",
+    "every model follows from the listed gradients and the model before, bit for bit",
+    "every flag is looked at: whether the accused was wrong, or the accuser",
+)
 SIMULATED = (
-    "Keys, clock, channels and hash rates are simulated: the numbers follow from the settings, but anybody with the same "
-    "settings can make the same chain. It proves how it was computed, not who computed it."
+    "Keys, clock, channels and hash rates are simulated: the numbers follow from the settings, but anybody with the "
+    "same settings can make the same chain. It proves how it was computed, not who computed it."
 )
 
 
@@ -97,7 +112,11 @@ def offence_name(kind: str) -> str:
 
 def offence_meaning(kind: str) -> str:
     """What it means; a general sentence for kinds that this page does not know."""
-    return OFFENCES[kind][1] if kind in OFFENCES else "Something that the rules do not allow, in the words of who found it."
+    return (
+        OFFENCES[kind][1]
+        if kind in OFFENCES
+        else "Something that the rules do not allow, in the words of who found it."
+    )
 
 
 def reason_meaning(reason: str) -> str:

@@ -56,7 +56,7 @@ class Chart {
       axes: [{ ...axis, incrs: STEPS, space: 60, size: 30 }, ...made.axes.map((each) => ({ ...axis, size: 54, ...each }))],
       series: [{}, ...made.series.map((each) => this.line(each))],
       bands: made.bands ?? [],
-      cursor: { y: false, sync: { key: this.options.sync ?? "rounds", setSeries: false }, drag: { x: true, y: false }, points: { size: 6 } },
+      cursor: { y: false, sync: { key: "rounds", setSeries: false }, drag: { x: true, y: false }, points: { size: 6 } },
       hooks: { drawClear: [(plot) => this.tint(plot)], draw: [(plot) => this.mark(plot)], setCursor: [(plot) => this.moved(plot)] },
     };
   }
@@ -74,7 +74,7 @@ class Chart {
     const { ctx, bbox } = plot;
     ctx.save();
     ctx.fillStyle = colour("band");
-    for (const each of this.made.marks ? this.columns.bands : []) {
+    for (const each of this.columns.bands) {
       const left = Math.max(bbox.left, plot.valToPos(each.from - 0.5, "x", true));
       const right = Math.min(bbox.left + bbox.width, plot.valToPos(each.through + 0.5, "x", true));
       if (right > left) ctx.fillRect(left, bbox.top, right - left, bbox.height);
@@ -88,7 +88,7 @@ class Chart {
     ctx.save();
     ctx.strokeStyle = ctx.fillStyle = colour("bad");
     ctx.lineWidth = 1.4 * devicePixelRatio;
-    for (const round of new Set(this.made.marks ? this.columns.marks.map((each) => each.round) : [])) {
+    for (const round of new Set(this.columns.marks.map((each) => each.round))) {
       const x = plot.valToPos(round, "x", true);
       if (x < bbox.left - 1 || x > bbox.left + bbox.width + 1) continue;
       ctx.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
@@ -108,7 +108,7 @@ class Chart {
   moved(plot) {
     const index = plot.cursor.idx;
     this.say(index);
-    if (this.isQuiet || index === null || index === undefined || this.options.sync) return;
+    if (this.isQuiet || index === null || index === undefined) return;
     choose(plot.data[0][index], this);
   }
 
@@ -148,7 +148,6 @@ function learning(columns) {
     ],
     scales: {},
     axes: [{ scale: "share", values: percent }, { scale: "loss", side: 1, grid: { show: false } }],
-    marks: true,
     values: (at) => ({
       accuracy: columns.accuracy[at] === null || columns.accuracy[at] === undefined ? "–" : `${(100 * columns.accuracy[at]).toFixed(2)} %`,
       loss: columns.loss[at] === null || columns.loss[at] === undefined ? "–" : columns.loss[at].toPrecision(3),
@@ -171,7 +170,6 @@ function stacked(columns, parts, more) {
     bands: fills.filter(Boolean),
     scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.06 : 1] } },
     axes: [{ scale: "y", values: (_, ticks) => ticks.map((each) => `${each} s`) }],
-    marks: true,
     values: (at) => ({ ...Object.fromEntries(parts.map((each) => [each.name, seconds(each.values[at])])), ...more(at, sums) }),
   };
 }
@@ -199,7 +197,23 @@ function note(round) {
   say(place, found.length ? visible(`round ${round}: ${found.map((each) => each.text || each.who).join("; ")}`.slice(0, 300)) : place.dataset.plain);
 }
 
+function against(columns) {
+  const totals = ["measured", "paper", "real"].map((name) => columns.latency[name]?.T ?? columns.round.map(() => null));
+  return {
+    data: [columns.round, ...totals],
+    series: [
+      { name: "measured", colour: "c0", width: 2 },
+      { name: "paper", colour: "c1", dash: [6, 4] },
+      { name: "real", colour: "c2", dash: [2, 3] },
+    ],
+    scales: {},
+    axes: [{ scale: "y", values: (_, ticks) => ticks.map((each) => `${each} s`) }],
+    values: (at) => ({ measured: seconds(totals[0][at]), paper: seconds(totals[1][at]), real: seconds(totals[2][at]) }),
+  };
+}
+
 const KNOWN = {
+  against: (place) => new Chart(place, against, { legend: () => "against" }),
   learning: (place) => new Chart(place, learning, { legend: () => "learning", note }),
   latency: (place) => new Chart(place, latency, { legend: () => `latency-${kind()}` }),
   phases: (place) => new Chart(place, phases, { legend: () => "phases" }),
@@ -213,9 +227,8 @@ export function startCharts() {
   }
   onChoice((round, from) => {
     if (from instanceof Chart) return; // its own group moves together
-    drawn.find((each) => each.plot && !each.options.sync)?.point(round);
+    drawn.find((each) => each.plot)?.point(round);
   });
-  startComparison();
 }
 
 function switchable(chart) {
@@ -227,37 +240,4 @@ function switchable(chart) {
       chart.draw();
     });
   }
-}
-
-// --- several runs
-
-async function startComparison() {
-  const places = [...document.querySelectorAll('[data-chart^="compare-"]')];
-  if (!places.length) return;
-  const query = new URLSearchParams();
-  for (const box of document.querySelectorAll('.choices input[name="run"]:checked')) query.append("run", box.value);
-  const answer = await fetch(`/api/v1/compare?${query}`);
-  if (!answer.ok) return;
-  const { runs } = await answer.json();
-  for (const place of places) {
-    const isAccuracy = place.dataset.chart === "compare-accuracy";
-    new Chart(place, () => compared(runs, isAccuracy), { sync: "compare" }).show({ round: [1], marks: [], bands: [] });
-  }
-}
-
-function compared(runs, isAccuracy) {
-  const all = [...new Set(runs.flatMap((each) => each.round))].sort((a, b) => a - b);
-  const lines = runs.map((each) => {
-    const found = new Map(each.round.map((round, index) => [round, (isAccuracy ? each.accuracy : each.latency.paper?.T ?? [])[index] ?? null]));
-    return all.map((round) => found.get(round) ?? null);
-  });
-  const unit = isAccuracy ? (each) => `${+(100 * each).toFixed(1)} %` : (each) => `${each} s`;
-  return {
-    data: [all, ...lines],
-    series: runs.map((each, index) => ({ name: each.name, colour: `c${index % 6}`, width: 1.8, dash: index >= 6 ? [8, 3] : undefined })),
-    scales: {},
-    axes: [{ scale: "y", values: (_, ticks) => ticks.map(unit) }],
-    marks: false,
-    values: () => ({}),
-  };
 }

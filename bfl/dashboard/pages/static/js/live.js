@@ -69,7 +69,7 @@ async function refresh() {
 }
 
 /** Parts with an id and `data-live`, where they differ. The answer is this server's own page, escaped like the first. */
-async function renew() {
+export async function renew() {
   const answer = await fetch(location.href, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");

@@ -11,7 +11,7 @@ const LABELS = 62;
 const AXIS = 18;
 const ROW = 13;
 const LEAST_CELL = 9;
-const MOST_CELL = 44;
+const MOST_CELL = 120;
 const MOST_HIGH = 400;
 const SERVER_COLOURS = 6;
 const FIRST_HATCHED = 3;
@@ -72,7 +72,7 @@ class Matrix {
     this.canvas.style.width = `${this.wide}px`;
     this.canvas.style.height = `${this.high}px`;
     this.colours = Array.from({ length: SERVER_COLOURS }, (_, index) => colour(`c${index}`));
-    this.paint = { itself: colour("itself"), text: colour("soft"), card: colour("card"), plain: colour("plain"), bad: colour("bad"), on: colour("card") };
+    this.paint = { itself: colour("itself"), text: colour("soft"), card: colour("card"), plain: colour("plain"), bad: colour("bad"), band: colour("band"), on: colour("card") };
     this.later();
   }
 
@@ -102,12 +102,22 @@ class Matrix {
     paper.clearRect(0, 0, this.wide, this.high);
     paper.save();
     paper.beginPath();
-    paper.rect(LABELS, 0, this.wide - LABELS, this.high - AXIS);
+    paper.rect(LABELS - 2, 0, this.wide - LABELS + 2, this.high - AXIS);
     paper.clip();
+    this.tint(paper, view);
     this.cells(paper, view);
     this.lines(paper, view);
     paper.restore();
     this.labels(paper, view);
+  }
+
+  /** Rounds in which somebody is excluded, behind the cells. */
+  tint(paper, view) {
+    paper.fillStyle = this.paint.band;
+    for (const each of rounds.columns?.bands ?? []) {
+      const left = LABELS + (each.from - 1) * this.cell - view.scrollLeft - 1.5;
+      paper.fillRect(left, 0, (Math.min(each.through, this.rounds) - each.from + 1) * this.cell, this.high);
+    }
   }
 
   cells(paper, view) {

@@ -1,10 +1,12 @@
 // The drawing of the network, moved through the rounds by its slider, the charts' cursor, and the arrow keys.
 
 import { address, ask, say, visible } from "./api.js";
+import { renew } from "./live.js";
 import { choose, isBarred, onChoice, onRounds, rounds } from "./rounds.js";
 
 const BEND = 0.16;
 const KEPT = 64;
+const FOLLOW_MS = 250;
 const SERVER_COLOURS = 6;
 const FIRST_HATCHED = 3;
 const known = new Map();
@@ -23,11 +25,28 @@ export function startNetwork() {
     wanted = round;
     catchUp(picture);
   });
+  if ("follows" in drawing.dataset) follow(slider);
   onRounds((columns) => {
     const isAtEnd = Number(slider.value) >= Number(slider.max);
     if (rounds.last <= Number(slider.max)) return;
     slider.max = String(rounds.last);
     if (isAtEnd && columns.round.length) choose(rounds.last, null);
+  });
+}
+
+/** The address of the page and its tables move with the slider: what is seen can be linked to. */
+function follow(slider) {
+  let timer = null;
+  onChoice((round) => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const place = new URL(location.href);
+      if (round >= Number(slider.max)) place.searchParams.delete("round");
+      else place.searchParams.set("round", String(round));
+      place.searchParams.delete("page");
+      history.replaceState(null, "", place);
+      renew().catch(() => {});
+    }, FOLLOW_MS);
   });
 }
 

@@ -1,0 +1,1 @@
+"""Tests of charts that the server draws."""
