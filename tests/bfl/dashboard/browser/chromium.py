@@ -65,7 +65,12 @@ class Visitor:
 
     def _note_request(self, url: str) -> None:
         found = urlsplit(url)
-        is_here = found.hostname in ("127.0.0.1", "localhost", "::1") or found.scheme in ("data", "blob", "about", "file")
+        is_here = found.hostname in ("127.0.0.1", "localhost", "::1") or found.scheme in (
+            "data",
+            "blob",
+            "about",
+            "file",
+        )
         if not is_here:
             self.strangers.append(url)
 

@@ -138,7 +138,9 @@ def test_the_matrix_says_who_offloads_where(somebody: Visitor) -> None:
 
 
 def test_without_scripts_the_same_is_there_standing_still(browser: Browser, home: str) -> None:
-    context = browser.new_context(java_script_enabled=False, viewport={"width": DESK["width"], "height": DESK["height"]})
+    context = browser.new_context(
+        java_script_enabled=False, viewport={"width": DESK["width"], "height": DESK["height"]}
+    )
     page = context.new_page()
     page.goto(f"{home}?{ATTACKED}")
     expect(page.locator("svg.network [data-device]")).to_have_count(4)

@@ -9,8 +9,11 @@ const AGAIN_MS = 5000;
 let stream = null;
 let cursor = document.body.dataset.cursor;
 let firstNew = null;
+let isDue = false;
 let timer = null;
 let last = 0;
+const DRAWN = "[data-chart], [data-value], [data-kind], [data-matrix], #round, [data-server], [data-device], .joint";
+const drawn = shapeOf(document);
 
 export function startLive() {
   open();
@@ -51,12 +54,14 @@ function heard(event) {
     const { first } = JSON.parse(event.data);
     firstNew = firstNew === null ? first : Math.min(firstNew, first);
   }
+  isDue = true;
   if (timer === null) timer = setTimeout(refresh, Math.max(0, last + EVERY_MS - Date.now()));
 }
 
 async function refresh() {
   const first = firstNew;
   firstNew = null;
+  isDue = false;
   last = Date.now();
   try {
     if (first !== null && rounds.columns) await more(first);
@@ -65,7 +70,12 @@ async function refresh() {
     // the stream says when the connection is back
   }
   timer = null;
-  if (firstNew !== null) timer = setTimeout(refresh, EVERY_MS);
+  if (isDue) timer = setTimeout(refresh, EVERY_MS); // of what came meanwhile this page may say nothing yet
+}
+
+/** What scripts draw on: there is more of it once it is known who takes part, and after the first round. */
+function shapeOf(page) {
+  return page.querySelectorAll(DRAWN).length;
 }
 
 /** Parts with an id and `data-live`, where they differ. The answer is this server's own page, escaped like the first. */
@@ -75,6 +85,7 @@ export async function renew() {
   const answer = await fetch(place, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (shapeOf(fresh) !== drawn) return location.reload();
   for (const old of document.querySelectorAll("[data-live][id]")) {
     const found = fresh.getElementById(old.id);
     if (!found || found.outerHTML === old.outerHTML) continue;
