@@ -166,9 +166,12 @@ def state_of(client: httpx.Client, name: str, url: str) -> NodeState:
         asked = [{"jsonrpc": "2.0", "id": n, "method": method, "params": []} for n, method in enumerate(_ASKED)]
         found, _ = _answer(client, "POST", url, asked)
         told, version = (each["result"] for each in sorted(found, key=lambda each: int(each["id"])))
-        trouble = "" if told["state"] == "RUNNING" else _printable(f"{told['state']}: {told['told']}"[:300])
+        word = _printable(f"{told['state']}: {told['told']}"[:300])
+        trouble = "" if told["state"] == "RUNNING" else word
         pending = int(told["pending"], 16) if "pending" in told else None  # before 0.10 a node did not say
-        return NodeState(name, int(health["block"]), epoch_s() - there_s, trouble, _printable(str(version)[:40]), pending)
+        return NodeState(
+            name, int(health["block"]), epoch_s() - there_s, trouble, _printable(str(version)[:40]), pending
+        )
     except httpx.HTTPError as error:
         return NodeState(name, None, trouble=f"does not answer at {url} ({type(error).__name__}: {error})"[:200])
     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
@@ -176,7 +179,7 @@ def state_of(client: httpx.Client, name: str, url: str) -> NodeState:
 
 
 def _answer(client: httpx.Client, verb: str, url: str, asked: Any) -> tuple[Any, str]:
-    """An answer as JSON, and when it was given. A node may be anybody's: what it says has an end, in bytes and in time."""
+    """An answer as JSON, and when it was given. A node may be anybody's: what it says ends, in bytes and in time."""
     end, raw = time.monotonic() + _ASK_S, bytearray()
     with client.stream(verb, url, json=asked) as response:
         for part in response.iter_raw():

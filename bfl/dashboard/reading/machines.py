@@ -13,7 +13,7 @@ from bfl.dashboard.reading.clean import text
 from bfl.dashboard.reading.run_files import is_held
 from bfl.errors import BflError
 from bfl.network.kits import DeviceKit, EdgeKit
-from bfl.network.status import LOCK, MOST_SKEW_S, NodeState, state_of, client_of, parts_of, places_of
+from bfl.network.status import LOCK, MOST_SKEW_S, NodeState, client_of, parts_of, places_of, state_of
 from chain.client.bounded_http import check_token_may_go
 from policy.clock import epoch_s
 
