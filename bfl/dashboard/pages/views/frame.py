@@ -59,8 +59,6 @@ class Frame:
     """What is wrong with the source; empty where all is well."""
     reorganised: str
     cursor: int
-    is_live: bool
-    """Whether something may still change."""
     tabs: tuple[Tab, ...]
     tables: tuple[tuple[str, str], ...]
     """Name and address of each CSV."""
@@ -91,7 +89,6 @@ def frame(snapshot: Snapshot, names: Sequence[str], to: Links, here: str, title:
         told=snapshot.told,
         reorganised=_reorganised(snapshot.reorganised),
         cursor=snapshot.cursor,
-        is_live=snapshot.status != "finished",
         tabs=tuple(_tab(each, here, offences, to) for each in _TABS),
         tables=tuple((name, to(f"/{name}.csv")) for name in _CSV),
         runs=tuple(Choice(each, each == about.name) for each in names) if len(names) > 1 else (),
