@@ -71,11 +71,12 @@ class Visit:
         self.names: Sequence[str] = list(dashboard.siblings)
         self.to = Links(dashboard.name if len(self.names) > 1 else "")
         self.page = asked.page_in_query(request)
+        self.is_update = request.query_params.get("live") == "1"
 
     def answer(self, template: str, here: str, title: str, typed: str = "", **views: Any) -> Response:
         """The page, in its frame."""
         around = frame(self.snapshot, self.names, self.to, here, title, typed)
-        return page(template, around, self.to, **views)
+        return page(template, around, self.to, is_update=self.is_update, **views)
 
     def part(self, name: str) -> str:
         """Of the path."""
@@ -94,8 +95,8 @@ def _overview(visit: Visit) -> Response:
     return visit.answer(
         "overview.html", "overview", "Overview",
         view=overview(snapshot, to),
-        drawn=drawn(snapshot),
-        network=network_view(snapshot, to),
+        drawn=None if visit.is_update else drawn(snapshot),
+        network=None if visit.is_update else network_view(snapshot, to),
         matrix=matrix_view(snapshot, to),
         rounds=rounds_table(snapshot, to, 1, _SHORT),
         latency=latency_table(snapshot, to, _SHORT),

@@ -53,8 +53,6 @@ class DeviceNode:
     path: str
     href: str
     title: str
-    is_winner: bool
-    is_refused: bool
 
 
 @dataclass(frozen=True)
@@ -65,6 +63,10 @@ class NetworkView:
     rounds: int
     servers: tuple[ServerNode, ...]
     devices: tuple[DeviceNode, ...]
+    seal: str
+    """Path around who sealed the block."""
+    crosses: str
+    """Path over whose gradient did not count."""
     joints: tuple[tuple[float, float, float, float], ...]
     arcs: tuple[tuple[int, str], ...]
     has_labels: bool
@@ -88,11 +90,15 @@ def network_view(snapshot: Snapshot, to: Links, number: int | None = None) -> Ne
     homes = {each.index: each.home for each in snapshot.participants if each.role == "device"}
     drawn = min(len(homes), MOST_DRAWN)
     barred = barred_in(rounds, round_)
+    devices = tuple(_devices(homes, places, fact, to))
+    refused = refused_devices(fact)
     return NetworkView(
         round=round_,
         rounds=len(rounds),
         servers=tuple(_server(each, places, fact, barred, to) for each in range(len(places))),
-        devices=tuple(_devices(homes, places, fact, to)),
+        devices=devices,
+        seal="".join(diamond(each.x, each.y, each.r + 4) for each in devices if fact and fact.winner == each.index),
+        crosses="".join(cross(each.x, each.y, each.r) for each in devices if each.index in refused),
         joints=tuple((*places[a], *places[b]) for a, b in snapshot.about.graph if max(a, b) < len(places)),
         arcs=tuple((server_ % SERVER_COLOURS, _arc(server_, len(places))) for server_ in range(len(places))),
         has_labels=drawn <= MOST_LABELLED,
@@ -174,7 +180,23 @@ def curve(start: tuple[float, float], end: tuple[float, float]) -> str:
     return f"M{x1:g} {y1:g}Q{x:.1f} {y:.1f} {x2:g} {y2:g}"
 
 
+def diamond(x: float, y: float, r: float) -> str:
+    """Around who sealed."""
+    return f"M{x:g} {y - r:g}l{r:g} {r:g}l-{r:g} {r:g}l-{r:g} -{r:g}z"
+
+
+def cross(x: float, y: float, r: float) -> str:
+    """At the shoulder of who was refused."""
+    return f"M{x + r - 2:g} {y - r - 2:g}l5 5m0 -5l-5 5"
+
+
 # --- who is drawn
+
+
+def refused_devices(fact: RoundFact | None) -> set[int]:
+    """Numbers of the devices whose gradients did not count."""
+    parts = (each.name.partition("device ") for each in (fact.refused if fact is not None else ()))
+    return {int(number) for before, role, number in parts if role and not before and number.isdecimal()}
 
 
 def _server(
@@ -241,7 +263,7 @@ def _device(
     end = places[goes if goes != ITSELF else home]
     return DeviceNode(
         index, spot[0], spot[1], radius, home, goes, curve(spot, end), to(f"/device/{index}"),
-        f"{name}: {', '.join(words)}" if words else name, is_winner, name in refused,
+        f"{name}: {', '.join(words)}" if words else name,
     )  # fmt: skip
 
 

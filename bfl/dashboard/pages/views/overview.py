@@ -1,7 +1,7 @@
 """The first page: six key figures, and the legends of its charts."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from bfl.dashboard.charts.lines import Chart
 from bfl.dashboard.facts import TERMS, RoundFact, Snapshot
@@ -9,13 +9,14 @@ from bfl.dashboard.index.figures import KeyFigures, key_figures
 from bfl.dashboard.pages.views import words
 from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.numbers import UNKNOWN, count, figure, percent, seconds, seconds_text, size
-from bfl.dashboard.report.curves import latency_charts, learning_charts, time_chart
+from bfl.dashboard.report.curves import events_of, latency_charts, learning_charts, time_chart
 
 TERM_COLOURS = {"mine": 0, "consensus": 3, "learn": 2}
 """Of the palette, as on every chart"""
 PHASE_COLOURS = {
     "train": 0, "gossip": 1, "seal": 2, "evaluate": 3, "plan": 4, "close": 7, "model": 5, "verify": 6,
 }  # fmt: skip
+MOST_DRAWN = 300
 _KINDS = ("paper", "real", "measured")
 
 
@@ -81,13 +82,20 @@ class Drawn:
 
 
 def drawn(snapshot: Snapshot) -> Drawn:
-    """Of all rounds, thinned out where there are many."""
-    phases = time_chart(snapshot.rounds)
-    return Drawn(
-        tuple(learning_charts(snapshot.rounds)),
-        tuple(latency_charts(snapshot.rounds)),
-        () if phases is None else (phases,),
-    )
+    """Offences and exclusions are those of all rounds."""
+    rounds, events = thinned(snapshot.rounds), events_of(snapshot.rounds)
+    phases = time_chart(rounds)
+    learning, latency = learning_charts(rounds), latency_charts(rounds)
+    return Drawn(*(
+        tuple(replace(chart, events=events) for chart in charts)
+        for charts in (learning, latency, [] if phases is None else [phases])
+    ))  # fmt: skip
+
+
+def thinned(rounds: Sequence[RoundFact]) -> Sequence[RoundFact]:
+    """At most about `MOST_DRAWN` of them, the last among them; what went wrong is marked beside them."""
+    step = -(-len(rounds) // MOST_DRAWN) or 1
+    return rounds if step == 1 else [*rounds[:-1:step], rounds[-1]]
 
 
 def overview(snapshot: Snapshot, to: Links) -> Overview:

@@ -80,7 +80,9 @@ function shapeOf(page) {
 
 /** Parts with an id and `data-live`, where they differ. The answer is this server's own page, escaped like the first. */
 export async function renew() {
-  const answer = await fetch(location.href, { headers: { accept: "text/html" } });
+  const place = new URL(location.href);
+  place.searchParams.set("live", "1");
+  const answer = await fetch(place, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (shapeOf(fresh) !== drawn) return location.reload();

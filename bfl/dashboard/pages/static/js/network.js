@@ -54,13 +54,16 @@ function follow(slider) {
 function read(drawing) {
   const place = (each) => ({ x: Number(each.dataset.x), y: Number(each.dataset.y), element: each });
   const servers = new Map([...drawing.querySelectorAll("[data-server]")].map((each) => [Number(each.dataset.server), place(each)]));
+  const ways = new Map([...drawing.querySelectorAll("[data-way]")].map((each) => [each.dataset.way, each]));
   const devices = [...drawing.querySelectorAll("[data-device]")].map((each) => ({
     ...place(each),
     index: Number(each.dataset.device),
     home: Number(each.dataset.home),
-    way: drawing.querySelector(`[data-way="${CSS.escape(each.dataset.device)}"]`),
+    r: Number(each.querySelector("circle").getAttribute("r")),
+    title: each.querySelector("title"),
+    way: ways.get(each.dataset.device),
   }));
-  return { drawing, servers, devices };
+  return { servers, devices, seal: drawing.querySelector(".seal"), crosses: drawing.querySelector(".crosses") };
 }
 
 /** One question at a time; of those that came meanwhile the last. */
@@ -94,6 +97,9 @@ function show(picture, fact) {
     const told = [fact.leader === index && "leads", barred && "excluded", guilty.has(`server ${index}`) && "offence"].filter(Boolean);
     say(element.querySelector("title"), [`server ${index}`, ...told].join(", "));
   }
+  const winner = picture.devices.find((each) => each.index === fact.winner);
+  picture.seal.setAttribute("d", winner ? diamond(winner) : "");
+  picture.crosses.setAttribute("d", picture.devices.filter((each) => refused.has(`device ${each.index}`)).map(cross).join(""));
   for (const device of picture.devices) showDevice(picture, device, fact, refused.get(`device ${device.index}`));
   const name = (number, before) => (number === null || number < 0 ? "–" : `${before}${number}`);
   const link = document.querySelector("#network-round");
@@ -115,10 +121,18 @@ function showDevice(picture, device, fact, reason) {
   const look = goes >= 0 ? `c${goes % SERVER_COLOURS} away${goes >= FIRST_HATCHED ? " hatched" : ""}` : "own";
   if (end) device.way.setAttribute("d", curve(device, end));
   device.way.setAttribute("class", `way ${look}`);
-  const isWinner = fact.winner === device.index;
-  device.element.setAttribute("class", `device ${look}${isWinner ? " sealed" : ""}${reason ? " refused" : ""}`);
-  const told = [goes >= 0 ? `offloads to server ${goes}` : "trains itself", isWinner && "sealed the block", reason && `refused: ${visible(reason)}`];
-  say(device.element.querySelector("title"), `device ${device.index}: ${told.filter(Boolean).join(", ")}`);
+  device.element.setAttribute("class", `device ${look}`);
+  const told = [goes >= 0 ? `offloads to server ${goes}` : "trains itself", fact.winner === device.index && "sealed the block", reason && `refused: ${visible(reason)}`];
+  say(device.title, `device ${device.index}: ${told.filter(Boolean).join(", ")}`);
+}
+
+function diamond({ x, y, r }) {
+  const far = r + 4;
+  return `M${x} ${y - far}l${far} ${far}l-${far} ${far}l-${far} -${far}z`;
+}
+
+function cross({ x, y, r }) {
+  return `M${x + r - 2} ${y - r - 2}l5 5m0 -5l-5 5`;
 }
 
 function curve(start, end) {
