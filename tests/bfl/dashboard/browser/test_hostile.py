@@ -85,7 +85,7 @@ def test_what_scripts_write_is_text_too(somebody: Visitor) -> None:
     page.locator("#round").focus()
     page.keyboard.press("Home")
     expect(page.locator("#network-round")).to_have_text("1")
-    expect(page.locator(".device.refused title")).to_contain_text(SHOWN)
+    expect(page.locator("[data-device='1'] title")).to_contain_text(SHOWN)
     box = page.locator("[data-chart=learning] .u-over").bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + 1, box["y"] + 40)
