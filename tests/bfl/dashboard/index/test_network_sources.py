@@ -71,7 +71,7 @@ def test_a_node_tells_the_same_rounds_as_the_metrics_of_the_run(url: str) -> Non
         assert found.blocks == of_run.blocks
         assert found.participants == of_run.participants
         assert (found.about.kind, found.about.scheme, found.about.graph) == ("node", "bfl", of_run.about.graph)
-        assert (found.status, found.told, found.about.is_simulated) == ("running", "", False)
+        assert (found.status, found.told, found.about.is_simulated) == ("running", "", True)
         assert {each.id for each in found.offences} <= {each.id for each in of_run.offences}
         assert found.offences[0].excluded_through == 12
         (machine,) = found.machines
@@ -138,8 +138,8 @@ def answering(answer: Callable[[Any], bytes]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[]", b"null", b"<html>", b"\xff" * 100, b"[" * 50_000, b'{"result": 5}', b'{"block": "x"}'],
-    ids=lambda each: str(each[:12]),
+    "content", [b"", b"{}", b"[]", b"null", b"<html>", b"\xff" * 100, b"[" * 50_000, b'{"result": 5}',
+                b'{"block": "x"}'], ids=lambda each: str(each[:12]),
 )  # fmt: skip
 def test_a_node_that_says_anything_breaks_nothing(content: bytes) -> None:
     with answering(lambda _: content) as url, shown(Dashboard(node_source(url, ""))) as dashboard:
