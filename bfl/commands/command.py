@@ -9,7 +9,7 @@ from typer.models import ArgumentInfo
 
 from bfl.errors import BflError
 
-_NODE = ("eth", "starlette", "uvicorn")
+_NODE = ("eth", "starlette", "uvicorn", "jinja2")
 _CHAIN = (
     "web3", "rlp", "trie", "hexbytes", "eth_abi", "eth_account", "eth_bloom", "eth_hash", "eth_keyfile", "eth_keys",
     "eth_rlp", "eth_typing", "eth_utils",

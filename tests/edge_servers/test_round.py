@@ -40,6 +40,7 @@ def test_training_nodes_are_the_local_devices_and_the_servers_with_offloaders() 
     names = {g.node for g in closed}
     assert names == {"device 1", "device 2", "device 3", "device 5", "server 0", "server 1"}  # 0 -> 0, 4 -> 1
     assert report.samples == DEVICES * SHARE  # offloaded data counts at the server
+    assert report.assignment == (0, -1, -1, -1, 1, -1)
     assert [g.sender for g in closed] == sorted(g.sender for g in closed)
 
 

@@ -60,7 +60,8 @@ def node_source(url: str, token: str) -> Source:
         raise DashboardError(f"found --rpc {url!r:.80}, expected http:// or https:// and a host")
     watch = watch_of_node(url, token)
     secrets = {TOKEN_VARIABLE: token} if token else {}
-    about = _about("node", found.netloc.rpartition("@")[2], url)
+    place = found.netloc.rpartition("@")[2]  # nobody else is to see a name and password in it
+    about = _about("node", place, f"{found.scheme}://{place}")
     return ChainSource(about, None, partial(NodeFeed, url, token), watch, ("rpc", url), secrets)
 
 

@@ -12,6 +12,7 @@ from bfl.show.names import Names, founding_content, names_of
 from chain.audit.archive import Archive
 from chain.errors import ChainError
 from chain.wire.address import Address
+from edge_servers.founding.simulated import START_S
 
 _MOST_GRAPH_EDGES = 4096
 
@@ -28,6 +29,8 @@ class Founded:
     graph: tuple[tuple[int, int], ...]
     settings: Mapping[str, str | int | float]
     names: Names
+    is_simulated: bool
+    """As its clock shows; an audit looks at the keys too."""
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -67,6 +70,7 @@ class Founded:
             edges=len(self.servers) or about.edges,
             graph=self.graph or about.graph,
             chain_id=self.chain_id,
+            is_simulated=about.is_simulated or self.is_simulated,
             settings=about.settings or settings,
         )
 
@@ -88,6 +92,7 @@ def read_founded(archive: Archive) -> Founded:
         graph=tuple(each for each in pairs if each is not None),
         settings=_settings(settings if isinstance(settings, dict) else {}),
         names=names,
+        is_simulated=archive.genesis.timestamp == START_S,
     )
 
 

@@ -27,7 +27,7 @@ from tests.bfl.runs import small
 REPORT = RoundReport(
     round=1, leader=2, phi=5, training_nodes=3, samples=30, divergence=0.1, consensus_error=0.0, winner=None,
     refused=(Refusal("device 4", "late", "no answer within 600 s"),), scores=Scores(0.75, 1.5),
-    seconds={"train": 1.23456789, "evaluate": 0.5},
+    seconds={"train": 1.23456789, "evaluate": 0.5}, offloaded=2, assignment=(1, -1, 0),
 )  # fmt: skip
 
 
@@ -152,6 +152,7 @@ def test_a_line_of_metrics_tells_a_round() -> None:
     assert (line["round"], line["accuracy"], line["loss"], line["leader"], line["winner"]) == (1, 0.75, 1.5, 2, None)
     assert line["refused"] == [{"node": "device 4", "reason": "late", "detail": "no answer within 600 s"}]
     assert line["seconds"] == {"train": 1.234568, "evaluate": 0.5}
+    assert (line["offloaded"], line["assignment"]) == (2, [1, -1, 0])
 
 
 def test_a_round_without_evaluation_has_neither_accuracy_nor_loss() -> None:

@@ -1,12 +1,15 @@
 """A block for a dashboard: small, whatever is in it."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 from chain.client.asking import request
 from chain.client.keys import address_of
+from chain.node.node import Node
 from chain.rpc.in_process import web3_in_process
-from tests.chain.network import MODEL_0, PARAMETERS, SIZES, START, Network, founded_node
+from tests.chain.network import MODEL_0, PARAMETERS, SIZES, START, Clock, Network, founded_node
+from tests.chain.small_chain import story
 
 NETWORK = Network()
 
@@ -64,3 +67,12 @@ def test_a_founding_block_has_no_winner_and_a_genesis_no_posts() -> None:
 
 def test_a_block_that_is_not_there_has_none() -> None:
     assert summary(founded_node(NETWORK), "0x9") is None
+
+
+def test_a_round_of_a_later_attempt_says_so(tmp_path: Path) -> None:
+    story().write(tmp_path)
+    node = Node.open(tmp_path / "chain.db", now=Clock())
+    try:
+        assert [int(summary(node, hex(number))["attempt"], 16) for number in range(2, 8)] == [0, 0, 0, 1, 0, 0]
+    finally:
+        node.close()

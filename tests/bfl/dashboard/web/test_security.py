@@ -28,7 +28,7 @@ def client_of(dashboard: Dashboard, **params: Any) -> TestClient:
 
 API = "/api/v1/"
 WRONG = [
-    ("rounds/0", 404), ("rounds/4", 404), ("rounds/-1", 400), ("rounds/1e3", 400), ("rounds/%D9%A3", 400),
+    ("rounds/0", 404), ("rounds/4", 404), ("rounds/-1", 400), ("rounds/1e3", 400), ("rounds/٣", 400),
     ("rounds/99999999999999999999", 400), ("rounds?after=-1", 400), ("rounds?after=1.5", 400), ("rounds?points=0", 400),
     ("rounds?points=1000000", 400), ("assignments?first=-5", 400), ("assignments?from=0", 400),
     ("blocks/0", 404), ("blocks/0x1234", 404), ("blocks/..%2F..%2Fetc%2Fpasswd", 404), ("blocks?limit=501", 400),

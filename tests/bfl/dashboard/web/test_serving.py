@@ -123,13 +123,7 @@ def test_a_thousand_devices_and_five_thousand_rounds_fit_in_400_mb(tmp_path: Pat
     )  # fmt: skip
     with served(str(folder), folder=tmp_path) as (client, process):
         wait_for(lambda: rounds_of(client) == 5000, 200.0)
-        for path in (
-            "rounds",
-            "participants",
-            "assignments?from=4900&to=5000&last=190",
-            "search?q=device 7",
-            "offences",
-        ):
+        for path in ("rounds", "participants", "assignments?from=4900&last=190", "search?q=device 7", "offences"):
             assert client.get(f"/api/v1/{path}").status_code == 200
         assert client.get("/rounds.csv").text.count("\n") == 5001
         assert client.get("/metrics").status_code == 200
