@@ -97,6 +97,8 @@ def _grid(frame: Frame, chart: Chart) -> Markup:
         )
         parts.append(_text("tick-y", frame.left - 6, y + 4, number_text(value)))
     for value in ticks(frame.first, frame.last, 8):
+        if value != int(value):  # there is no half round
+            continue
         parts.append(_text("tick-x", frame.x(value), frame.bottom + 15, number_text(value)))
     parts.append(_text("label", frame.right, HEIGHT - 4, chart.x_label))
     parts.append(_text("label-y", frame.left, _TOP - 3, chart.y_label))

@@ -61,8 +61,6 @@ class Frame:
     cursor: int
     shape: str
     """Another one where there is more to draw than before: once it is known who takes part, and after the first round."""
-    is_live: bool
-    """Whether something may still change."""
     tabs: tuple[Tab, ...]
     tables: tuple[tuple[str, str], ...]
     """Name and address of each CSV."""
@@ -94,7 +92,6 @@ def frame(snapshot: Snapshot, names: Sequence[str], to: Links, here: str, title:
         reorganised=_reorganised(snapshot.reorganised),
         cursor=snapshot.cursor,
         shape=_shape(snapshot),
-        is_live=snapshot.status != "finished",
         tabs=tuple(_tab(each, here, offences, to) for each in _TABS),
         tables=tuple((name, to(f"/{name}.csv")) for name in _CSV),
         runs=tuple(Choice(each, each == about.name) for each in names) if len(names) > 1 else (),

@@ -51,7 +51,7 @@ class Chart {
       width: Math.max(120, this.place.clientWidth),
       height: this.place.clientHeight,
       legend: { show: false },
-      padding: [10, made.axes.length > 1 ? 4 : 14, 0, 0],
+      padding: [10, made.axes.length > 1 ? 4 : 24, 0, 0],
       scales: { x: { time: false, range: (_, low, high) => (low === high ? [low - 0.5, high + 0.5] : [low, high]) }, ...made.scales },
       axes: [{ ...axis, incrs: STEPS, space: 60, size: 30 }, ...made.axes.map((each) => ({ ...axis, size: 54, ...each }))],
       series: [{}, ...made.series.map((each) => this.line(each))],

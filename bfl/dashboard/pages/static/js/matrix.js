@@ -7,7 +7,6 @@ const TILE_ROUNDS = 64;
 const TILE_DEVICES = 128;
 const MOST_TILES = 256;
 const AT_ONCE = 4;
-const LABELS = 62;
 const AXIS = 18;
 const ROW = 13;
 const LEAST_CELL = 9;
@@ -58,9 +57,10 @@ class Matrix {
   }
 
   layout() {
-    const room = Math.max(120, this.window.clientWidth - LABELS - 4);
+    this.left = 46 + 6.4 * String(Math.max(0, this.devices - 1)).length;
+    const room = Math.max(120, this.window.clientWidth - this.left - 4);
     this.cell = Math.min(MOST_CELL, Math.max(LEAST_CELL, Math.floor((100 * room) / Math.max(1, this.rounds)) / 100));
-    const wide = LABELS + this.cell * this.rounds;
+    const wide = this.left + this.cell * this.rounds;
     const high = AXIS + ROW * this.devices;
     this.sizer.style.width = `${wide}px`;
     this.sizer.style.height = `${high}px`;
@@ -89,7 +89,7 @@ class Matrix {
   view() {
     const { scrollLeft, scrollTop } = this.window;
     const first = Math.max(0, Math.floor(scrollLeft / this.cell));
-    const last = Math.min(this.rounds - 1, Math.floor((scrollLeft + this.wide - LABELS) / this.cell));
+    const last = Math.min(this.rounds - 1, Math.floor((scrollLeft + this.wide - this.left) / this.cell));
     const top = Math.max(0, Math.floor(scrollTop / ROW));
     const bottom = Math.min(this.devices - 1, Math.floor((scrollTop + this.high - AXIS) / ROW));
     return { first, last, top, bottom, scrollLeft, scrollTop };
@@ -102,7 +102,7 @@ class Matrix {
     paper.clearRect(0, 0, this.wide, this.high);
     paper.save();
     paper.beginPath();
-    paper.rect(LABELS - 2, 0, this.wide - LABELS + 2, this.high - AXIS);
+    paper.rect(this.left - 2, 0, this.wide - this.left + 2, this.high - AXIS);
     paper.clip();
     this.tint(paper, view);
     this.cells(paper, view);
@@ -115,14 +115,14 @@ class Matrix {
   tint(paper, view) {
     paper.fillStyle = this.paint.band;
     for (const each of rounds.columns?.bands ?? []) {
-      const left = LABELS + (each.from - 1) * this.cell - view.scrollLeft - 1.5;
+      const left = this.left + (each.from - 1) * this.cell - view.scrollLeft - 1.5;
       paper.fillRect(left, 0, (Math.min(each.through, this.rounds) - each.from + 1) * this.cell, this.high);
     }
   }
 
   cells(paper, view) {
     for (let column = view.first; column <= view.last; column++) {
-      const x = LABELS + column * this.cell - view.scrollLeft;
+      const x = this.left + column * this.cell - view.scrollLeft;
       for (let row = view.top; row <= view.bottom; row++) {
         const tile = this.tile(Math.floor(column / TILE_ROUNDS), Math.floor(row / TILE_DEVICES));
         if (!tile) continue;
@@ -179,7 +179,7 @@ class Matrix {
     paper.setLineDash([4, 3]);
     for (const round of new Set((rounds.columns?.marks ?? []).map((each) => each.round))) {
       if (round - 1 < view.first - 1 || round - 1 > view.last + 1) continue;
-      const x = LABELS + (round - 1) * this.cell - view.scrollLeft - 1.5;
+      const x = this.left + (round - 1) * this.cell - view.scrollLeft - 1.5;
       paper.beginPath();
       paper.moveTo(x, 0);
       paper.lineTo(x, this.high);
@@ -189,7 +189,7 @@ class Matrix {
     if (rounds.chosen === null) return;
     paper.strokeStyle = this.paint.plain;
     paper.lineWidth = 1;
-    paper.strokeRect(LABELS + (rounds.chosen - 1) * this.cell - view.scrollLeft - 1, -2, this.cell, this.high + 4);
+    paper.strokeRect(this.left + (rounds.chosen - 1) * this.cell - view.scrollLeft - 1, -2, this.cell, this.high + 4);
   }
 
   labels(paper, view) {
@@ -198,14 +198,14 @@ class Matrix {
     paper.textAlign = "right";
     for (let row = view.top; row <= view.bottom; row++) {
       const y = row * ROW - view.scrollTop + 9;
-      if (y < this.high - AXIS + 4) paper.fillText(`device ${row}`, LABELS - 8, y);
+      if (y < this.high - AXIS + 4) paper.fillText(`device ${row}`, this.left - 8, y);
     }
     paper.textAlign = "center";
     const every = [1, 2, 5, 10, 20, 50, 100].find((each) => each * this.cell >= 44) ?? 200;
     for (let column = view.first; column <= view.last; column++) {
       if ((column + 1) % every && column) continue;
-      const x = LABELS + (column + 0.5) * this.cell - view.scrollLeft;
-      if (x >= LABELS) paper.fillText(String(column + 1), x, this.high - 5);
+      const x = this.left + (column + 0.5) * this.cell - view.scrollLeft;
+      if (x >= this.left && x + 12 < this.wide) paper.fillText(String(column + 1), x, this.high - 5);
     }
   }
 
@@ -246,9 +246,9 @@ class Matrix {
 
   point(event) {
     const box = this.canvas.getBoundingClientRect();
-    const column = Math.floor((event.clientX - box.left - LABELS + this.window.scrollLeft) / this.cell);
+    const column = Math.floor((event.clientX - box.left - this.left + this.window.scrollLeft) / this.cell);
     const row = Math.floor((event.clientY - box.top + this.window.scrollTop) / ROW);
-    if (event.clientX - box.left < LABELS || column < 0 || column >= this.rounds || row >= this.devices) return say(this.said, "");
+    if (event.clientX - box.left < this.left || column < 0 || column >= this.rounds || row >= this.devices) return say(this.said, "");
     const tile = this.tiles.get(`${Math.floor(column / TILE_ROUNDS)}:${Math.floor(row / TILE_DEVICES)}`);
     const target = tile?.rows[row - tile.first]?.[column + 1 - tile.from];
     const by = target === undefined || target === null ? "not known" : target < 0 ? "itself" : `server ${target}`;

@@ -25,6 +25,7 @@ export function startNetwork() {
     wanted = round;
     catchUp(picture);
   });
+  for (const event of ["pointerover", "focusin"]) drawing.addEventListener(event, ({ target }) => name(picture, target));
   if ("follows" in drawing.dataset) follow(slider);
   onRounds((columns) => {
     const isAtEnd = Number(slider.value) >= Number(slider.max);
@@ -101,12 +102,12 @@ function show(picture, fact) {
   picture.seal.setAttribute("d", winner ? diamond(winner) : "");
   picture.crosses.setAttribute("d", picture.devices.filter((each) => refused.has(`device ${each.index}`)).map(cross).join(""));
   for (const device of picture.devices) showDevice(picture, device, fact, refused.get(`device ${device.index}`));
-  const name = (number, before) => (number === null || number < 0 ? "–" : `${before}${number}`);
+  const called = (number, before) => (number === null || number < 0 ? "–" : `${before}${number}`);
   const link = document.querySelector("#network-round");
   say(link, String(fact.round));
   link?.setAttribute("href", address(`/round/${fact.round}`));
-  say(document.querySelector("#network-leader"), name(fact.leader, "S"));
-  say(document.querySelector("#network-winner"), name(fact.winner, "device "));
+  say(document.querySelector("#network-leader"), called(fact.leader, "S"));
+  say(document.querySelector("#network-winner"), called(fact.winner, "device "));
   const words = `Round ${fact.round}: ${fact.offloaded} devices offload, ${fact.refused.length} gradients refused.`;
   say(document.querySelector("#network-told"), words);
   say(document.querySelector("#network-title"), `The network in round ${fact.round}`);
@@ -118,12 +119,20 @@ function showDevice(picture, device, fact, reason) {
   const target = fact.assignment ? fact.assignment[device.index] ?? -1 : -1;
   const goes = picture.servers.has(target) ? target : -1;
   const end = picture.servers.get(goes >= 0 ? goes : device.home);
+  device.told = () => [goes >= 0 ? `offloads to server ${goes}` : "trains itself", fact.winner === device.index && "sealed the block", reason && `refused: ${visible(reason)}`];
+  if (device.goes === goes) return;
+  device.goes = goes;
   const look = goes >= 0 ? `c${goes % SERVER_COLOURS} away${goes >= FIRST_HATCHED ? " hatched" : ""}` : "own";
   if (end) device.way.setAttribute("d", curve(device, end));
   device.way.setAttribute("class", `way ${look}`);
   device.element.setAttribute("class", `device ${look}`);
-  const told = [goes >= 0 ? `offloads to server ${goes}` : "trains itself", fact.winner === device.index && "sealed the block", reason && `refused: ${visible(reason)}`];
-  say(device.title, `device ${device.index}: ${told.filter(Boolean).join(", ")}`);
+}
+
+/** Its name is written when somebody points at it: of a thousand nobody reads all. */
+function name(picture, target) {
+  const found = target.closest("[data-device]");
+  const device = found && picture.devices.find((each) => each.element === found);
+  if (device?.told) say(device.title, `device ${device.index}: ${device.told().filter(Boolean).join(", ")}`);
 }
 
 function diamond({ x, y, r }) {
