@@ -78,6 +78,23 @@ set_up_anvil() {
     fi
 }
 
+# Browser tests drive Debian's chromium (tests/bfl/dashboard/browser). It is brought where nobody minds: by root in CI, or
+# with BFL_APT=1. Where it is missing, those tests are skipped and say so.
+set_up_chromium() {
+    local candidate
+    for candidate in "${BFL_CHROMIUM:-}" chromium chromium-browser google-chrome; do
+        if [ -n "$candidate" ] && command -v "$candidate" >/dev/null; then
+            return
+        fi
+    done
+    if [ "$EUID" = 0 ] && [ -n "${CI:-}${BFL_APT:-}" ] && command -v apt-get >/dev/null; then
+        {
+            timeout 120 apt-get update &&
+                DEBIAN_FRONTEND=noninteractive timeout 600 apt-get install -y --no-install-recommends chromium
+        } >"$venv/chromium.log" 2>&1 </dev/null || true
+    fi
+}
+
 case "${1:-}" in
 test)
     shift
@@ -93,6 +110,7 @@ test)
     done
     set_up "$all_extras"
     set_up_anvil
+    set_up_chromium
     cd "$here"
     printf '== ruff\n'
     "$venv/bin/ruff" check .

@@ -49,6 +49,8 @@ ENVIRONMENT_PREFIX = "BFL_"
 MOST_BYTES = 1 << 16
 """Of a file with settings; all of them take 2 KB"""
 TOKEN_VARIABLE, PASSWORD_VARIABLE = "BFL_RPC_TOKEN", "BFL_KEY_PASSWORD"
+_OTHER_VARIABLES = (TOKEN_VARIABLE, PASSWORD_VARIABLE, "BFL_CHROMIUM", "BFL_APT")
+"""No settings: secrets, and what `./run.sh test` wants to know"""
 """Secrets of a node: in the environment, but no settings of a run."""
 
 
@@ -108,7 +110,7 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, object]:
     settings: dict[str, object] = {}
     variables = {ENVIRONMENT_PREFIX + key.upper().replace("-", "_"): key for key in all_fields()}
     for name, value in environment.items():
-        if not name.startswith(ENVIRONMENT_PREFIX) or name in (TOKEN_VARIABLE, PASSWORD_VARIABLE):
+        if not name.startswith(ENVIRONMENT_PREFIX) or name in _OTHER_VARIABLES:
             continue
         if name not in variables:
             raise ConfigError(f"environment: no setting is called {name}{did_you_mean(name, variables)}; unset it")

@@ -1,5 +1,6 @@
 """run.sh without installing anything: a copy of it in a folder of its own, with stand-ins for Python and its tools."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -61,9 +62,9 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def run(project: Path, *arguments: str, python: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(project: Path, *arguments: str, python: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     """`./run.sh ...` from another folder, on a machine that has no Python but the one given."""
-    variables = {"PATH": str(project.parent / "tools"), "HOME": str(project.parent)}
+    variables = {"PATH": str(project.parent / "tools"), "HOME": str(project.parent), **more}
     if python:
         variables["PYTHON"] = str(python)
     return subprocess.run(
@@ -193,6 +194,32 @@ def test_coverage_is_measured_where_it_costs_nothing(project: Path) -> None:
     script(project / ".venv" / "bin" / "python", '[ "$1" != -c ] || exit 1; echo python "$@"')  # before 3.12
     assert run(project, "test", "--all").stdout.splitlines() == [*BEFORE_PYTEST, PYTEST]
     assert run(project, "test", "--cov").stdout.splitlines()[-1] == f"{PYTEST} {USUAL} --cov"
+
+
+@pytest.mark.parametrize(("variable", "is_brought"), [("CI", True), ("BFL_APT", True), ("NOTHING", False)])
+def test_a_browser_is_brought_where_nobody_minds_and_missing_it_stops_nothing(
+    project: Path, variable: str, is_brought: bool
+) -> None:
+    set_up(project, "simulation,ray,dev")
+    tools = project.parent / "tools"
+    script(tools / "timeout", 'shift; exec "$@"')
+    script(tools / "apt-get", 'echo apt-get "$@"; [ "$1" = update ]')
+    done = run(project, "test", **{variable: "1"})
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"{PYTEST} {USUAL}")
+    log = project / ".venv" / "chromium.log"
+    assert log.exists() == (is_brought and os.geteuid() == 0)
+    if log.exists():
+        assert log.read_text(encoding="utf-8").splitlines() == [
+            "apt-get update", "apt-get install -y --no-install-recommends chromium",
+        ]  # fmt: skip
+
+
+def test_a_browser_that_is_there_is_taken(project: Path) -> None:
+    set_up(project, "simulation,ray,dev")
+    script(project.parent / "tools" / "apt-get", "exit 1")
+    found = script(project.parent / "elsewhere" / "chrome", "exit 0")
+    assert run(project, "test", CI="1", BFL_CHROMIUM=str(found)).returncode == 0
+    assert not (project / ".venv" / "chromium.log").exists()
 
 
 def test_an_argument_with_spaces_reaches_pytest_as_one(project: Path) -> None:

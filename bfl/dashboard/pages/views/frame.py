@@ -59,6 +59,8 @@ class Frame:
     """What is wrong with the source; empty where all is well."""
     reorganised: str
     cursor: int
+    shape: str
+    """Another one where there is more to draw than before: once it is known who takes part, and after the first round."""
     tabs: tuple[Tab, ...]
     tables: tuple[tuple[str, str], ...]
     """Name and address of each CSV."""
@@ -89,6 +91,7 @@ def frame(snapshot: Snapshot, names: Sequence[str], to: Links, here: str, title:
         told=snapshot.told,
         reorganised=_reorganised(snapshot.reorganised),
         cursor=snapshot.cursor,
+        shape=_shape(snapshot),
         tabs=tuple(_tab(each, here, offences, to) for each in _TABS),
         tables=tuple((name, to(f"/{name}.csv")) for name in _CSV),
         runs=tuple(Choice(each, each == about.name) for each in names) if len(names) > 1 else (),
@@ -100,6 +103,11 @@ def frame(snapshot: Snapshot, names: Sequence[str], to: Links, here: str, title:
 def _tab(tab: tuple[str, str, str], here: str, offences: int, to: Links) -> Tab:
     name, label, path = tab
     return Tab(name, label, to(path), name == here, offences if name == "offences" else None)
+
+
+def _shape(snapshot: Snapshot) -> str:
+    drawn = (snapshot.participants, snapshot.about.graph, snapshot.machines)
+    return "-".join(str(len(each)) for each in (*drawn, snapshot.rounds[:1], snapshot.blocks[:1]))
 
 
 def _reorganised(times: int) -> str:

@@ -45,8 +45,7 @@ def size(count: int | None) -> tuple[str, str]:
 
 def clock(timestamp: int) -> str:
     """Time of day, UTC."""
-    told = utc_time(timestamp)
-    return told[11:] if len(told) == 19 else told
+    return utc_time(timestamp).rpartition(" ")[2]
 
 
 def moment(timestamp: int) -> str:

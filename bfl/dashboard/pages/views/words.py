@@ -78,7 +78,7 @@ OFFENCES = {
 }
 STATUS = {
     "waiting": ("waiting", "calm", "No round is finished yet."),
-    "running": ("live", "good", "Rounds are being added."),
+    "running": ("running", "good", "Rounds are being added."),
     "finished": ("finished", "done", "All planned rounds are done."),
     "interrupted": ("interrupted", "warn", "It ended before its last round; `--resume` goes on."),
     "paused": ("paused", "warn", "Nothing new for a while."),

@@ -1,4 +1,4 @@
-"""A real browser for tests, and what it must never do while it shows a page: talk to others, complain, ask, break its policy."""
+"""A real browser for tests, and what it must never do: talk to others, complain, ask, break the page's policy."""
 
 import os
 import shutil

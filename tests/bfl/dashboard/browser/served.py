@@ -1,4 +1,4 @@
-"""The page as people start it, `bfl dashboard` in a process of its own; and pages of sources that no folder could hold."""
+"""The page as people start it, a process of its own; and pages of sources that no folder could hold."""
 
 import re
 import subprocess

@@ -66,7 +66,8 @@ def test_rounds_and_offences_appear_by_themselves(browser: Browser, tmp_path: Pa
 
 
 SETTINGS = SMALL | {
-    "scheme": "bfl", "attack": LIAR, "edges": 3, "hidden": 2, "difficulty": 1, "planner": "fixed:0", "phi": 2, "rounds": 6,
+    "scheme": "bfl", "attack": LIAR, "edges": 3, "hidden": 2, "difficulty": 1, "planner": "fixed:0", "phi": 2,
+    "rounds": 6,
 }  # fmt: skip
 
 

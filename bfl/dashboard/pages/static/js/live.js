@@ -12,8 +12,6 @@ let firstNew = null;
 let isDue = false;
 let timer = null;
 let last = 0;
-const DRAWN = "[data-chart], [data-value], [data-kind], [data-matrix], #round, [data-server], [data-device], .joint";
-const drawn = shapeOf(document);
 
 export function startLive() {
   open();
@@ -73,11 +71,6 @@ async function refresh() {
   if (isDue) timer = setTimeout(refresh, EVERY_MS); // of what came meanwhile this page may say nothing yet
 }
 
-/** What scripts draw on: there is more of it once it is known who takes part, and after the first round. */
-function shapeOf(page) {
-  return page.querySelectorAll(DRAWN).length;
-}
-
 /** Parts with an id and `data-live`, where they differ. The answer is this server's own page, escaped like the first. */
 export async function renew() {
   const place = new URL(location.href);
@@ -85,7 +78,7 @@ export async function renew() {
   const answer = await fetch(place, { headers: { accept: "text/html" } });
   if (!answer.ok) return;
   const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
-  if (shapeOf(fresh) !== drawn) return location.reload();
+  if (fresh.body.dataset.shape !== document.body.dataset.shape) return location.reload();
   for (const old of document.querySelectorAll("[data-live][id]")) {
     const found = fresh.getElementById(old.id);
     if (!found || found.outerHTML === old.outerHTML) continue;

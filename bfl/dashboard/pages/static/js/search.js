@@ -26,7 +26,7 @@ export function startSearch() {
     if (!text) return hide();
     const { found } = await ask("search", { q: text }).catch(() => ({ found: [] }));
     if (box.value.trim() !== text) return;
-    list.replaceChildren(...found.filter((each) => /^\/(?!\/)/.test(each.url)).map(item));
+    list.replaceChildren(...found.filter((each) => /^\/(?![\/\\])/.test(each.url)).map(item));
     list.hidden = !list.children.length;
     mark(-1);
     list.querySelector(".chosen")?.classList.remove("chosen");
