@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import flwr
 import pytest
 import requests
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -45,6 +46,13 @@ home = "edge-a"
 node-port = {5}
 """
 SECONDS = 60.0
+
+
+def test_what_flower_says_of_trouble_is_what_we_put_into_words() -> None:
+    """Else a person reads its codes again."""
+    said = "\n".join(path.read_text(encoding="utf-8") for path in Path(flwr.__file__).parent.rglob("*.py"))
+    for word in ("Connection attempt failed", "Failed to activate SuperNode", "FLEET_NODE_ACTIVATION_FAILED = 2004"):
+        assert word in said
 
 
 class Process:
