@@ -4,8 +4,10 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import flwr
 import pytest
 import requests
 from flwr.app import ConfigRecord, Message, RecordDict
@@ -19,6 +21,13 @@ from edge_servers.errors import FederationError
 from edge_servers.remote.owed import Owed
 from edge_servers.remote.superlink import SuperLinkGrid
 from tests.bfl.network.flower_parts import SECONDS, Edge, started_edge
+
+
+def test_what_flower_says_of_trouble_is_what_we_put_into_words() -> None:
+    """Else a person reads its codes again."""
+    said = "\n".join(path.read_text(encoding="utf-8") for path in Path(flwr.__file__).parent.rglob("*.py"))
+    for word in ("Connection attempt failed", "Failed to activate SuperNode", "FLEET_NODE_ACTIVATION_FAILED = 2004"):
+        assert word in said
 
 
 @dataclass
