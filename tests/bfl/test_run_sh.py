@@ -204,7 +204,7 @@ def test_a_browser_is_brought_where_nobody_minds_and_missing_it_stops_nothing(
     tools = project.parent / "tools"
     script(tools / "timeout", 'shift; exec "$@"')
     script(tools / "apt-get", 'echo apt-get "$@"; [ "$1" = update ]')
-    done = run(project, "test", **{variable: "1"})
+    done = run(project, "test", python=None, **{variable: "1"})
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, f"{PYTEST} {USUAL}")
     log = project / ".venv" / "chromium.log"
     assert log.exists() == (is_brought and os.geteuid() == 0)

@@ -99,7 +99,8 @@ def _round(round_: int) -> RoundFact:
 class HostileSource:
     """Where all of it comes from; its chain cannot be opened."""
 
-    name, place = "hostile", None
+    name = "hostile"
+    place: Path | None = None
     where: tuple[str, ...] = ()
     secrets: Mapping[str, str] = {}
 

@@ -5,7 +5,6 @@ from xml.etree import ElementTree as Xml
 from bfl.dashboard.charts.lines import Chart, Event, Line, as_table, draw, legend
 from tests.bfl.dashboard.made import HOSTILE
 
-NAME = "{http://www.w3.org/2000/svg}"
 TWO = [Line("a", [(1.0, 1.0), (2.0, 3.0)]), Line("b", [(1.0, 2.0), (2.0, None)], is_dashed=True)]
 
 

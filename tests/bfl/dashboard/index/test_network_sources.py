@@ -18,7 +18,7 @@ from bfl.dashboard.index.dashboard import Dashboard
 from bfl.dashboard.index.opening import kit_source, node_source
 from bfl.dashboard.reading.machines import machine_fact
 from bfl.network.making import make_kits
-from bfl.network.status import NodeState, ask_node
+from bfl.network.status import NodeState, state_of
 from chain.errors import ChainError
 from chain.node.node import Node
 from chain.rpc.server import RpcServer, ServerParams
@@ -151,7 +151,7 @@ def test_a_node_that_says_anything_breaks_nothing(content: bytes) -> None:
 
 def test_an_answer_about_its_health_is_bounded() -> None:
     with answering(lambda _: b"x" * (1 << 20)) as url, httpx.Client(trust_env=False) as client:
-        assert "found more than" in ask_node(client, "node", url).word
+        assert "found an answer of more than" in state_of(client, "node", url).word
 
 
 def test_hostile_words_of_a_node_are_cut_and_printable() -> None:
