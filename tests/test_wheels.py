@@ -72,4 +72,4 @@ def test_an_edge_server_on_a_pi_installs_from_wheels_alone(
 
 def test_the_guide_names_the_torch_that_is_pinned(project: dict[str, Any]) -> None:
     guide = (REPOSITORY / "docs" / "deploy.md").read_text(encoding="utf-8")
-    assert re.findall(r"torch==([\d.]+\d)", guide) == [pins(project)["torch"]]
+    assert set(re.findall(r"torch==([\d.]+\d)", guide)) == {pins(project)["torch"]}

@@ -161,7 +161,8 @@ class Lying(http.server.BaseHTTPRequestHandler):
 
 
 WHEN = "Tue, 18 Nov 2025 20:00:00 GMT"
-FINE = b'{"result": {"state": "RUNNING", "told": ""}}'
+BATCH = b'[{"id": 0, "result": {"state": "%s", "told": "%s"}}, {"id": 1, "result": "bfl"}]'
+FINE = BATCH % (b"RUNNING", b"")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +173,7 @@ FINE = b'{"result": {"state": "RUNNING", "told": ""}}'
         (b"[" * 60_000, FINE, WHEN, "answers otherwise than a node"),
         (b" " * (1 << 24), FINE, WHEN, "answers otherwise than a node"),
         (b'{"block": 3}', FINE, "Tue, 18 Nov 99999999999 20:00:00 GMT", "answers otherwise than a node"),
-        (b'{"block": 3}', b'{"result": {"state": "\\u001b[2JWELL", "told": "[/x]"}}', WHEN, "?[2JWELL: [/x]"),
+        (b'{"block": 3}', BATCH % (b"\\u001b[2JWELL", b"[/x]"), WHEN, "?[2JWELL: [/x]"),
     ],
 )
 def test_whatever_a_node_says_it_is_told_in_words(health: bytes, status: bytes, when: str, told: str) -> None:

@@ -150,10 +150,12 @@ def test_data_for_home_itself_are_opened_there(edges: Edges) -> None:
 
 
 def test_whoever_waits_goes_on_when_all_have_come_or_said_that_they_will_not(edges: Edges) -> None:
-    threading.Timer(0.2, edges.relays[0].decline, (0, 1)).start()
+    declining = threading.Timer(0.2, edges.relays[0].decline, (0, 1))
+    declining.start()
     began = time.monotonic()
     assert edges.relays[1].fetch([0]) == {}
     assert 0.1 < time.monotonic() - began < 10
+    declining.join()  # a server asks another one thing at a time
     told = edges.relays[0].hand_over(0, 1, edges.sealed(), {})
     assert "too late: this server trains already" in told
 
