@@ -60,7 +60,7 @@ class Frame:
     reorganised: str
     cursor: int
     shape: str
-    """Another one where there is more to draw than before: once it is known who takes part, and after the first round."""
+    """Another one where there is more to draw than before: when it is known who takes part, after the first round."""
     tabs: tuple[Tab, ...]
     tables: tuple[tuple[str, str], ...]
     """Name and address of each CSV."""
