@@ -4,6 +4,7 @@ import json
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ def path(tmp_path: Path) -> Path:
     return found
 
 
-def append(path: Path, *rounds: int, **changes: object) -> None:
+def append(path: Path, *rounds: int, **changes: Any) -> None:
     with path.open("a", encoding="utf-8") as file:
         file.writelines(json.dumps(line(each, **changes)) + "\n" for each in rounds)
 
