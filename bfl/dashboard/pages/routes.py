@@ -135,7 +135,6 @@ def _network(visit: Visit) -> Response:
     if view.round:
         devices = assignment_table(snapshot, find_round(snapshot.rounds, view.round), to, visit.page, "/network")
     machines = machine_table(snapshot) if snapshot.about.kind != "run" else None
-    matrix = matrix_view(snapshot, to)
     return visit.answer(
         "network.html",
         "network",
@@ -143,7 +142,8 @@ def _network(visit: Visit) -> Response:
         network=view,
         devices=devices,
         machines=machines,
-        matrix=matrix,
+        servers=participants_page(snapshot, to, 1, "server"),
+        matrix=matrix_view(snapshot, to),
         against=latency_table(snapshot, to, _SHORT),
     )
 

@@ -17,7 +17,7 @@ PHASE_COLOURS = {
     "train": 0, "gossip": 1, "seal": 2, "evaluate": 3, "plan": 4, "close": 7, "model": 5, "verify": 6,
 }  # fmt: skip
 MOST_DRAWN = 300
-_KINDS = ("paper", "real", "measured")
+_KINDS = ("measured", "paper", "real")
 
 
 @dataclass(frozen=True)

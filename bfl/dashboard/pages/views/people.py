@@ -1,5 +1,6 @@
 """Participants, one of them, and the machines of a network."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 from bfl.dashboard.errors import NotFoundError
@@ -26,8 +27,12 @@ def participants_page(snapshot: Snapshot, to: Links, page: int, role: str, rows:
     pager = part.pager(to, "/participants", role=role)
     most = max((_credit(credits[each.name], role) for each in shown), default=0)
     columns = _device_columns() if role == "device" else _server_columns()
-    made = _device_row if role == "device" else _server_row
-    return Table(f"{role}s", columns, tuple(made(each, credits[each.name], most, to) for each in some), pager=pager)
+    if role == "device":
+        rows_made = tuple(_device_row(each, credits[each.name], most, to) for each in some)
+    else:
+        failed = Counter(server for fact in snapshot.rounds for server in fact.failed_leaders)
+        rows_made = tuple(_server_row(each, credits[each.name], failed[each.index], most, to) for each in some)
+    return Table(f"{role}s", columns, rows_made, pager=pager)
 
 
 def short_participants(snapshot: Snapshot, to: Links, rows: int = 12) -> Table:
@@ -81,16 +86,17 @@ def _device_row(each: Participant, credit: Credit, most: int, to: Links) -> tupl
 def _server_columns() -> tuple[Column, ...]:
     return (
         Column("who"), Column("absent", "num", "rounds without a post; no offence"),
-        Column("offences", "num"), Column("excluded"), Column("address", "mono"),
+        Column("passed over", "num", "attempts that it led and that a majority gave up"), Column("offences", "num"), Column("excluded"), Column("address", "mono"),
         Column("led", "bar", "rounds that it led"),
     )  # fmt: skip
 
 
-def _server_row(each: Participant, credit: Credit, most: int, to: Links) -> tuple[Cell, ...]:
+def _server_row(each: Participant, credit: Credit, failed: int, most: int, to: Links) -> tuple[Cell, ...]:
     through = credit.excluded_through
     return (
         who(each.name, to),
         Cell(whole(credit.absent) if credit.absent else ""),
+        Cell(whole(failed) if failed else ""),
         Cell(whole(credit.offences) if credit.offences else "", tone="bad"),
         Cell("" if through is None else f"through round {through:,}", tone="warn"),
         hash_cell(each.address),

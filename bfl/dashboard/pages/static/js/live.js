@@ -61,6 +61,7 @@ async function refresh() {
   firstNew = null;
   isDue = false;
   last = Date.now();
+  if (first !== null && document.body.dataset.round === "0") return location.reload(); // nothing is drawn yet to add to
   try {
     if (first !== null && rounds.columns) await more(first);
     await renew();

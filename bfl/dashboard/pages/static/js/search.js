@@ -12,6 +12,7 @@ export function startSearch() {
 
   const hide = () => {
     list.hidden = true;
+    box.setAttribute("aria-expanded", "false");
     chosen = -1;
     box.removeAttribute("aria-activedescendant");
   };
@@ -28,8 +29,7 @@ export function startSearch() {
     if (box.value.trim() !== text) return;
     list.replaceChildren(...found.filter((each) => /^\/(?![\/\\])/.test(each.url)).map(item));
     list.hidden = !list.children.length;
-    mark(-1);
-    list.querySelector(".chosen")?.classList.remove("chosen");
+    box.setAttribute("aria-expanded", String(!list.hidden));
     chosen = -1;
   };
   box.addEventListener("input", () => {

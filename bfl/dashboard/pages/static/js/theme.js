@@ -25,6 +25,7 @@
     window.dispatchEvent(new Event("bfl-theme"));
     return kind;
   };
+  document.documentElement.classList.add("js");
   show(kept());
   window.bflTheme = { kept, next };
 })();
