@@ -49,9 +49,9 @@ ENVIRONMENT_PREFIX = "BFL_"
 MOST_BYTES = 1 << 16
 """Of a file with settings; all of them take 2 KB"""
 TOKEN_VARIABLE, PASSWORD_VARIABLE = "BFL_RPC_TOKEN", "BFL_KEY_PASSWORD"
-_OTHER_VARIABLES = (TOKEN_VARIABLE, PASSWORD_VARIABLE, "BFL_CHROMIUM", "BFL_APT")
-"""No settings: secrets, and what `./run.sh test` wants to know"""
 """Secrets of a node: in the environment, but no settings of a run."""
+_OTHER_VARIABLES = (TOKEN_VARIABLE, PASSWORD_VARIABLE, "BFL_CHROMIUM", "BFL_APT")
+"""No settings; the last two are for `./run.sh test`"""
 
 
 def all_fields() -> dict[str, "dataclasses.Field[Any]"]:

@@ -28,7 +28,7 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
 }
-MOST_PATH, MOST_QUERY, MOST_HEADERS = 1024, 2048, 64
+MOST_PATH, MOST_QUERY, MOST_HEADERS, MOST_HEADER_BYTES = 1024, 2048, 64, 16 << 10
 TOKEN_BYTES = 32
 COOKIE = "bfl-dashboard"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -94,6 +94,10 @@ class Guard:
             return answer
         if len(scope["headers"]) > MOST_HEADERS:
             return self._refuse(scope, 431, f"found more than {MOST_HEADERS} headers, expected a few")
+        if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADER_BYTES:
+            return self._refuse(
+                scope, 431, f"found headers that are too long, expected at most {MOST_HEADER_BYTES:,} bytes"
+            )
         if len(scope["raw_path"]) > MOST_PATH or len(scope["query_string"]) > MOST_QUERY:
             told = f"found a path or query that is too long, expected at most {MOST_PATH} and {MOST_QUERY} bytes"
             return self._refuse(scope, 414, told)

@@ -1,8 +1,5 @@
 """The page as people start it, a process of its own; and pages of sources that no folder could hold."""
 
-import re
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -17,28 +14,19 @@ from bfl.dashboard.web.app import PageServer
 from bfl.dashboard.web.pages_beside import page_parts
 from bfl.dashboard.web.security import WebParams
 from bfl.dashboard.web.serving import listening
-from tests.bfl.runs import environment
+from tests.bfl.dashboard.pages_served import served as served_by_process
 
 _STOPS_S, _READ_S = 30.0, 60.0
 
 
 @contextmanager
-def served(*runs: Path, arguments: tuple[str, ...] = (), is_read: bool = True) -> Iterator[str]:
-    """The address of a page of run folders; `is_read`: once all of them are read."""
-    command = [sys.executable, "-m", "bfl", "dashboard", "--port", "0", *arguments, *map(str, runs)]
-    process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        said = process.stdout.readline()
-        assert re.match(r"page: http://", said), f"it said {said!r} and ended with {process.poll()}"
-        address = said.removeprefix("page: ").strip()
-        for run in runs if is_read else ():
+def served(*runs: Path) -> Iterator[str]:
+    """The address of a page of run folders, once all of them are read."""
+    with served_by_process(*map(str, runs), folder=runs[0].parent) as (client, _):
+        address = str(client.base_url)
+        for run in runs:
             wait_until_read(address, run)
         yield address
-    finally:
-        process.terminate()
-        process.wait(_STOPS_S)
-        process.stdout.close()
 
 
 def wait_until_read(address: str, run: Path) -> None:
