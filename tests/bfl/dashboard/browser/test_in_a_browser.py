@@ -157,7 +157,7 @@ def test_a_hostile_text_is_a_text(tabs: Tabs, tmp_path: Path) -> None:
     with served(write_run(tmp_path / "hostile", lines)) as (address, _):
         visitor = Visitor(tabs, address)
         tab = visitor.open("/")
-        tab.on("dialog", lambda dialog: visitor.troubles.append("a dialog"))
+        tab.on("dialog", lambda _: visitor.troubles.append("a dialog"))
         has(tab.locator("#connection"), "live")
         tab.locator("#round").focus()
         tab.keyboard.press("ArrowLeft")
