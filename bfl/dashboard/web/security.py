@@ -183,8 +183,8 @@ def _with_headers(send: Send, path: str) -> Send:
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers[name] = value
-            if not path.startswith("/static/"):
-                headers["cache-control"] = "no-store"
+            # a script may be kept, and is asked for again: after an update of bfl the old one would meet new pages
+            headers["cache-control"] = "no-cache" if path.startswith("/static/") else "no-store"
         await send(message)
 
     return send_with

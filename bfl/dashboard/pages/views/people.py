@@ -86,7 +86,8 @@ def _device_row(each: Participant, credit: Credit, most: int, to: Links) -> tupl
 def _server_columns() -> tuple[Column, ...]:
     return (
         Column("who"), Column("absent", "num", "rounds without a post; no offence"),
-        Column("passed over", "num", "attempts that it led and that a majority gave up"), Column("offences", "num"), Column("excluded"), Column("address", "mono"),
+        Column("passed over", "num", "attempts that it led and that a majority gave up"), Column("offences", "num"),
+        Column("excluded"), Column("address", "mono"),
         Column("led", "bar", "rounds that it led"),
     )  # fmt: skip
 

@@ -14,14 +14,15 @@ export function startKeys() {
   document.querySelector("#run")?.addEventListener("change", (event) => event.target.form.requestSubmit());
   document.addEventListener("keydown", (event) => {
     const at = event.target;
-    const isTyping = at.closest?.("input, select, textarea, .window, .scroll");
+    const isTyping = at.closest?.("input:not([type=range], [type=radio], [type=checkbox]), select, textarea");
     if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "/") {
       event.preventDefault();
       document.querySelector("#q").focus();
     }
     if (event.key === "t") button.click();
-    if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+    const hasArrows = at.closest?.("input, .window, .scroll"); // of their own
+    if (!hasArrows && (event.key === "ArrowLeft" || event.key === "ArrowRight")) {
       const link = document.querySelector(`[data-key="${event.key}"]`);
       if (link) link.click();
       else if (step(event.key === "ArrowLeft" ? -1 : 1)) event.preventDefault();

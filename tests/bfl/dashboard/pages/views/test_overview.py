@@ -44,6 +44,7 @@ def test_of_nothing_nothing_is_claimed() -> None:
 
 def test_terms_have_values_meanings_and_the_colours_of_the_chart() -> None:
     paper, real = latency_kinds(fact(1))
+    assert [each.name for each in latency_kinds(fact(1, measured={"T": 1.0}))] == ["measured", "paper", "real"]
     assert [(each.label, each.value, each.colour) for each in paper.entries] == [
         ("mine", "2.00 s", 0), ("consensus", "0.250 s", 3), ("learn", "1.00 s", 2), ("total", "3.25 s", None),
         ("wall clock", "0.800 s", None),

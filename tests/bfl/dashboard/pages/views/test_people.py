@@ -16,7 +16,7 @@ def known() -> Snapshot:
     rounds = [
         fact(1),
         fact(2, refused=(LATE,), offences=(lie(2),), excluded=(1,)),
-        fact(3, [-1] * 4, absent=("server 1",)),
+        fact(3, [-1] * 4, absent=("server 1",), failed_leaders=(1,)),
     ]
     return snapshot(rounds)
 
@@ -37,8 +37,8 @@ def test_devices_and_servers_have_tables_of_their_own() -> None:
     assert [row[4].text for row in devices.rows] == ["", "", "", "1"]
     servers = participants_page(known(), TO, 1, "server")
     assert [[each.text for each in row] for row in servers.rows] == [
-        ["server 0", "", "", "", "0x0000000000…", "3"],
-        ["server 1", "1", "1", "", "0x0000000000…", "0"],
+        ["server 0", "", "", "", "", "0x0000000000…", "3"],
+        ["server 1", "1", "1", "1", "", "0x0000000000…", "0"],
     ]
 
 
