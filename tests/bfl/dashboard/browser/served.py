@@ -29,17 +29,17 @@ def served(*runs: Path) -> Iterator[str]:
         yield address
 
 
-def wait_until_read(address: str, run: Path) -> None:
+def wait_until_read(address: str, run: Path, within_s: float = _READ_S) -> None:
     """Until the page shows all rounds of a run that has ended, and the block of its last."""
     lines = (run / "metrics.jsonl").read_bytes().count(b"\n")
-    end = time.monotonic() + _READ_S
+    end = time.monotonic() + within_s
     while time.monotonic() < end:
         told = httpx.get(f"{address}api/v1/run", params={"run": run.name}, timeout=_READ_S, trust_env=False).json()
         head = -1 if told["head"] is None else told["head"]["number"]
         if told["round"] == lines and told["graph"] and (head > lines or not (run / "chain.db").exists()):
             return
         time.sleep(0.1)
-    raise AssertionError(f"after {_READ_S} s the page has read {told}")
+    raise AssertionError(f"after {within_s} s the page has read {told}")
 
 
 @contextmanager
