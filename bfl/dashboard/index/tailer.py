@@ -51,6 +51,8 @@ class Tailer:
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(self._every_s + 5.0)
+        else:
+            self._source.close()
 
     def wait(self, cursor: int, timeout_s: float) -> Snapshot:
         """The newest snapshot, once its cursor is another than this one."""
@@ -76,7 +78,7 @@ class Tailer:
     def _run(self) -> None:
         while not self._stop.is_set():
             self._stop.wait(_BREATH_S if self.look() else self._every_s)
-        self._source.close()
+        self._source.close()  # on the thread that has read from it
 
     def look(self) -> bool:
         """Read once; whether there is more to read."""
