@@ -83,6 +83,19 @@ def test_the_slider_moves_the_network_through_the_rounds(somebody: Visitor) -> N
     expect(page.locator(".server.offends")).to_have_attribute("data-server", "1")
     expect(page.locator(".server.excluded")).to_have_count(0)
     expect(shown).to_have_attribute("href", "/round/2")
+    expect(page.locator(".note.marks")).to_contain_text("round 2: server 1")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".note.marks")).to_contain_text("Dashed red lines")
+
+
+def test_the_address_of_the_network_follows_its_slider_and_leads_back(somebody: Visitor) -> None:
+    page = somebody.open("/network")
+    page.locator("#round").focus()
+    page.keyboard.press("ArrowLeft")
+    expect(page.locator("#live-round")).to_contain_text("Servers in round 3")
+    expect(page).to_have_url(f"{somebody.home}/network?round=3")
+    page.reload()
+    expect(page.locator("#network-round")).to_have_text("3")
 
 
 def test_arrows_move_the_slider_from_anywhere_and_pages_of_rounds_and_blocks(somebody: Visitor) -> None:

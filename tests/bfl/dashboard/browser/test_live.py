@@ -65,6 +65,16 @@ def test_rounds_and_offences_appear_by_themselves(browser: Browser, tmp_path: Pa
         assert page.evaluate("window.isTheSame")
 
 
+def test_a_lost_connection_is_told(browser: Browser, tmp_path: Path) -> None:
+    with visitor(browser) as somebody:
+        with served(write_run(tmp_path / "run", [line(1)])) as home:
+            page = somebody.open(home)
+            expect(page.locator("#connection")).to_have_text("live")
+        expect(page.locator("#connection")).to_have_text("connection lost")
+        expect(page.locator(".state .progress")).to_have_text("1 / 10")  # what was there stays
+        somebody.complaints = [each for each in somebody.complaints if "net::ERR" not in each]
+
+
 SETTINGS = SMALL | {
     "scheme": "bfl", "attack": LIAR, "edges": 3, "hidden": 2, "difficulty": 1, "planner": "fixed:0", "phi": 2,
     "rounds": 6,

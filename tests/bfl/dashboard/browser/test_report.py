@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, expect
 
@@ -9,6 +10,7 @@ from bfl.dashboard.index.dashboard import Dashboard
 from bfl.dashboard.report.making import audited, told_report
 from tests.bfl.dashboard.browser.chromium import PHONE, visitor
 from tests.bfl.dashboard.browser.hostile import SHOWN, HostileDashboard
+from tests.bfl.dashboard.browser.served import served
 from tests.bfl.dashboard.made import attacked_run, line, opened, write_run
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -38,6 +40,14 @@ def test_it_opens_from_a_file_asks_nobody_and_names_who_lied(browser: Browser, t
         assert page.locator("script, link[href], img").count() == 0
     assert [each for each in asked if not each.startswith("data:")] == [path.as_uri()]
     assert path.stat().st_size < MOST_BYTES
+
+
+def test_the_page_gives_it_as_a_file(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    with served(attacked_run()) as home:
+        path.write_text(httpx.get(f"{home}report", params={"file": 1}, trust_env=False).text, encoding="utf-8")
+    with visitor(browser) as somebody:
+        expect(somebody.open(path.as_uri()).locator("body")).to_contain_text("server 1")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -27,6 +27,7 @@ class Matrix {
     this.asked = new Set();
     this.waiting = [];
     this.canvas = make("canvas", { role: "img", "aria-label": "who offloads where, device by round; the table below says the same" });
+    this.sheet = make("canvas");
     this.sizer = make("div");
     this.window = make("div", { class: "window", tabindex: "0", role: "region", "aria-label": "who offloads where: scroll through rounds and devices" });
     this.said = make("span", { class: "said", "aria-hidden": "true" });
@@ -39,7 +40,7 @@ class Matrix {
     new ResizeObserver(() => this.layout()).observe(place);
     onTheme(() => this.layout());
     onRounds(() => this.grow());
-    onChoice(() => this.later());
+    onChoice(() => this.later(false));
     this.layout();
     this.window.scrollLeft = this.window.scrollWidth;
   }
@@ -69,6 +70,9 @@ class Matrix {
     this.high = Math.min(high, this.window.clientHeight);
     this.canvas.width = Math.round(this.wide * devicePixelRatio);
     this.canvas.height = Math.round(this.high * devicePixelRatio);
+    this.sheet.width = this.canvas.width;
+    this.sheet.height = this.canvas.height;
+    this.stamps = new Map();
     this.canvas.style.width = `${this.wide}px`;
     this.canvas.style.height = `${this.high}px`;
     this.colours = Array.from({ length: SERVER_COLOURS }, (_, index) => colour(`c${index}`));
@@ -76,7 +80,9 @@ class Matrix {
     this.later();
   }
 
-  later() {
+  /** `isOther`: what is seen is another part, or looks other; if not, only the chosen round has moved. */
+  later(isOther = true) {
+    this.isOther ||= isOther;
     if (this.isPlanned) return;
     this.isPlanned = true;
     requestAnimationFrame(() => {
@@ -96,8 +102,25 @@ class Matrix {
   }
 
   draw() {
-    const paper = this.canvas.getContext("2d");
     const view = this.view();
+    if (this.isOther) this.drawSheet(view);
+    this.isOther = false;
+    const paper = this.canvas.getContext("2d");
+    paper.setTransform(1, 0, 0, 1, 0, 0);
+    paper.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    if (this.sheet.width && this.sheet.height) paper.drawImage(this.sheet, 0, 0);
+    if (rounds.chosen === null) return;
+    const x = this.left + (rounds.chosen - 1) * this.cell - view.scrollLeft - 1;
+    if (x < this.left - 2) return;
+    paper.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    paper.strokeStyle = this.paint.plain;
+    paper.lineWidth = 1;
+    paper.strokeRect(x, -2, this.cell, this.high - AXIS + 4);
+  }
+
+  /** All but the chosen round, which moves more often. */
+  drawSheet(view) {
+    const paper = this.sheet.getContext("2d");
     paper.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     paper.clearRect(0, 0, this.wide, this.high);
     paper.save();
@@ -136,9 +159,7 @@ class Matrix {
 
   oneCell(paper, x, y, target, isWinner) {
     const [wide, high] = [this.cell - Math.min(3, this.cell / 5), ROW - 3];
-    paper.fillStyle = target < 0 ? this.paint.itself : this.colours[target % SERVER_COLOURS];
-    paper.fillRect(x, y, wide, high);
-    if (target >= FIRST_HATCHED) this.hatch(paper, x, y, wide, high, target, isWinner);
+    paper.drawImage(this.stamp(target, wide, high, isWinner), x, y, wide, high);
     if (!isWinner) return;
     const [cx, cy, r] = [x + wide / 2, y + high / 2, 3.4];
     paper.fillStyle = this.paint.card;
@@ -154,23 +175,35 @@ class Matrix {
     paper.stroke();
   }
 
+  /** A cell of a server, drawn once: thousands are in view, and hatching takes long. */
+  stamp(target, wide, high, isWinner) {
+    const key = `${target}${isWinner}`;
+    if (this.stamps.has(key)) return this.stamps.get(key);
+    const made = make("canvas", { width: Math.max(1, Math.round(wide * devicePixelRatio)), height: Math.round(high * devicePixelRatio) });
+    const paper = made.getContext("2d");
+    paper.scale(made.width / wide, made.height / high);
+    paper.fillStyle = target < 0 ? this.paint.itself : this.colours[target % SERVER_COLOURS];
+    paper.fillRect(0, 0, wide, high);
+    if (target >= FIRST_HATCHED) this.hatch(paper, wide, high, isWinner ? "" : String(target));
+    this.stamps.set(key, made);
+    return made;
+  }
+
   /** Colours alone do not tell many servers apart. */
-  hatch(paper, x, y, wide, high, target, isWinner) {
+  hatch(paper, wide, high, number) {
     paper.strokeStyle = this.paint.card;
     paper.lineWidth = 0.8;
     paper.beginPath();
     for (let at = 0; at < wide + high; at += 4) {
-      const [a, b] = [Math.min(at, wide), Math.max(0, at - wide)];
-      const [c, d] = [Math.max(0, at - high), Math.min(at, high)];
-      paper.moveTo(x + a, y + b);
-      paper.lineTo(x + c, y + d);
+      paper.moveTo(Math.min(at, wide), Math.max(0, at - wide));
+      paper.lineTo(Math.max(0, at - high), Math.min(at, high));
     }
     paper.stroke();
-    if (this.cell < 12 || isWinner) return;
+    if (this.cell < 12) return;
     paper.fillStyle = this.paint.on;
     paper.font = "700 9px system-ui, sans-serif";
     paper.textAlign = "center";
-    paper.fillText(String(target), x + wide / 2, y + high - 1.5);
+    paper.fillText(number, wide / 2, high - 1.5);
   }
 
   lines(paper, view) {
@@ -186,10 +219,6 @@ class Matrix {
       paper.stroke();
     }
     paper.setLineDash([]);
-    if (rounds.chosen === null) return;
-    paper.strokeStyle = this.paint.plain;
-    paper.lineWidth = 1;
-    paper.strokeRect(this.left + (rounds.chosen - 1) * this.cell - view.scrollLeft - 1, -2, this.cell, this.high + 4);
   }
 
   labels(paper, view) {
