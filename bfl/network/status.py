@@ -27,6 +27,8 @@ _ASK_S = 5.0
 _MOST_BYTES = 1 << 16
 _LEAST_FREE_BYTES = 100_000_000
 _LOOK_S = 0.2
+_HALF_S = 0.5
+"""A date says whole seconds, and is half of one old on average"""
 _ASKED = ("bfl_status", "web3_clientVersion")
 
 
@@ -162,16 +164,14 @@ def state_of(client: httpx.Client, name: str, url: str) -> NodeState:
     """How a node is; it may be anybody's, so its answers are bounded."""
     try:
         health, date = _answer(client, "GET", f"{url}/health", None)
-        there_s = parsedate_to_datetime(date).timestamp()
+        skew_s = epoch_s() - parsedate_to_datetime(date).timestamp() - _HALF_S
         asked = [{"jsonrpc": "2.0", "id": n, "method": method, "params": []} for n, method in enumerate(_ASKED)]
         found, _ = _answer(client, "POST", url, asked)
         told, version = (each["result"] for each in sorted(found, key=lambda each: int(each["id"])))
         word = _printable(f"{told['state']}: {told['told']}"[:300])
         trouble = "" if told["state"] == "RUNNING" else word
         pending = int(told["pending"], 16) if "pending" in told else None  # before 0.10 a node did not say
-        return NodeState(
-            name, int(health["block"]), epoch_s() - there_s, trouble, _printable(str(version)[:40]), pending
-        )
+        return NodeState(name, int(health["block"]), skew_s, trouble, _printable(str(version)[:40]), pending)
     except httpx.HTTPError as error:
         return NodeState(name, None, trouble=f"does not answer at {url} ({type(error).__name__}: {error})"[:200])
     except (ValueError, KeyError, TypeError, ArithmeticError, RecursionError) as error:
