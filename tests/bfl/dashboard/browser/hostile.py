@@ -99,7 +99,8 @@ def _round(round_: int) -> RoundFact:
 class HostileSource:
     """Where all of it comes from; its chain cannot be opened."""
 
-    name, place = "hostile", None
+    name = "hostile"
+    place: Path | None = None
     where: tuple[str, ...] = ()
     secrets: Mapping[str, str] = {}
 
@@ -150,7 +151,7 @@ class HostileAudit(AuditJob):
 class HostileDashboard(Dashboard):
     """All of it together."""
 
-    def __init__(self, kind: str = "node", place: Path | None = None) -> None:
+    def __init__(self, kind: str = "node") -> None:
         super().__init__(HostileSource(kind))
         self.details = cast(Details, HostileDetails())
         self.audit = HostileAudit((), {})
