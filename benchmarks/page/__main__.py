@@ -3,10 +3,10 @@
     python -m benchmarks.page [--devices 1000] [--rounds 5000] [--only scale|beside]
     python -m benchmarks.page --pictures FOLDER RUN...
 
-Scale: a run folder of made-up lines, `bfl dashboard` as a process, Debian's chromium (tests/bfl/dashboard/browser). CPU
-is that of the whole renderer process, all threads; a step is the time from a scroll or a move of the slider until the
-browser has drawn it, asking the server included. Beside: one simulation with `bfl dashboard` on its folder; in turn some
-rounds with the page open, some with the page closed and the server stopped (SIGSTOP), so that both see the same machine.
+Scale: a run folder of made-up lines, `bfl dashboard` as a process, Debian's chromium (tests/bfl/dashboard/browser).
+CPU is that of the whole renderer process, all threads; a step is the time from a scroll or a move of the slider until
+the browser has drawn it, asking the server included. Beside: one simulation with `bfl dashboard` on its folder; in turn
+some rounds with the page open, some with the page closed and the server stopped (SIGSTOP): both see the same machine.
 Beside each figure is its limit; a figure beyond it is WRONG.
 """
 

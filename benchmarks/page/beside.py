@@ -62,20 +62,24 @@ def measure(folder: Path) -> list[Figure]:
     found: dict[bool, list[float]] = {True: [], False: []}
     with running(run):
         wait_for_round(run, 2)
-        with served(str(run), folder=folder) as (client, process), chromium() as browser:
-            with visitor(browser, str(client.base_url)) as somebody:
-                for turn in range(TURNS):
-                    begun = len(seconds_of(run)) + 1  # the round that is running now is of neither
-                    end = begun + ROUNDS_OF_A_TURN
-                    if turn % 2:
-                        somebody.open("/")
-                    wait_for_round(run, end)
-                    if turn % 2:
-                        check_followed(somebody.page, end)
-                        somebody.page.goto("about:blank")
-                    os.kill(process.pid, signal.SIGSTOP if turn % 2 else signal.SIGCONT)
-                    found[bool(turn % 2)] += seconds_of(run)[begun:end]
-                os.kill(process.pid, signal.SIGCONT)
+        with (
+            served(str(run), folder=folder) as (client, process),
+            chromium() as browser,
+            visitor(browser, str(client.base_url)) as somebody,
+        ):
+            wait_for_round(run, len(seconds_of(run)) + 2)  # the server has read what there is
+            for turn in range(TURNS):
+                is_open = bool(turn % 2)
+                os.kill(process.pid, signal.SIGCONT if is_open else signal.SIGSTOP)
+                if is_open:
+                    somebody.open("/")
+                begun = len(seconds_of(run)) + 1  # the round that is running now is of neither
+                wait_for_round(run, begun + ROUNDS_OF_A_TURN)
+                found[is_open] += seconds_of(run)[begun : begun + ROUNDS_OF_A_TURN]
+                if is_open:
+                    check_followed(somebody.page, begun + ROUNDS_OF_A_TURN)
+                    somebody.page.goto("about:blank")
+            os.kill(process.pid, signal.SIGCONT)
     with_page, without = found[True], found[False]
     slower = statistics.median(with_page) / statistics.median(without) - 1
     note = (

@@ -45,9 +45,7 @@ def cpu_s(pid: int) -> float:
 
 def memory_mb(pid: int, field: str) -> float:
     """VmRSS: now; VmHWM: the most so far."""
-    found = re.search(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="ascii"))
-    assert found, field
-    return int(found[1]) / 1024
+    return int(re.findall(rf"{field}:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(encoding="ascii"))[0]) / 1024
 
 
 def worst_of_most(values: Sequence[float]) -> float:

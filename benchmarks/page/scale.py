@@ -35,7 +35,7 @@ _SCROLLED = """async ({ by, down, steps }) => {
     }
     return found;
 }"""
-"""Two frames: in the first the script draws, after it the browser has. At sixty a second that is 17 to 33 ms of waiting."""
+"""Two frames: in the first the script draws, after it the browser has. At 60 a second 17 to 33 ms of it is waiting."""
 _SLID = """async (rounds) => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
     const [slider, shown] = [document.querySelector("#round"), document.querySelector("#network-round")];

@@ -17,7 +17,7 @@ from bfl.dashboard.pages.views.frame import frame
 from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.matrix import matrix_view
 from bfl.dashboard.pages.views.network import network_view
-from bfl.dashboard.pages.views.offences import offence_table, offence_view, offences_page
+from bfl.dashboard.pages.views.offences import offence_table, offence_view, offences_page, place_in_shell
 from bfl.dashboard.pages.views.overview import drawn, overview
 from bfl.dashboard.pages.views.people import machine_table, participants_page, person_view, short_participants
 from bfl.dashboard.pages.views.rounds import (
@@ -194,7 +194,7 @@ def _offences(visit: Visit) -> Response:
 
 def _offence(visit: Visit) -> Response:
     evidence = visit.dashboard.details.evidence(visit.part("id"))
-    view = offence_view(evidence, visit.to, visit.snapshot.about.place)
+    view = offence_view(evidence, visit.to, place_in_shell(visit.snapshot.about))
     return visit.answer("offence.html", "offences", f"Offence: {view.title}", view=view)
 
 

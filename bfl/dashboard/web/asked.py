@@ -22,8 +22,8 @@ class Asked:
 
     @property
     def dashboard(self) -> Dashboard:
-        """The run that ?run= names; the first of the command line where it names none."""
-        name = self._query.get("run")
+        """The run that ?run= names, the first of several; the first of the command line where it names none."""
+        name = next(iter(self._query.getlist("run")), None)
         if name is None:
             return self.any_dashboard
         if name not in self._dashboards:

@@ -8,6 +8,7 @@ from bfl.dashboard.pages.views import words
 from bfl.dashboard.pages.views.chain import said_cell
 from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.numbers import figure, seconds_text
+from bfl.dashboard.pages.views.offences import place_in_shell
 from bfl.dashboard.pages.views.tables import Cell, Column, Table, hash_cell, several, who
 
 _MEANING = {
@@ -116,8 +117,7 @@ def _findings(findings: tuple[FindingDetail, ...], snapshot: Snapshot, to: Links
 
 
 def _commands(snapshot: Snapshot) -> tuple[tuple[str, str], ...]:
-    about = snapshot.about
-    place = f"--rpc {about.place}" if about.kind == "node" else about.place
+    place = place_in_shell(snapshot.about)
     return (
         ("the same, in a terminal", f"bfl audit check {place}"),
         ("with its words explained", f"bfl audit check {place} --explain"),

@@ -1,10 +1,11 @@
 """Offences: the list, and how one knows of one of them."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bfl.dashboard.decoded import Evidence
-from bfl.dashboard.facts import OffenceFact, Snapshot
+from bfl.dashboard.facts import About, OffenceFact, Snapshot
 from bfl.dashboard.pages.views import words
 from bfl.dashboard.pages.views.links import Links
 from bfl.dashboard.pages.views.numbers import UNKNOWN, figure
@@ -63,11 +64,16 @@ class OffenceView:
     is_audited: bool
     audit: str
     proof: str
-    """A command that shows the same."""
+    """A command that shows the same; whoever is named in it, a shell takes it for a name."""
+
+
+def place_in_shell(about: About) -> str:
+    """How a command names what is shown; a shell takes nothing in it for an order."""
+    return f"--rpc {shlex.quote(about.place)}" if about.kind == "node" else shlex.quote(about.place)
 
 
 def offence_view(evidence: Evidence, to: Links, place: str) -> OffenceView:
-    """What was posted, what was expected, how far off, who flagged, how long excluded."""
+    """What was posted, what was expected, how far off, who flagged, how long excluded. `place`: as a shell wants it."""
     offence = evidence.offence
     return OffenceView(
         title=f"{offence.offender}, round {offence.round}",
@@ -85,7 +91,7 @@ def offence_view(evidence: Evidence, to: Links, place: str) -> OffenceView:
         exclusion=_exclusion(evidence),
         is_audited=evidence.source == "audit",
         audit=to("/audit"),
-        proof=f'bfl audit why "{offence.offender}" {place}',
+        proof=f"bfl audit why {shlex.quote(offence.offender)} {place}",
     )
 
 

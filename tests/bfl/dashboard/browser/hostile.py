@@ -151,7 +151,7 @@ class HostileAudit(AuditJob):
 class HostileDashboard(Dashboard):
     """All of it together."""
 
-    def __init__(self, kind: str = "node", place: Path | None = None) -> None:
+    def __init__(self, kind: str = "node") -> None:
         super().__init__(HostileSource(kind))
         self.details = cast(Details, HostileDetails())
         self.audit = HostileAudit((), {})

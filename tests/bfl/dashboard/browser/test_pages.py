@@ -201,7 +201,7 @@ def test_every_control_has_a_name_and_every_page_a_heading(somebody: Visitor, pa
         page = somebody.open(path)
         assert page.locator("main h1").count() == 1, path
         unnamed = page.evaluate(
-            """() => [...document.querySelectorAll("a[href], button, input, select, summary, [role]")]
+            """() => [...document.querySelectorAll("a[href], button, input, select, summary, svg[role]")]
             .filter((each) => each.checkVisibility() && !(each.textContent.trim() || each.ariaLabel || each.title
                 || each.labels?.length || each.getAttribute("aria-labelledby") || each.type === "hidden"))
             .map((each) => each.outerHTML.slice(0, 100))"""

@@ -54,7 +54,7 @@ def test_the_page_gives_it_as_a_file(browser: Browser, tmp_path: Path) -> None:
 def test_it_is_read_on_a_phone_in_both_themes(browser: Browser, tmp_path: Path, scheme: str) -> None:
     path = written(opened(attacked_run()), tmp_path)
     with visitor(browser, is_phone=True) as somebody:
-        somebody.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        somebody.page.emulate_media(color_scheme=scheme)
         page = somebody.open(path.as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
         expect(page.locator("svg").first).to_be_visible()

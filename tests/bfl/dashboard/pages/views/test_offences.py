@@ -1,8 +1,12 @@
 """The evidence of an offence, in words."""
 
+from dataclasses import replace
+from pathlib import Path
+
 from bfl.dashboard.decoded import Evidence, FlagDetail, Said
 from bfl.dashboard.pages.views.links import Links
-from bfl.dashboard.pages.views.offences import offence_table, offence_view, offences_page
+from bfl.dashboard.pages.views.offences import offence_table, offence_view, offences_page, place_in_shell
+from bfl.dashboard.reading.run_files import about_run
 from tests.bfl.dashboard.pages.browsing import fact, lie, snapshot
 
 HASH = "0x" + "ab" * 32
@@ -17,6 +21,17 @@ def evidence(**changes: object) -> Evidence:
     return Evidence(lie(2), "told", "chain", **(given | changes))  # type: ignore[arg-type]
 
 
+def test_a_command_takes_nobodys_name_for_an_order() -> None:
+    named = replace(lie(2), offender='server 1"; rm -rf "')
+    assert (
+        offence_view(replace(evidence(), offence=named), Links(), "x").proof
+        == "bfl audit why 'server 1\"; rm -rf \"' x"
+    )
+    shown = about_run("run", Path("a folder; ls"), {})
+    assert place_in_shell(shown) == "'a folder; ls'"
+    assert place_in_shell(replace(shown, kind="node", place="http://a?b&c")) == "--rpc 'http://a?b&c'"
+
+
 def test_evidence_says_what_who_how_far_and_how_long() -> None:
     view = offence_view(evidence(), Links(), "runs/mine")
     facts = {name: value for name, value, _ in view.facts}
@@ -28,7 +43,7 @@ def test_evidence_says_what_who_how_far_and_how_long() -> None:
     assert view.what == "wrong iterate"
     assert view.exclusion.startswith("It might not post from round 3 through round 12.")
     assert view.steps == (("sealed", "in block 3", "/block/3"), ("x", "y", ""))
-    assert view.proof == 'bfl audit why "server 1" runs/mine'
+    assert view.proof == "bfl audit why 'server 1' runs/mine"
     assert view.round_href == "/round/2"
     assert view.flags.rows[0][2].text == "another post, not named"
 
