@@ -15,7 +15,7 @@ from bfl.network.lab.params import LabParams
 from bfl.network.lab.rehearsal import open_lab
 from bfl.network.status import last_lines, parts_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.kills]
+pytestmark = [pytest.mark.slow, pytest.mark.kills, pytest.mark.experiment]  # five minutes; tests/lan has it with stubs
 HOME, STANDBY, OTHER, DEVICE = "edge-1", "edge-2", "edge-3", "device-1"
 _SECONDS = 300.0
 _SHORT: dict[str, Any] = {
