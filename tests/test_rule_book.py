@@ -15,6 +15,9 @@ DEFINITION = re.compile(r"^- \*\*([A-Z]\d{1,2})\*\* ", re.MULTILINE)
 CITATION = re.compile(r"\b([A-Z])(\d{1,2})(?:[-–]\1(\d{1,2}))?\b")
 NO_RULES = {
     "N0",  # the noise's power spectral density, a symbol of the paper
+    "S0",  # server 0, in a picture
+    "M0",
+    "M62",  # where the paths of pictures begin
 }
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bfl.config import PASSWORD_VARIABLE
 from bfl.errors import BflError
@@ -18,11 +19,9 @@ from bfl.network.devices.hash_share import SHARE_FILE
 from bfl.network.kits import AUTHORITY, CERTIFICATE, CONFIG, DATABASE, STOCK, DeviceKit, EdgeConfig, EdgeKit
 from bfl.network.own_keys import FLOWER_KEY, KEY, TLS_KEY
 from bfl.network.supervision import Part, Supervisor
-from chain.client.asking import web3_over_http
-from chain.client.tls import TlsClient
-from chain.wire.address import Address
-from chain.wire.identity import Identity
-from clients.standby import Whereabouts, dormancy_at, only
+
+if TYPE_CHECKING:
+    from clients.standby import Whereabouts
 
 STARTED_BY_FLOWER = ("flower-superexec", "flwr-clientapp")
 """What a stock SuperNode starts once, and what that starts for each order"""
@@ -124,11 +123,17 @@ def _miner(kit: DeviceKit, password: str) -> Part:
     return Part("miner", miner, _env(kit.folder, password))
 
 
-def whereabouts(kit: DeviceKit) -> Whereabouts | None:
+def whereabouts(kit: DeviceKit) -> "Whereabouts | None":
     """What watches whether home is dormant; nothing where a device has no standby to go to."""
     config, standby = kit.config, kit.config.standby_place
     if standby is None:
         return None
+    from chain.client.asking import web3_over_http  # web3; an edge's supervisor needs none of it
+    from chain.client.tls import TlsClient
+    from chain.wire.address import Address
+    from chain.wire.identity import Identity
+    from clients.standby import Whereabouts, dormancy_at, only
+
     registry = bytes.fromhex(config.registry.removeprefix("0x"))
     nodes = []
     for edge in config.edges:
