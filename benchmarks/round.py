@@ -56,7 +56,7 @@ def training_nodes(settings: Settings, dataset: Dataset) -> list[tuple[NodeKey, 
 def bare_job(settings: Settings, dataset: Dataset, rounds: int) -> Callable[[], float]:
     """(a): seconds of `rounds` rounds of the bare loop."""
     nodes = training_nodes(settings, dataset)
-    images, labels = dataset.train.scale_images(dataset.train.images), dataset.train.labels
+    images, labels = dataset.train.scale(dataset.train.inputs), dataset.train.labels
     network = network_for(dataset, settings.training, settings.data.seed)
     total = sum(len(indices) for _, indices in nodes)
 

@@ -22,7 +22,7 @@ from policy.streams import Purpose, stream
 class Samples:
     """Images with their labels, and how to scale the images for a network."""
 
-    images: Tensor  # (samples, channels, height, width), uint8 or float32
+    inputs: Tensor  # (samples, channels, height, width), uint8 or float32
     labels: Tensor  # (samples,), int64
     mean: tuple[float, ...] = (0.0,)
     std: tuple[float, ...] = (1.0,)
@@ -33,13 +33,13 @@ class Samples:
     @property
     def sample_bytes(self) -> int:
         """Bytes of one image, as the latency model counts data."""
-        return self.images[:1].numel() * self.images.element_size()
+        return self.inputs[:1].numel() * self.inputs.element_size()
 
     def select(self, indices: Tensor) -> "Samples":
         """The samples at `indices`, copied."""
-        return replace(self, images=self.images.index_select(0, indices), labels=self.labels[indices])
+        return replace(self, inputs=self.inputs.index_select(0, indices), labels=self.labels[indices])
 
-    def scale_images(self, images: Tensor, channels_last: bool = False) -> Tensor:
+    def scale(self, images: Tensor, channels_last: bool = False) -> Tensor:
         """Images as the network sees them: in [0, 1] where they are bytes, then (x - mean) / std per channel.
 
         Channels are the third dimension from the end, or the last one.
@@ -63,9 +63,9 @@ class Dataset:
     model: str = "clients.models:fashion_mnist_cnn"
 
     @property
-    def image_shape(self) -> tuple[int, int, int]:
+    def sample_shape(self) -> tuple[int, int, int]:
         """(channels, height, width)."""
-        channels, height, width = self.train.images.shape[1:]
+        channels, height, width = self.train.inputs.shape[1:]
         return channels, height, width
 
 
@@ -83,17 +83,17 @@ def check_dataset(dataset: Dataset) -> None:
     """Raise `DataError` unless images, labels, shapes and classes fit together."""
     for part, samples in (("train", dataset.train), ("test", dataset.test)):
         where = f"dataset {dataset.name}, {part}"
-        if samples.images.ndim != 4 or samples.images.dtype not in (torch.uint8, torch.float32):
+        if samples.inputs.ndim != 4 or samples.inputs.dtype not in (torch.uint8, torch.float32):
             raise DataError(
-                f"{where}: found images of shape {tuple(samples.images.shape)} and {samples.images.dtype}, "
+                f"{where}: found images of shape {tuple(samples.inputs.shape)} and {samples.inputs.dtype}, "
                 "expected (samples, channels, height, width) in uint8 or float32"
             )
-        if samples.labels.dtype != torch.int64 or len(samples.labels) != len(samples.images) or not len(samples):
+        if samples.labels.dtype != torch.int64 or len(samples.labels) != len(samples.inputs) or not len(samples):
             raise DataError(
-                f"{where}: found {len(samples.labels)} labels of {samples.labels.dtype} for {len(samples.images)} "
+                f"{where}: found {len(samples.labels)} labels of {samples.labels.dtype} for {len(samples.inputs)} "
                 "images, expected one int64 label per image and at least one image"
             )
-        channels = samples.images.shape[1]
+        channels = samples.inputs.shape[1]
         if {len(samples.mean), len(samples.std)} - {1, channels} or not all(
             math.isfinite(mean) and 0 < std < math.inf for mean in samples.mean for std in samples.std
         ):
@@ -101,15 +101,15 @@ def check_dataset(dataset: Dataset) -> None:
                 f"{where}: found mean {samples.mean} and std {samples.std}, "
                 f"expected 1 or {channels} numbers each, std above 0"
             )
-        if samples.images.is_floating_point() and not samples.images.isfinite().all():
+        if samples.inputs.is_floating_point() and not samples.inputs.isfinite().all():
             raise DataError(f"{where}: found NaN or infinity among the images, expected finite numbers")
         low, high = int(samples.labels.min()), int(samples.labels.max())
         if low < 0 or high >= dataset.classes:
             raise DataError(f"{where}: found labels {low} to {high}, expected 0 to {dataset.classes - 1}")
-    if dataset.train.images.shape[1:] != dataset.test.images.shape[1:]:
+    if dataset.train.inputs.shape[1:] != dataset.test.inputs.shape[1:]:
         raise DataError(
-            f"dataset {dataset.name}: train images are {tuple(dataset.train.images.shape[1:])}, "
-            f"test images {tuple(dataset.test.images.shape[1:])}; expected the same"
+            f"dataset {dataset.name}: train images are {tuple(dataset.train.inputs.shape[1:])}, "
+            f"test images {tuple(dataset.test.inputs.shape[1:])}; expected the same"
         )
 
 

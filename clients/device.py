@@ -145,7 +145,7 @@ class Device:
     def hand_over(self, order: Order, message: Message) -> Message:
         """The data of this round, for the edge server that asked."""
         mine = self.table.select(torch.from_numpy(self.subset(order)))
-        images, labels = mine.images.numpy(), mine.labels.numpy()
+        images, labels = mine.inputs.numpy(), mine.labels.numpy()
         if self.wallet is None or order.ledger is None or not self.wallet.chain.server_keys:
             return data_message(order, images, labels, message)
         from clients.sealing import associated, seal

@@ -27,9 +27,9 @@ def evaluate_model(network: nn.Module, vector: Vector, samples: Samples) -> Scor
     right, loss = 0, 0.0
     with torch.inference_mode():
         for images, labels in zip(
-            torch.split(samples.images, _BATCH), torch.split(samples.labels, _BATCH), strict=True
+            torch.split(samples.inputs, _BATCH), torch.split(samples.labels, _BATCH), strict=True
         ):
-            scores = filled(samples.scale_images(images).contiguous(memory_format=torch.channels_last))
+            scores = filled(samples.scale(images).contiguous(memory_format=torch.channels_last))
             right += int((scores.argmax(dim=1) == labels).sum())
             loss += float(F.cross_entropy(scores, labels, reduction="sum"))
     return Scores(right / len(samples), loss / len(samples))

@@ -16,9 +16,9 @@ from clients.plugins import MODELS, load_plugin
 from clients.vectors import Vector as Vector
 
 
-def cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int]) -> nn.Sequential:
+def cnn(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int]) -> nn.Sequential:
     """L2: conv 10, max-pool, ReLU, conv 20, max-pool, ReLU (5 x 5 kernels), then fully connected layers."""
-    channels, height, width = image_shape
+    channels, height, width = sample_shape
     flat = 20 * _after_two_blocks(height) * _after_two_blocks(width)
     sizes = [flat, *hidden]
     layers: list[nn.Module] = [
@@ -38,18 +38,18 @@ def _after_two_blocks(pixels: int) -> int:
     return left
 
 
-def fashion_mnist_cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+def fashion_mnist_cnn(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
     """320 -> 50 -> 10 after the convolutions: 21,840 parameters on 1 x 28 x 28."""
-    return cnn(image_shape, classes, hidden or (50,))
+    return cnn(sample_shape, classes, hidden or (50,))
 
 
-def svhn_cnn(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+def svhn_cnn(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
     """500 -> 256 -> 72 -> 10 after the convolutions on 3 x 32 x 32."""
-    return cnn(image_shape, classes, hidden or (256, 72))
+    return cnn(sample_shape, classes, hidden or (256, 72))
 
 
 def build_network(
-    name: str, image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int], seed: int
+    name: str, sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int], seed: int
 ) -> nn.Module:
     """The network `name`, initialised from `seed` without touching torch's global generator.
 
@@ -59,24 +59,24 @@ def build_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            network = make(image_shape, classes, tuple(hidden))
+            network = make(sample_shape, classes, tuple(hidden))
         except TypeError as error:
             raise ModelError(
-                f"model {name} cannot be made: {error}; expected a function of (image_shape, classes, hidden)"
+                f"model {name} cannot be made: {error}; expected a function of (sample_shape, classes, hidden)"
             ) from error
     if not isinstance(network, nn.Module):
         raise ModelError(f"model {name}: found {type(network).__name__}, expected a torch.nn.Module")
-    check_network(network, image_shape, classes)
+    check_network(network, sample_shape, classes)
     return network
 
 
 def network_for(dataset: Dataset, training: TrainingParams, seed: int) -> nn.Module:
     """The network that a run trains, initialised from the seed: model 0."""
     name = dataset.model if training.model == "auto" else training.model
-    return build_network(name, dataset.image_shape, dataset.classes, training.hidden_sizes, seed)
+    return build_network(name, dataset.sample_shape, dataset.classes, training.hidden_sizes, seed)
 
 
-def check_network(network: nn.Module, image_shape: tuple[int, int, int], classes: int) -> None:
+def check_network(network: nn.Module, sample_shape: tuple[int, int, int], classes: int) -> None:
     """Raise `ModelError` unless the network maps images to `classes` scores and is its parameters alone."""
     buffers = [name for name, _ in network.named_buffers()]
     if buffers:
@@ -89,9 +89,9 @@ def check_network(network: nn.Module, image_shape: tuple[int, int, int], classes
         raise ModelError("the model's parameters must exist, be float32 and be trainable, all of them")
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
-            scores = network(torch.zeros(2, *image_shape))
+            scores = network(torch.zeros(2, *sample_shape))
         except RuntimeError as error:
-            raise ModelError(f"the model does not take images of shape {image_shape}: {error}") from error
+            raise ModelError(f"the model does not take images of shape {sample_shape}: {error}") from error
     found = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
     if found != (2, classes):
         raise ModelError(f"the model answers with {found} for 2 images, expected scores of shape (2, {classes})")

@@ -133,7 +133,7 @@ def _mini_batches(node: TrainingNode, recipe: Recipe) -> Batches:
     chosen = torch.from_numpy(positions.reshape(-1))
     if node.indices is not None:
         chosen = node.indices[chosen]
-    images = node.samples.images.index_select(0, chosen)
+    images = node.samples.inputs.index_select(0, chosen)
     labels = node.samples.labels.index_select(0, chosen)
     return Batches(images.view(*positions.shape, *images.shape[1:]), labels.view(positions.shape))
 
@@ -147,7 +147,7 @@ def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector
         torch.manual_seed(int(stream(recipe.seed, Purpose.DROPOUT, recipe.round, node.key.counter).integers(2**62)))
         for images, labels in zip(batches.images, batches.labels, strict=True):
             recipe.check_time()
-            step(F.cross_entropy(mine(node.samples.scale_images(images)), labels))
+            step(F.cross_entropy(mine(node.samples.scale(images)), labels))
     return to_vector(mine)
 
 
@@ -155,7 +155,7 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
     """Nodes with batches of one form as grouped networks of at most `chunk` nodes, side by side on the cores."""
     groups: dict[object, list[int]] = {}
     for i, node in enumerate(nodes):
-        images = node.samples.images
+        images = node.samples.inputs
         form = (node.iterations, min(recipe.batch, len(node)), images.shape[1:], images.dtype)
         groups.setdefault((form, node.samples.mean, node.samples.std), []).append(i)
     parts = [
@@ -179,5 +179,5 @@ def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Reci
     labels = torch.stack([b.labels for b in batches], dim=1)  # (iterations, nodes, B)
     for step_images, step_labels in zip(images, labels, strict=True):
         recipe.check_time()
-        step(many.loss(nodes[0].samples.scale_images(step_images, channels_last=True), step_labels))
+        step(many.loss(nodes[0].samples.scale(step_images, channels_last=True), step_labels))
     return many.vectors()

@@ -41,7 +41,7 @@ def read_samples(path: Path, task: dict[str, Any]) -> Samples:
 
 def make_network(task: dict[str, Any]) -> torch.nn.Module:
     """Model 0."""
-    return build_network(task["model"], tuple(task["image-shape"]), task["classes"], task["hidden"], task["seed"])
+    return build_network(task["model"], tuple(task["sample-shape"]), task["classes"], task["hidden"], task["seed"])
 
 
 @client.train()

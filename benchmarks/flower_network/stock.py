@@ -53,7 +53,7 @@ def write_task(folder: Path, settings: Settings, rounds: int) -> None:
     _write_samples(folder / "test.npz", dataset.test)
     task: dict[str, Any] = {
         "devices": data.devices, "seed": data.seed, "rounds": rounds,
-        "mean": dataset.train.mean, "std": dataset.train.std, "image-shape": dataset.image_shape,
+        "mean": dataset.train.mean, "std": dataset.train.std, "sample-shape": dataset.sample_shape,
         "classes": dataset.classes, "hidden": training.hidden_sizes,
         "model": dataset.model if training.model == "auto" else training.model,
         "iterations": training.iterations, "batch": training.batch, "optimizer": training.optimizer,
@@ -63,7 +63,7 @@ def write_task(folder: Path, settings: Settings, rounds: int) -> None:
 
 
 def _write_samples(path: Path, samples: Samples) -> None:
-    np.savez(path, images=samples.images.numpy(), labels=samples.labels.numpy())
+    np.savez(path, images=samples.inputs.numpy(), labels=samples.labels.numpy())
 
 
 def write_app(folder: Path) -> None:

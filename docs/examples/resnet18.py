@@ -34,7 +34,7 @@ class Block(nn.Module):
         return torch.relu(self.main(x) + self.around(x))
 
 
-def make(image_shape: tuple[int, int, int], classes: int, _hidden: Sequence[int] = ()) -> nn.Module:
+def make(sample_shape: tuple[int, int, int], classes: int, _hidden: Sequence[int] = ()) -> nn.Module:
     """For small images: a 3 x 3 stem without pooling, as CIFAR-10's ResNets have it. `--hidden` says nothing here."""
     widths = (64, 64, 128, 256, 512)
     layers = [
@@ -42,5 +42,5 @@ def make(image_shape: tuple[int, int, int], classes: int, _hidden: Sequence[int]
         for inputs, outputs in pairwise(widths)
         for number in range(2)
     ]
-    stem = (nn.Conv2d(image_shape[0], 64, 3, 1, 1, bias=False), norm(64), nn.ReLU())
+    stem = (nn.Conv2d(sample_shape[0], 64, 3, 1, 1, bias=False), norm(64), nn.ReLU())
     return nn.Sequential(*stem, *layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(512, classes))

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from torch import nn
 
 
-def make(image_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+def make(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
     """One hidden layer. `hidden` is what `--hidden` says; empty means: choose yourself."""
-    channels, height, width = image_shape
+    channels, height, width = sample_shape
     size = hidden[0] if hidden else 32
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, size), nn.ReLU(), nn.Linear(size, classes))

@@ -114,7 +114,7 @@ def check_origin(reply: GradientReply, expected: Expected) -> None:
 def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
     """Raise `GradientRefusedError` unless handed-over data is what the plan and the task say."""
     images, labels = reply.images, reply.labels
-    like = task.like.images.numpy()
+    like = task.like.inputs.numpy()
     shape = (samples, *like.shape[1:])
     if images.shape != shape or images.dtype != like.dtype:
         raise GradientRefusedError(

@@ -65,7 +65,7 @@ class Inbox:
     @property
     def most_bytes(self) -> int:
         """Of one device's data: as many samples as it may have, and what sealing adds."""
-        like = self._task.like.images.numpy()
+        like = self._task.like.inputs.numpy()
         each = int(like[0].nbytes) + _LABEL_BYTES if len(like) else _LABEL_BYTES
         return MORE_BYTES + each * max((device.samples for device in self._network.devices), default=0)
 
@@ -101,7 +101,7 @@ class Inbox:
         about = associated(self._domain.chain_id, plan.round, device, self._index, plan.digest)
         try:
             raw = open_sealed(sealed, bytes(self._account.key), about, self._network.devices[device].address)
-            images, labels = read_data(raw, plan.samples[device], self._task.like.images.numpy())
+            images, labels = read_data(raw, plan.samples[device], self._task.like.inputs.numpy())
             reply = DataReply(device, plan.round, images, labels)
             check_data(reply, self._task, plan.samples[device])
         except (ReplyError, GradientRefusedError) as error:

@@ -25,9 +25,9 @@ def load(folder, seed):
     from clients.data import synthetic
     return synthetic(folder, seed)
 
-def make(image_shape, classes, hidden):
+def make(sample_shape, classes, hidden):
     from clients.models import fashion_mnist_cnn
-    return fashion_mnist_cnn(image_shape, classes, hidden)
+    return fashion_mnist_cnn(sample_shape, classes, hidden)
 """
 
 

@@ -19,12 +19,12 @@ def exact_update(node: TrainingNode, network: nn.Module, recipe: Recipe) -> NDAr
     weights = list(mine.parameters())
     start = torch.cat([w.detach().clone().flatten() for w in weights])
     own = torch.arange(len(node.samples)) if node.indices is None else node.indices
-    unit = 255.0 if node.samples.images.dtype == torch.uint8 else 1.0
+    unit = 255.0 if node.samples.inputs.dtype == torch.uint8 else 1.0
     mean, std = (torch.tensor(t, dtype=torch.float64).view(-1, 1, 1) for t in (node.samples.mean, node.samples.std))
     adam = Adam(weights) if recipe.optimizer == "adam" else None
     for positions in mini_batches(recipe.seed, recipe.round, node.key, len(node), node.iterations, recipe.batch):
         chosen = own[torch.from_numpy(positions)]
-        images = (node.samples.images[chosen].double() / unit - mean) / std
+        images = (node.samples.inputs[chosen].double() / unit - mean) / std
         loss = F.cross_entropy(mine(images), node.samples.labels[chosen])
         gradients = torch.autograd.grad(loss, weights)
         steps = adam.steps(gradients) if adam else gradients

@@ -27,19 +27,19 @@ def test_bytes_are_scaled_to_the_unit_interval_then_by_mean_and_std_of_their_cha
     """Channel 0: (255 / 255 - 0.5) / 0.25 = 2; channel 1: (51 / 255 - 0.2) / 0.1 = 0, (102 / 255 - 0.2) / 0.1 = 2."""
     samples = two_images()
     expected = [[[[-2.0, 2.0]], [[0.0, 2.0]]], [[[2.0, -2.0]], [[6.0, 4.0]]]]
-    np.testing.assert_allclose(samples.scale_images(samples.images).numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(samples.scale(samples.inputs).numpy(), expected, atol=1e-6)
 
 
 def test_floats_are_scaled_by_mean_and_std_alone() -> None:
     samples = Samples(torch.tensor([[[[0.5, 1.0]]]]), torch.tensor([0]), mean=(0.5,), std=(0.25,))
-    assert samples.scale_images(samples.images).tolist() == [[[[0.0, 2.0]]]]
+    assert samples.scale(samples.inputs).tolist() == [[[[0.0, 2.0]]]]
 
 
 def test_without_a_scale_bytes_land_in_the_unit_interval_and_floats_stay_as_they_are() -> None:
     pixels = torch.tensor([[[[0, 255]]]], dtype=torch.uint8)
-    assert Samples(pixels, torch.tensor([0])).scale_images(pixels).tolist() == [[[[0.0, 1.0]]]]
+    assert Samples(pixels, torch.tensor([0])).scale(pixels).tolist() == [[[[0.0, 1.0]]]]
     floats = torch.tensor([[[[-3.0, 7.0]]]])
-    assert Samples(floats, torch.tensor([0])).scale_images(floats).tolist() == [[[[-3.0, 7.0]]]]
+    assert Samples(floats, torch.tensor([0])).scale(floats).tolist() == [[[[-3.0, 7.0]]]]
 
 
 def test_scaling_does_not_change_its_input(subtests: pytest.Subtests) -> None:
@@ -48,7 +48,7 @@ def test_scaling_does_not_change_its_input(subtests: pytest.Subtests) -> None:
         with subtests.test(dtype=dtype):
             images = torch.arange(8).reshape(1, 2, 2, 2).to(dtype)
             samples = Samples(images, torch.tensor([0]), mean=(0.5, 0.4), std=(0.25, 0.2))
-            first, second = samples.scale_images(images), samples.scale_images(images)
+            first, second = samples.scale(images), samples.scale(images)
             assert torch.equal(images, torch.arange(8).reshape(1, 2, 2, 2).to(dtype))
             assert torch.equal(first, second)
             assert first.data_ptr() != images.data_ptr()
@@ -58,49 +58,49 @@ def test_scaling_does_not_change_its_input(subtests: pytest.Subtests) -> None:
 @settings(max_examples=50, deadline=None)
 def test_scaling_agrees_with_numpy_in_double_precision(pixels: list[int], mean: float, std: float) -> None:
     images = torch.tensor(pixels, dtype=torch.uint8).reshape(-1, 1, 1, 1)
-    found = Samples(images, torch.zeros(len(pixels), dtype=torch.int64), (mean,), (std,)).scale_images(images)
+    found = Samples(images, torch.zeros(len(pixels), dtype=torch.int64), (mean,), (std,)).scale(images)
     expected = (np.array(pixels, np.float64) / 255 - mean) / std
     np.testing.assert_allclose(found.numpy().ravel(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_images_of_many_nodes_side_by_side_are_scaled_by_channel_too() -> None:
     samples = two_images()
-    side_by_side = torch.stack([samples.images, samples.images.flip(0)], dim=1)  # (B, nodes, C, H, W)
-    scaled = samples.scale_images(side_by_side)
-    assert torch.equal(scaled[:, 0], samples.scale_images(samples.images))
-    assert torch.equal(scaled[:, 1], samples.scale_images(samples.images.flip(0)))
+    side_by_side = torch.stack([samples.inputs, samples.inputs.flip(0)], dim=1)  # (B, nodes, C, H, W)
+    scaled = samples.scale(side_by_side)
+    assert torch.equal(scaled[:, 0], samples.scale(samples.inputs))
+    assert torch.equal(scaled[:, 1], samples.scale(samples.inputs.flip(0)))
 
 
 def test_images_with_their_channels_last_are_scaled_by_channel_too() -> None:
     samples = two_images()
-    channels_last = samples.images.permute(0, 2, 3, 1)  # (B, H, W, C)
-    scaled = samples.scale_images(channels_last, channels_last=True)
-    assert torch.equal(scaled.permute(0, 3, 1, 2), samples.scale_images(samples.images))
+    channels_last = samples.inputs.permute(0, 2, 3, 1)  # (B, H, W, C)
+    scaled = samples.scale(channels_last, channels_last=True)
+    assert torch.equal(scaled.permute(0, 3, 1, 2), samples.scale(samples.inputs))
     nodes = torch.stack([channels_last, channels_last.flip(0)], dim=3)  # (B, H, W, nodes, C)
-    assert torch.equal(samples.scale_images(nodes, channels_last=True)[:, :, :, 0], scaled)
-    assert torch.equal(samples.scale_images(nodes, channels_last=True)[:, :, :, 1], scaled.flip(0))
+    assert torch.equal(samples.scale(nodes, channels_last=True)[:, :, :, 0], scaled)
+    assert torch.equal(samples.scale(nodes, channels_last=True)[:, :, :, 1], scaled.flip(0))
 
 
 def test_one_mean_and_std_are_those_of_every_channel() -> None:
-    images = two_images().images
+    images = two_images().inputs
     one = Samples(images, torch.tensor([0, 1]), mean=(0.5,), std=(0.25,))
     each = Samples(images, torch.tensor([0, 1]), mean=(0.5, 0.5), std=(0.25, 0.25))
-    assert torch.equal(one.scale_images(images), each.scale_images(images))
+    assert torch.equal(one.scale(images), each.scale(images))
 
 
 def test_selected_samples_keep_their_labels_order_and_scale() -> None:
     samples = two_images()
     chosen = samples.select(torch.tensor([1, 0, 1]))
     assert chosen.labels.tolist() == [1, 0, 1]
-    assert torch.equal(chosen.images, samples.images[[1, 0, 1]])
+    assert torch.equal(chosen.inputs, samples.inputs[[1, 0, 1]])
     assert (chosen.mean, chosen.std) == (samples.mean, samples.std)
     assert len(chosen) == 3
 
 
 def test_selected_samples_are_copies() -> None:
     samples = two_images()
-    samples.select(torch.tensor([0])).images.fill_(9)
-    assert torch.equal(samples.images, two_images().images)
+    samples.select(torch.tensor([0])).inputs.fill_(9)
+    assert torch.equal(samples.inputs, two_images().inputs)
 
 
 def test_a_sample_has_the_bytes_of_its_image(subtests: pytest.Subtests) -> None:
@@ -112,7 +112,7 @@ def test_a_sample_has_the_bytes_of_its_image(subtests: pytest.Subtests) -> None:
 
 def test_a_sound_data_set_passes() -> None:
     check_dataset(small_dataset())
-    assert small_dataset().image_shape == (2, 1, 2)
+    assert small_dataset().sample_shape == (2, 1, 2)
 
 
 def refusal(dataset: Dataset) -> str:
@@ -122,7 +122,7 @@ def refusal(dataset: Dataset) -> str:
 
 
 def test_images_without_a_channel_are_refused() -> None:
-    flat = replace(two_images(), images=torch.zeros(2, 28, 28, dtype=torch.uint8))
+    flat = replace(two_images(), inputs=torch.zeros(2, 28, 28, dtype=torch.uint8))
     assert refusal(replace(small_dataset(), train=flat)) == (
         "dataset small, train: found images of shape (2, 28, 28) and torch.uint8, "
         "expected (samples, channels, height, width) in uint8 or float32"
@@ -133,7 +133,7 @@ def test_images_of_another_type_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[torch.dtype] = [torch.float64, torch.int64, torch.float16]
     for dtype in cases:
         with subtests.test(dtype=dtype):
-            other = replace(two_images(), images=two_images().images.to(dtype))
+            other = replace(two_images(), inputs=two_images().inputs.to(dtype))
             message = refusal(replace(small_dataset(), test=other))
             assert message.startswith(f"dataset small, test: found images of shape (2, 2, 1, 2) and {dtype}, expected")
 
@@ -152,7 +152,7 @@ def test_labels_that_do_not_fit_the_images_are_refused(subtests: pytest.Subtests
 
 
 def test_a_data_set_without_images_is_refused() -> None:
-    nothing = replace(two_images(), images=torch.zeros(0, 2, 1, 2), labels=torch.zeros(0, dtype=torch.int64))
+    nothing = replace(two_images(), inputs=torch.zeros(0, 2, 1, 2), labels=torch.zeros(0, dtype=torch.int64))
     assert "found 0 labels of torch.int64 for 0 images" in refusal(replace(small_dataset(), test=nothing))
 
 
@@ -203,37 +203,37 @@ def test_images_that_are_not_finite_are_refused(subtests: pytest.Subtests) -> No
         with subtests.test(value=value):
             images = torch.zeros(2, 2, 1, 2)
             images[1, 0, 0, 1] = value
-            assert refusal(replace(small_dataset(), test=replace(two_images(), images=images))) == (
+            assert refusal(replace(small_dataset(), test=replace(two_images(), inputs=images))) == (
                 "dataset small, test: found NaN or infinity among the images, expected finite numbers"
             )
 
 
 def test_train_and_test_images_of_different_shapes_are_refused() -> None:
-    wider = replace(two_images(), images=torch.zeros(2, 2, 1, 3))
+    wider = replace(two_images(), inputs=torch.zeros(2, 2, 1, 3))
     assert refusal(replace(small_dataset(), test=wider)) == (
         "dataset small: train images are (2, 1, 2), test images (2, 1, 3); expected the same"
     )
 
 
 def test_the_synthetic_data_set_has_ten_classes_equally_often(synthetic: Dataset) -> None:
-    assert synthetic.train.images.shape == (6_000, 1, 28, 28)
-    assert synthetic.test.images.shape == (1_000, 1, 28, 28)
+    assert synthetic.train.inputs.shape == (6_000, 1, 28, 28)
+    assert synthetic.test.inputs.shape == (1_000, 1, 28, 28)
     assert torch.bincount(synthetic.train.labels).tolist() == [600] * 10
     assert torch.bincount(synthetic.test.labels).tolist() == [100] * 10
-    assert synthetic.train.images.dtype == torch.uint8
+    assert synthetic.train.inputs.dtype == torch.uint8
 
 
 def test_the_synthetic_data_set_follows_from_its_seed_alone(synthetic: Dataset) -> None:
     again, other = load_dataset("synthetic", "", 0), load_dataset("synthetic", "", 1)
-    assert torch.equal(again.train.images, synthetic.train.images)
+    assert torch.equal(again.train.inputs, synthetic.train.inputs)
     assert torch.equal(again.test.labels, synthetic.test.labels)
-    assert not torch.equal(other.train.images, synthetic.train.images)
+    assert not torch.equal(other.train.inputs, synthetic.train.inputs)
     assert (again.source, other.source) == ("made from seed 0", "made from seed 1")
 
 
 def test_synthetic_images_are_classified_by_their_nearest_class_mean(synthetic: Dataset) -> None:
     """What makes it a learning task: classes differ. The means come from the train images, the test is unseen."""
-    train, test = synthetic.train.images.flatten(1).float(), synthetic.test.images.flatten(1).float()
+    train, test = synthetic.train.inputs.flatten(1).float(), synthetic.test.inputs.flatten(1).float()
     means = torch.stack([train[synthetic.train.labels == label].mean(0) for label in range(10)])
     nearest = torch.cdist(test, means).argmin(1)
     assert float((nearest == synthetic.test.labels).float().mean()) > 0.9
@@ -266,7 +266,7 @@ def wrong_labels(folder, seed):
 def test_a_data_set_of_your_own_gets_the_folder_and_the_seed(folder: Path) -> None:
     (folder / "own_data_a.py").write_text(PLUGIN)
     dataset = load_dataset("own_data_a:tiny", "~/data", seed=7)
-    assert set(dataset.train.images.flatten().tolist()) == {7.0}
+    assert set(dataset.train.inputs.flatten().tolist()) == {7.0}
     assert dataset.source == f"PosixPath {Path('~/data').expanduser()}"
     assert load_dataset("own_data_a:tiny", "", seed=7).source == "NoneType None"
 

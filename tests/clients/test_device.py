@@ -84,7 +84,7 @@ def test_an_order_to_offload_is_answered_with_the_rounds_subset_as_stored(table:
     reply = data_of(ask((device(table, 2), order(2, offload_to=1)))[0])
     subset = np.arange(2, 40, 4)[round_subset(7, 4, 2, share=10, wanted=8)]
     assert (reply.device, reply.round) == (2, 4)
-    np.testing.assert_array_equal(reply.images, table.images[subset].numpy())
+    np.testing.assert_array_equal(reply.images, table.inputs[subset].numpy())
     np.testing.assert_array_equal(reply.labels, table.labels[subset].numpy())
 
 
@@ -240,7 +240,7 @@ def test_a_share_that_points_outside_the_table_fails_alone(table: Samples) -> No
 
 
 def test_a_label_outside_the_networks_scores_fails_alone(table: Samples) -> None:
-    mislabelled = Samples(table.images, torch.full((40,), 9), table.mean, table.std)
+    mislabelled = Samples(table.inputs, torch.full((40,), 9), table.mean, table.std)
     replies = ask((device(mislabelled, 0), order(0)), (device(table, 1), order(1)))
     assert error_of(replies[0])[0] == 500
     assert np.isfinite(gradient_of(replies[1]).values).all()
@@ -261,7 +261,7 @@ def test_a_device_introduces_itself_with_what_it_holds_and_allows(table: Samples
 
 def test_a_device_evaluates_a_model_on_its_own_share(table: Samples) -> None:
     metrics = device(table, 1).evaluate(message_with(with_model(Array(MODEL)), "evaluate")).content["metrics"]
-    images, labels = table.images[1::4].double(), table.labels[1::4]
+    images, labels = table.inputs[1::4].double(), table.labels[1::4]
     weight, bias = torch.from_numpy(MODEL[:12]).double().view(3, 4), torch.from_numpy(MODEL[12:]).double()
     scores = F.linear(((images - 0.5) / 0.25).flatten(1), weight, bias)
     assert metrics["accuracy"] == pytest.approx(float((scores.argmax(1) == labels).double().mean()))

@@ -32,7 +32,7 @@ def test_scores_agree_with_a_direct_computation_whatever_the_number_of_samples(
             samples = synthetic.train.select(torch.arange(count))
             network = build_network("fashion-mnist-cnn", (1, 28, 28), 10, (), seed=1)
             vector = to_vector(network)
-            scaled = (samples.images.double() / 255 - 0.5) / 0.25
+            scaled = (samples.inputs.double() / 255 - 0.5) / 0.25
             with torch.no_grad():
                 logits = with_parameters(network, vector).double()(scaled)
             scores = evaluate_model(network, vector, samples)
@@ -53,10 +53,10 @@ def test_the_vector_is_evaluated_and_not_the_parameters_of_the_network(synthetic
 def test_evaluation_changes_neither_the_network_nor_the_images(synthetic: Dataset) -> None:
     samples = synthetic.test.select(torch.arange(50))
     network = build_network("fashion-mnist-cnn", (1, 28, 28), 10, (), seed=1)
-    before, images = to_vector(network), samples.images.clone()
+    before, images = to_vector(network), samples.inputs.clone()
     evaluate_model(network, before, samples)
     np.testing.assert_array_equal(to_vector(network), before)
-    assert torch.equal(samples.images, images)
+    assert torch.equal(samples.inputs, images)
     assert network.training
 
 

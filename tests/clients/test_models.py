@@ -281,14 +281,14 @@ def test_images_of_16_pixels_are_large_enough() -> None:
 PLUGIN = """
 from torch import nn
 
-def own(image_shape, classes, hidden):
-    channels, height, width = image_shape
+def own(sample_shape, classes, hidden):
+    channels, height, width = sample_shape
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * height * width, classes))
 
-def forgetful(image_shape, classes, hidden):
-    return nn.Sequential(nn.Dropout(0.5), *own(image_shape, classes, hidden))
+def forgetful(sample_shape, classes, hidden):
+    return nn.Sequential(nn.Dropout(0.5), *own(sample_shape, classes, hidden))
 
-def a_string(image_shape, classes, hidden):
+def a_string(sample_shape, classes, hidden):
     return "network"
 """
 

@@ -281,12 +281,12 @@ def test_a_machine_without_apt_get_says_so(
 
 def test_fashion_mnist_from_a_folder_becomes_a_data_set_of_ten_classes(tmp_path: Path) -> None:
     dataset = load_dataset("fashion-mnist", str(write_mnist(tmp_path / "mine", train=20, test=10)), seed=0)
-    assert dataset.train.images.shape == (20, 1, 28, 28)
+    assert dataset.train.inputs.shape == (20, 1, 28, 28)
     assert len(dataset.test) == 10
-    assert dataset.image_shape == (1, 28, 28)
+    assert dataset.sample_shape == (1, 28, 28)
     assert dataset.train.sample_bytes == 784
     assert (dataset.classes, dataset.labels_per_device, dataset.model) == (10, 2, "clients.models:fashion_mnist_cnn")
-    black = dataset.train.scale_images(dataset.train.images)
+    black = dataset.train.scale(dataset.train.inputs)
     assert float(black.mean()) == pytest.approx(-0.2860 / 0.3530)
 
 
@@ -335,9 +335,9 @@ def no_checksums(torchvision_datasets: Any, monkeypatch: pytest.MonkeyPatch) -> 
 def test_svhn_is_read_from_a_folder_with_digit_zero_as_label_zero(tmp_path: Path, no_checksums: None) -> None:
     dataset = load_dataset("svhn", str(write_svhn(tmp_path / "svhn", [10, 1, 9, 5])), seed=0)
     assert dataset.train.labels.tolist() == [0, 1, 9, 5]
-    assert dataset.train.images.shape == (4, 3, 32, 32)
-    assert dataset.train.images[:, 2, 0, 1].tolist() == [100, 101, 102, 103]
-    assert int(dataset.train.images.sum()) == 100 + 101 + 102 + 103
+    assert dataset.train.inputs.shape == (4, 3, 32, 32)
+    assert dataset.train.inputs[:, 2, 0, 1].tolist() == [100, 101, 102, 103]
+    assert int(dataset.train.inputs.sum()) == 100 + 101 + 102 + 103
     assert (dataset.labels_per_device, dataset.model) == (3, "clients.models:svhn_cnn")
     assert dataset.source == f"folder {tmp_path / 'svhn'}"
 

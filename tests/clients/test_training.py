@@ -179,12 +179,12 @@ def test_training_changes_neither_the_network_nor_the_nodes(
 ) -> None:
     for engine in ENGINES:
         with subtests.test(engine=engine):
-            vector, images = to_vector(network), nodes[0].samples.images.clone()
+            vector, images = to_vector(network), nodes[0].samples.inputs.clone()
             for recipe in (sgd(engine), adam(engine)):
                 local_updates(nodes[1:4], network, recipe)
             np.testing.assert_array_equal(to_vector(network), vector)
             np.testing.assert_array_equal(nodes[1].model, vector)
-            assert torch.equal(nodes[0].samples.images, images)
+            assert torch.equal(nodes[0].samples.inputs, images)
 
 
 def test_no_nodes_have_no_updates(subtests: pytest.Subtests, network: nn.Module) -> None:

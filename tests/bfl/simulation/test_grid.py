@@ -48,7 +48,7 @@ def dataset() -> Dataset:
 @pytest.fixture(scope="module")
 def network(dataset: Dataset) -> torch.nn.Module:
     """The small CNN."""
-    return build_network("fashion-mnist-cnn", dataset.image_shape, dataset.classes, (), 0)
+    return build_network("fashion-mnist-cnn", dataset.sample_shape, dataset.classes, (), 0)
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ HOMES = (0, 0)
 DOMAIN = Domain(CHAIN, Address(b"r" * 20))
 DATASET = small_dataset()
 TASK = LearningTask(network_for(DATASET, TrainingParams(hidden="8"), 0), DATASET.train, DATASET.classes)
-IMAGES, LABELS = DATASET.train.images.numpy()[:SAMPLES], DATASET.train.labels.numpy()[:SAMPLES]
+IMAGES, LABELS = DATASET.train.inputs.numpy()[:SAMPLES], DATASET.train.labels.numpy()[:SAMPLES]
 
 
 @dataclass
