@@ -12,7 +12,7 @@ import tomli_w
 from bfl.errors import ConfigError
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
-from clients.plugins import OURS, foreign_plugins
+from clients.plugins import OPEN_POINTS, foreign_plugins, permit
 from edge_servers.parameters import RoundParams, Settings
 from policy.files import read_bounded_text
 
@@ -72,6 +72,7 @@ def read_settings(
         check_keys(values, source)
     if not allow_plugins:
         check_plugins({key: value for key, value in in_file.items() if key not in of_person}, str(file))
+    permit(in_file | of_person)
     try:
         return RunSettings.read(in_file | of_person)
     except ParameterError as error:
@@ -89,10 +90,18 @@ def check_keys(values: Mapping[str, object], source: str) -> None:
 def check_plugins(in_file: Mapping[str, object], source: str) -> None:
     """Raise `ConfigError` where a file names code of others to run."""
     for key, name in foreign_plugins(in_file).items():
+        ours = ", ".join(OPEN_POINTS[key].names)
         raise ConfigError(
-            f"{source}: found {key} = {name!r:.200}, which is code to run, in a file; expected {', '.join(OURS[key])}. "
-            "If you know that code, say so with --allow-plugins"
+            f"{source}: found {key} = {name!r:.200}, which is code to run, in a file; expected {ours}. "
+            "If you know that code, say so with --allow-plugins (in a kit: allow-plugins = true)"
         )
+
+
+def check_code(settings: Settings, allows_plugins: bool, where: str) -> None:
+    """Permit the code that a network's settings name, or raise `ConfigError` where its owner has not allowed it."""
+    if not allows_plugins:
+        check_plugins(settings.flat(), where)
+    permit(settings.flat())
 
 
 def read_toml(path: Path) -> dict[str, object]:

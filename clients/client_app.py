@@ -16,7 +16,7 @@ from clients.memory import keep_freed_memory
 from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import Share, partition
-from clients.plugins import OURS, foreign_plugins
+from clients.plugins import OPEN_POINTS, foreign_plugins, permit
 from clients.replies import MALFORMED, error_message
 
 app = ClientApp()
@@ -102,8 +102,9 @@ def _check_plugins(context: Context) -> None:
         key, name = next(iter(named.items()))
         raise ClientError(
             f"run configuration: found {key} = {name!r:.200}, code to run on this device; expected "
-            f"{', '.join(OURS[key])}. Its owner may allow that with --node-config allow-plugins=true"
+            f"{', '.join(OPEN_POINTS[key].names)}. Its owner may allow that with --node-config allow-plugins=true"
         )
+    permit(context.run_config)
 
 
 @lru_cache(maxsize=256)

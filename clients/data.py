@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from clients.errors import DataError
-from clients.plugins import DATASETS, load_plugin
+from clients.plugins import load_plugin
 from clients.sources import find_fashion_mnist, read_svhn
 from policy.streams import Purpose, stream
 
@@ -71,7 +71,7 @@ class Dataset:
 
 def load_dataset(name: str, folder: str, seed: int) -> Dataset:
     """The data set `name`: one of ours, or `module:function` with the signature of `synthetic` below."""
-    make = load_plugin(name, DATASETS, "dataset", DataError)
+    make = load_plugin("dataset", name, DataError)
     dataset = make(Path(folder).expanduser() if folder else None, seed)
     if not isinstance(dataset, Dataset):
         raise DataError(f"dataset {name}: found {type(dataset).__name__}, expected a clients.data.Dataset")

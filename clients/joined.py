@@ -24,7 +24,7 @@ from clients.models import network_for
 from clients.order_check import SignedPlan
 from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import partition
-from clients.plugins import foreign_plugins
+from clients.plugins import foreign_plugins, permit
 from clients.wallet import KnownChain, Wallet
 from clients.wallet_memory import Start
 from policy.files import read_bounded
@@ -109,6 +109,7 @@ def open_device(
             f"the network was founded with {key} = {name!r:.200}, code to run on this device; its owner may allow that "
             "with allow-plugins = true in the kit's config.toml"
         )
+    permit(joined.settings)
     data, training = read_params(DataParams, joined.settings), read_params(TrainingParams, joined.settings)
     if not 0 <= index < len(joined.work.shares):
         raise ClientError(f"found device {index}, expected one of {len(joined.work.shares)}")

@@ -12,7 +12,7 @@ from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from clients.data import Dataset
 from clients.errors import ModelError
 from clients.parameters import TrainingParams
-from clients.plugins import MODELS, load_plugin
+from clients.plugins import load_plugin
 from clients.vectors import Vector as Vector
 
 
@@ -55,7 +55,7 @@ def build_network(
 
     `name` is one of ours or `module:function` with the signature of `fashion_mnist_cnn`.
     """
-    make = load_plugin(name, MODELS, "model", ModelError)
+    make = load_plugin("model", name, ModelError)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from clients.arrays import one_array, read_array
 from clients.errors import OrderError
 from clients.models import Vector
+from clients.plugins import is_allowed
 
 TRAIN = "train"
 OFFLOAD = "query.offload"
@@ -132,8 +133,8 @@ def read_order(message: Message) -> Order:
             raise OrderError(f"order: {key} is {fields.get(key)!r}, expected {kind.__name__}")
         if key in _POSITIVE and not 0 < fields[key] < float("inf"):
             raise OrderError(f"order: {key} is {fields[key]!r}, expected more than 0")
-    if fields["optimizer"] not in ("sgd", "adam"):
-        raise OrderError(f"order: optimizer is {fields['optimizer']!r}, expected sgd or adam")
+    if not is_allowed("optimizer", fields["optimizer"]):
+        raise OrderError(f"order: optimizer is {fields['optimizer']!r:.100}, expected sgd or adam")
     if fields["seed"] < 0:
         raise OrderError(f"order: seed is {fields['seed']!r}, expected 0 or more")
     _check_model(model, str(fields["model-digest"]))

@@ -23,8 +23,11 @@ def setting(
     minimum: float | None = None,
     maximum: float | None = None,
     not_yet: Mapping[str, str] | None = None,
+    is_open: bool = False,
 ) -> Any:
-    """A field of a `...Params`: default, help text, which values are allowed, and which will be one day."""
+    """A field of a `...Params`: default, help text, which values are allowed, and which will be one day. An open one
+    also takes code of others by name (clients/plugins.py).
+    """
     return dataclasses.field(
         default=default,
         metadata={
@@ -33,6 +36,7 @@ def setting(
             "minimum": minimum,
             "maximum": maximum,
             "not_yet": not_yet or {},
+            "is_open": is_open,
         },
     )
 
@@ -54,6 +58,7 @@ class DataParams:
         "iid",
         "how the images are divided: iid, non-iid (a few labels per device) or dirichlet",
         choices=("iid", "non-iid", "dirichlet"),
+        is_open=True,
     )
     labels_per_device: int = setting(
         0, "labels of one device under non-iid (0: 2 for fashion-mnist, 3 for svhn)", minimum=0
@@ -72,7 +77,9 @@ class TrainingParams:
 
     model: str = setting("auto", "auto (the data set's own CNN) or your own as module:function")
     hidden: str = setting("", "sizes of the hidden layers, e.g. 50 or 256,72 (default: the model's own)")
-    optimizer: str = setting("sgd", "sgd or adam (its state is fresh every round)", choices=("sgd", "adam"))
+    optimizer: str = setting(
+        "sgd", "sgd or adam (its state is fresh every round), or your own", choices=("sgd", "adam"), is_open=True
+    )
     learning_rate: float = setting(0.1, "eta, common to all training nodes", minimum=1e-9)
     iterations: int = setting(10, "e, local iterations per round", minimum=1)
     batch: int = setting(25, "B, images per mini-batch (fewer where a node has fewer)", minimum=1)
@@ -138,10 +145,11 @@ def convert_value(field: "dataclasses.Field[Any]", value: object) -> object:
 
 def _bounded_value(field: "dataclasses.Field[Any]", key: str, value: Any) -> object:
     choices, minimum = field.metadata.get("choices"), field.metadata.get("minimum")
-    if choices and value not in choices:
+    if choices and value not in choices and not (field.metadata["is_open"] and _is_plugin(key, value)):
         why = field.metadata["not_yet"].get(value)
         hint = f"; {value} {why}" if why else did_you_mean(str(value), choices)
-        raise ParameterError(f'{key}: found "{value}", expected one of {", ".join(choices)}{hint}')
+        own = " or your own as module:function" * field.metadata["is_open"]
+        raise ParameterError(f'{key}: found "{value}", expected one of {", ".join(choices)}{own}{hint}')
     if minimum is not None and not value >= minimum:  # `not >=` also refuses NaN
         raise ParameterError(f"{key}: found {value}, expected at least {minimum}")
     maximum = field.metadata.get("maximum")
@@ -150,3 +158,9 @@ def _bounded_value(field: "dataclasses.Field[Any]", key: str, value: Any) -> obj
     if isinstance(value, float) and value == float("inf"):
         raise ParameterError(f"{key}: found infinity, expected a finite number")
     return value
+
+
+def _is_plugin(key: str, value: object) -> bool:
+    from clients.plugins import is_named  # imports this module
+
+    return is_named(key, str(value))

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from clients.errors import PartitionError
 from clients.parameters import DataParams
+from clients.plugins import OPEN_POINTS, load_plugin
 from policy.streams import Purpose, stream
 
+OWN = OPEN_POINTS["partition"].names
 Share = NDArray[np.int64]
 """Indices of one device's images, in the training table."""
 
@@ -25,6 +27,10 @@ def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: 
             f"{params.partition} partition: found {params.devices} devices for {len(labels):,} images, "
             "expected at least an image for each"
         )
+    if params.partition not in OWN:
+        shares = _foreign_shares(labels, params)
+        check_shares(shares, labels, params)
+        return shares
     table, shuffled = _index_table(labels, params.seed)
     partitioner = _partitioner(params, params.labels_per_device or labels_per_device)
     partitioner.dataset = table
@@ -36,6 +42,23 @@ def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: 
         raise PartitionError(f"{params.partition} partition for {params.devices} devices: {error}") from error
     shares = [np.sort(shuffled[np.asarray(row, dtype=np.int64)]) for row in rows]
     check_shares(shares, labels, params)
+    return shares
+
+
+def _foreign_shares(labels: NDArray[np.int64], params: DataParams) -> list[Share]:
+    """What somebody's own function of (labels, devices, rng) deals to the devices."""
+    deal = load_plugin("partition", params.partition, PartitionError)
+    dealt = deal(labels.copy(), params.devices, stream(params.seed, Purpose.PARTITION))
+    try:
+        shares = [np.sort(np.asarray(share, dtype=np.int64).reshape(-1)) for share in dealt]
+    except (TypeError, ValueError, OverflowError) as error:
+        raise PartitionError(f"{params.partition}: found shares that are no lists of indices ({error})") from error
+    outside = [n for n, share in enumerate(shares) if len(share) and not 0 <= share[0] <= share[-1] < len(labels)]
+    if len(shares) != params.devices or outside:
+        found = f"{len(shares)} shares" if not outside else f"indices of device {outside[0]} outside the data"
+        raise PartitionError(
+            f"{params.partition}: found {found}, expected {params.devices} lists of indices from 0 to {len(labels) - 1}"
+        )
     return shares
 
 

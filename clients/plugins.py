@@ -1,12 +1,18 @@
-"""The one way into the project for code of others: `module:function`.
+"""The one way into the project for code of others: `module:function`, an entry point, or a function given in Python.
 
-A person who types such a name decides what runs. A file that has one in it decides nothing (Q4): whoever reads settings
-from files asks `foreign_plugins` first, before anything is imported.
+A person who types such a name decides what runs. A file or a chain that has one in it decides nothing (Q4): code of
+others is imported only after somebody has permitted it in this process, by its name.
 """
 
+import hashlib
 import importlib
+import inspect
+import re
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +28,123 @@ MODELS = {
     "fashion-mnist-cnn": "clients.models:fashion_mnist_cnn",
     "svhn-cnn": "clients.models:svhn_cnn",
 }
-OURS = {"dataset": DATASETS, "model": MODELS}
-"""Settings that may name code, and the names of ours: these functions, not whatever else is in our modules"""
+
+
+@dataclass(frozen=True)
+class OpenPoint:
+    """A setting that may name code."""
+
+    names: tuple[str, ...]
+    """Of ours; what stands after a colon behind one of them is its option"""
+    ours: Mapping[str, str] = field(default_factory=dict)
+    """Those of ours that are loaded like any other: name -> module:function"""
+    separator: str = ""
+    """Between several in one text"""
+    tail: str = ""
+    """What ends the name within a part of the text"""
+    prefix: str = ""
+    """A word of ours that may stand before the name"""
+
+    def parts(self, text: str) -> list[str]:
+        """The names in a text, of ours and of others."""
+        each = text.split(self.separator) if self.separator else [text]
+        bare = [part.partition(self.tail)[0] if self.tail else part for part in each]
+        return [part.strip().removeprefix(self.prefix) for part in bare if part.strip()]
+
+    def is_ours(self, name: str) -> bool:
+        """Whether a name is one of ours, with its option if it has one."""
+        head, _, option = name.partition(":")
+        return name in (*self.names, *self.ours.values()) or (head in self.names and bool(_OPTION.fullmatch(option)))
+
+
+_OPTION = re.compile(r"[0-9.,e-]+|none")
+OFF_CHAIN = "off-chain:"
+"""Before an own scheme that is to run without a chain"""
+OPEN_POINTS: Mapping[str, OpenPoint] = {
+    "dataset": OpenPoint(tuple(DATASETS), DATASETS),
+    "model": OpenPoint(("auto", *MODELS), MODELS),
+    "partition": OpenPoint(("iid", "non-iid", "dirichlet")),
+    "optimizer": OpenPoint(("sgd", "adam")),
+    "planner": OpenPoint((
+        "fixed", "random", "a2c", "random-action", "all-local", "all-offload", "greedy-channel", "threshold",
+        "near-optimum",
+    )),
+    "filter": OpenPoint(("none", "norm-clip", "krum", "trimmed-mean", "median", "loss"), separator="+"),
+    "scheme": OpenPoint(
+        ("bfl", "bfl-no-consensus", "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg"),
+        prefix=OFF_CHAIN,
+    ),
+    "attack": OpenPoint((
+        "sign-flip", "noise", "label-flip", "inflated-samples", "forged", "iterate-noise", "lying-aggregate",
+        "poisoned-gradient", "inflated-weight", "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation",
+        "silent-leader", "slow-leader", "double-signing", "broken-pass",
+    ), separator=";", tail="@"),
+    "agent": OpenPoint(("a2c",)),
+}  # fmt: skip
+"""By kind, which is the setting's key. Tests compare the names with the tables of those who own them."""
+
+EVERYTHING = ":"
+_permitted: set[str] = set()
+_offered: dict[tuple[str, str], Callable[..., Any]] = {}
+"""Functions that were given in Python, by kind and name"""
 
 
 def foreign_plugins(settings: Mapping[str, object]) -> dict[str, str]:
-    """The settings that name code of others, by key. Without a colon nothing is ever imported."""
-    named = {key: str(settings[key]) for key in OURS if key in settings}
-    return {key: name for key, name in named.items() if ":" in name and name not in OURS[key].values()}
+    """The settings that name code of others, by key. Without a colon nothing of a text is ever imported."""
+    named = {key: foreign_names(key, str(settings[key])) for key in OPEN_POINTS if key in settings}
+    return {key: ", ".join(names) for key, names in named.items() if names}
 
 
-def load_plugin(name: str, known: Mapping[str, str], kind: str, error: type[ClientError]) -> Callable[..., Any]:
-    """The function behind a known name or behind `module:function`; modules of the current folder count too."""
-    target = known.get(name, name)
+def foreign_names(kind: str, text: str) -> list[str]:
+    """The names in the text of a setting that are code of others."""
+    point = OPEN_POINTS[kind]
+    return [
+        name for name in point.parts(text) if ":" in name and not point.is_ours(name) and (kind, name) not in _offered
+    ]
+
+
+def permit(settings: Mapping[str, object]) -> None:
+    """A person has said so: the code that these settings name may be imported in this process."""
+    for kind in OPEN_POINTS:
+        _permitted.update(foreign_names(kind, str(settings.get(kind, ""))))
+
+
+def permit_everything() -> None:
+    """A person has said so: whatever a file or a chain names may be imported in this process."""
+    _permitted.add(EVERYTHING)
+
+
+def offer(kind: str, function: Callable[..., Any]) -> str:
+    """The name under which a function that was given in Python is known from now on, in this process."""
+    if not callable(function):
+        raise ClientError(f"{kind}: found {function!r:.80}, expected a name or a function")
+    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+    if not all(part.isidentifier() for part in (*module.split("."), name)):  # a lambda, a method, a partial
+        module, name = "given", f"{kind}_{_source_digest(function)[:12]}"
+    _offered[kind, f"{module}:{name}"] = function
+    return f"{module}:{name}"
+
+
+def load_plugin(kind: str, name: str, error: type[Exception]) -> Callable[..., Any]:
+    """The function behind a name of ours, an entry point of the group `bfl.KIND`, or `module:function`, of which
+    modules of the current folder count too.
+    """
+    if (kind, name) in _offered:
+        return _offered[kind, name]
+    point = OPEN_POINTS[kind]
+    entry = _entry_points(kind).get(name)
+    target = point.ours.get(name) or (entry.value if entry else name)
     module_name, colon, function_name = target.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), function_name)):
+        known = [*point.names, *_entry_points(kind)]
+        expected = f"{', '.join(known)} or your own as module:function{did_you_mean(name, known)}"
+        raise error(f'{kind}: found "{name}", expected {expected}')
+    is_ours = target in point.ours.values()
+    if not (is_ours or entry or is_allowed(kind, name)):
         raise error(
-            f'{kind}: found "{name}", expected {", ".join(known)} or your own as module:function'
-            f"{did_you_mean(name, known)}"
+            f'{kind}: found "{name}", which is code to run, and nobody here has allowed it. If you know that code, say '
+            "so with --allow-plugins"
         )
-    is_ours = target in known.values()
     module = importlib.import_module(module_name) if is_ours else _import(module_name, kind, name, error)
     function = getattr(module, function_name, None)
     if not callable(function):
@@ -50,7 +153,39 @@ def load_plugin(name: str, known: Mapping[str, str], kind: str, error: type[Clie
     return function  # type: ignore[no-any-return]
 
 
-def _import(module_name: str, kind: str, name: str, error: type[ClientError]) -> Any:
+def is_allowed(kind: str, name: str) -> bool:
+    """Whether a name that comes from outside is one of ours, or code that somebody has allowed in this process."""
+    return name in OPEN_POINTS[kind].names or bool({name, EVERYTHING} & _permitted) or (kind, name) in _offered
+
+
+def is_named(kind: str, name: str) -> bool:
+    """Whether a text that is none of our names is one of others: `module:function`, or an entry point."""
+    found = OPEN_POINTS[kind].parts(name)
+    return bool(found) and all(":" in part or part in _entry_points(kind) for part in found)
+
+
+def plugin_digest(kind: str, name: str, error: type[Exception]) -> str:
+    """sha256 of the code behind a name: of its file, or of the function's own text where it has no file."""
+    return _source_digest(load_plugin(kind, name, error))
+
+
+def _source_digest(function: Callable[..., Any]) -> str:
+    try:
+        path = inspect.getsourcefile(function)
+        source = Path(path).read_bytes() if path and Path(path).is_file() else inspect.getsource(function).encode()
+    except (OSError, TypeError):  # typed at a prompt, or made by something that is no function
+        code = getattr(function, "__code__", None)
+        source = code.co_code + repr(code.co_consts).encode() if code else repr(function).encode()
+    return hashlib.sha256(source).hexdigest()
+
+
+@cache
+def _entry_points(kind: str) -> Mapping[str, EntryPoint]:
+    """What installed packages offer of a kind, by name; whoever installed them has decided."""
+    return {each.name: each for each in entry_points(group=f"bfl.{kind}") if each.name not in OPEN_POINTS[kind].names}
+
+
+def _import(module_name: str, kind: str, name: str, error: type[Exception]) -> Any:
     here = str(Path.cwd())
     added = here not in sys.path
     if added:
@@ -64,3 +199,9 @@ def _import(module_name: str, kind: str, name: str, error: type[ClientError]) ->
     finally:
         if added:
             sys.path.remove(here)
+
+
+def forget_permissions() -> None:
+    """Nothing is permitted any more, and nothing offered."""
+    _permitted.clear()
+    _offered.clear()

@@ -17,9 +17,12 @@ from clients import stacked
 from clients.batches import NodeKey, mini_batches
 from clients.cores import map_on_cores
 from clients.data import Samples
-from clients.errors import LateError
+from clients.errors import LateError, ModelError, ParameterError
 from clients.models import Vector, to_vector, with_parameters
+from clients.plugins import OPEN_POINTS, load_plugin
 from policy.streams import Purpose, stream
+
+STACKED_OPTIMIZERS = OPEN_POINTS["optimizer"].names
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
 
     Both engines use the same mini-batches and agree to rounding. Past the recipe's end they stop with a `LateError`.
     """
-    if uses_stacked(network, recipe.engine):
+    if uses_stacked(network, recipe.engine, recipe.optimizer):
         trained = _train_stacked(nodes, network, recipe)
     else:
         trained = [_train_one(node, network, recipe) for node in nodes]
@@ -91,8 +94,15 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
     ]
 
 
-def uses_stacked(network: nn.Module, engine: str) -> bool:
-    """Whether `engine` means the stacked one for this network; `stacked` insists, `auto` falls back."""
+def uses_stacked(network: nn.Module, engine: str, optimizer: str = "sgd") -> bool:
+    """Whether `engine` means the stacked one for this network; `stacked` insists, `auto` falls back. An optimiser of
+    others knows nothing of stacked parameters.
+    """
+    is_ours = optimizer in STACKED_OPTIMIZERS
+    if engine == "stacked" and not is_ours:
+        raise ModelError(f"engine stacked: found optimizer {optimizer}, expected sgd or adam; use engine sequential")
+    if not is_ours:
+        return False
     if engine == "stacked":
         stacked.check_stackable(network)
     return engine != "sequential" and stacked.is_stackable(network)
@@ -110,14 +120,25 @@ def make_step(name: str, parameters: Sequence[Tensor], learning_rate: float) -> 
 
         values = [parameter.detach() for parameter in parameters]  # shares memory, not history
         return sgd
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate, foreach=True)
+    if name == "adam":
+        optimizer: torch.optim.Optimizer = torch.optim.Adam(parameters, lr=learning_rate, foreach=True)
+    else:
+        optimizer = _foreign_optimizer(name, parameters, learning_rate)
 
-    def adam(loss: Tensor) -> None:
+    def step(loss: Tensor) -> None:
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    return adam
+    return step
+
+
+def _foreign_optimizer(name: str, parameters: Sequence[Tensor], learning_rate: float) -> torch.optim.Optimizer:
+    """What somebody's own function of (parameters, learning rate) makes."""
+    made = load_plugin("optimizer", name, ParameterError)(parameters, learning_rate)
+    if not isinstance(made, torch.optim.Optimizer):
+        raise ParameterError(f"optimizer {name}: found {type(made).__name__}, expected a torch.optim.Optimizer")
+    return made
 
 
 @dataclass(frozen=True)

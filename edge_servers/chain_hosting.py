@@ -29,8 +29,9 @@ from clients.models import Vector, to_vector
 from clients.orders import vector_digest
 from clients.wallet import FinalBlock, KnownChain, Wallet
 from edge_servers.errors import FederationError
+from edge_servers.founding.code import check_code, code_of
 from edge_servers.founding.network import LearningTask, Network
-from edge_servers.founding.parameters import FoundingParameters, registry_terms, tensors_of
+from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms, tensors_of
 from edge_servers.founding.simulated import START_S, SimulatedKeys
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess
@@ -122,7 +123,9 @@ class ChainHosting:
     def open(self, network: Network, task: LearningTask) -> HostedChain:
         """Found the network, or go on with the chain that is in the folder."""
         tensors = tensors_of(task.architecture)
-        founding = FoundingParameters(self._settings, network, tensors, task.like.sample_bytes)
+        founding = FoundingParameters(
+            self._settings, network, tensors, task.like.sample_bytes, code=code_of(self._settings)
+        )
         with ExitStack() as undo:
             hosted = self._open_nodes(founding, undo)
             nodes = [each.node for each in hosted]
@@ -207,7 +210,9 @@ class ChainHosting:
 
 def _check_same(node: Node, founding: FoundingParameters) -> None:
     """The chain in the folder must be the one that these settings found."""
-    if LocalLedger(node).parameters() != founding.encode():
+    found = LocalLedger(node).parameters()
+    if found != founding.encode():
+        check_code(founding.settings, read_founding_parameters(found).code)
         raise FederationError("the chain's founding parameters are not those of this run")
 
 

@@ -49,3 +49,9 @@ class LeaderFailedError(EdgeError):
 
 class AttemptOverError(EdgeError):
     """An attempt that the network has left: its round is final, or a majority is at a later attempt (D3.2)."""
+
+
+class ForeignCodeError(EdgeError):
+    """A network whose filter or scheme is code of others that is not here, or that nobody here has allowed. That says
+    nothing against the network.
+    """

@@ -7,6 +7,7 @@ from typing import Any
 
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, key_of, read_params, setting
+from clients.plugins import OFF_CHAIN
 
 MOST_STEPS, MOST_SERVERS = 100, 64
 """Of a registry (chain/protocol/registry.vy)"""
@@ -25,6 +26,7 @@ class RoundParams:
         "how models are agreed on: bfl (gossip on the chain), bfl-no-consensus (the leader's cluster, on the chain), "
         "consensus-no-chain (gossip), no-consensus-no-chain, traditional (M separate models), fedavg (one exact mean)",
         choices=SCHEMES,
+        is_open=True,
     )
     graph: str = setting("line", "who talks to whom: line, ring, star, complete, or edges such as 0-1,1-2,0-2")
     weights: str = setting(
@@ -93,8 +95,8 @@ class RoundParams:
 
     @property
     def is_on_chain(self) -> bool:
-        """Whether rounds run on the ledger (P21)."""
-        return self.scheme in ON_CHAIN
+        """Whether rounds run on the ledger (P21); told from the text alone, which may come from a chain."""
+        return self.scheme in ON_CHAIN or (self.scheme not in SCHEMES and not self.scheme.startswith(OFF_CHAIN))
 
     @property
     def kept_rounds(self) -> int | None:

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from functools import partial
 
 from chain.wire.plan import Plan
 from clients.orders import vector_digest
@@ -12,7 +11,6 @@ from edge_servers.errors import BoardError
 from edge_servers.founding.standing import Standing
 from edge_servers.home import HomeServer, ServerParts
 from edge_servers.learning.aggregation import (
-    central_update,
     divergence,
     partial_aggregate,
     to_fixed_point,
@@ -21,7 +19,7 @@ from edge_servers.learning.aggregation import (
 from edge_servers.learning.filters import close_list
 from edge_servers.learning.gossip import next_iterate
 from edge_servers.learning.gradients import Close
-from edge_servers.learning.schemes import SCHEMES, ClosedRound
+from edge_servers.learning.schemes import ClosedRound, scheme_of
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.planning.drafting import draft_plan
 from edge_servers.planning.proposal import Draft, Planner
@@ -35,7 +33,7 @@ class EdgeServer(HomeServer):
     def __init__(self, parts: ServerParts, planner: Planner, trainer: Trainer = local_updates) -> None:
         super().__init__(parts)
         self.planner, self.trainer = planner, trainer
-        self.scheme = SCHEMES[parts.settings.rounds.scheme]
+        self.scheme = scheme_of(parts.settings.rounds.scheme)
         self.draft: Draft | None = None
         """What it planned with, in a round that it leads."""
 
@@ -138,7 +136,7 @@ class EdgeServer(HomeServer):
         work, eta = self.current, self.settings.training.learning_rate
         closed_round = ClosedRound(
             self.index, len(self.network.servers), self.standing.model, work.weights, work.iterates[-1], eta,
-            central=partial(central_update, self.standing.model, work.closed, eta),
+            gradients=() if self.settings.rounds.is_on_chain else work.closed,
         )  # fmt: skip
         self._publish("model", self.scheme.model_after(closed_round))
 

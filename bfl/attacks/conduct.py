@@ -12,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfl.attacks.devices import inflated, postable
-from bfl.attacks.kinds import SERVER_KINDS, Attack
+from bfl.attacks.kinds import Attack
+from bfl.attacks.own import Scene, attacked
 from bfl.attacks.text import refusal
 from chain.wire.address import Address
 from clients.batches import NodeKey
 from clients.models import Vector
 from edge_servers.learning.aggregation import SCALE_BITS, FixedPoint
 from edge_servers.learning.gradients import Close, Gradient
-from edge_servers.learning.schemes import SCHEMES
+from edge_servers.learning.schemes import scheme_of
 from edge_servers.ledger.board import RoundSlot
 from edge_servers.parameters import Settings
 from policy.streams import Purpose, stream
@@ -120,6 +121,17 @@ def two_iterates(x: FixedPoint, context: AttackContext) -> Twice:
     return Twice(x, other)
 
 
+def foreign_act(body: Any, context: AttackContext) -> Any:
+    """What somebody else's function makes of a gradient, an iterate or a model."""
+    attack = context.attack
+    scene = Scene(f"server {context.server}", context.round, attack.post, attack.strength, context.rng)
+    if attack.post == "gradient":
+        return dataclasses.replace(body, values=postable(attacked(attack.kind, body.values, scene)))
+    if attack.post == "model":
+        return attacked(attack.kind, body, scene).astype(np.float32)
+    return _fixed_point(attacked(attack.kind, body / 2.0**SCALE_BITS, scene) * 2.0**SCALE_BITS)
+
+
 def _fixed_point(x: NDArray[np.float64]) -> FixedPoint:
     return np.clip(np.rint(x), _INT32.min, _INT32.max).astype(np.int32)
 
@@ -143,10 +155,10 @@ _ACTS: Mapping[str, tuple[str, Callable[[Any, AttackContext], Any]]] = {
 
 def conduct_of(attacks: Sequence[Attack], server: int, settings: Settings, names: Callable[[Address], str]) -> Conduct:
     """How `server` behaves; `names` turns an address into "device 3". Attacks on one post follow in their order."""
-    mine = [each for each in attacks if each.kind in SERVER_KINDS and each.server in (server, None)]
+    mine = [each for each in attacks if not each.is_of_device and each.server in (server, None)]
     if not mine:
         return honest
-    scheme = SCHEMES[settings.rounds.scheme]
+    scheme = scheme_of(settings.rounds.scheme)
     if not scheme.one_model and any(each.phase in ("model", "seal") for each in mine):
         raise refusal("silent-leader: ", f"scheme {settings.rounds.scheme}", "one in which the leader's model is all's")
 
@@ -165,7 +177,7 @@ def conduct_of(attacks: Sequence[Attack], server: int, settings: Settings, names
 def _act(attack: Attack, slot: RoundSlot, gossips: bool) -> Callable[[Any, AttackContext], Any] | None:
     """What an attack does to the post of a slot; None if it leaves it alone."""
     round_, kind, step, _ = slot
-    target, act = _ACTS[attack.kind]
+    target, act = (attack.post, foreign_act) if attack.is_foreign else _ACTS[attack.kind]
     if attack.kind == "iterate-noise" and not gossips:  # the paper poisons the server's model where nobody gossips
         target, act = _ACTS["wrong-model"]
     if not attack.is_on(round_) or kind != (attack.phase or target):

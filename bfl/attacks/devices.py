@@ -7,7 +7,8 @@ import numpy as np
 from flwr.app import Message
 from numpy.typing import NDArray
 
-from bfl.attacks.kinds import DEVICE_KINDS, Attack
+from bfl.attacks.kinds import Attack
+from bfl.attacks.own import Scene, attacked
 from clients.batches import NodeKey
 from clients.device import Device
 from clients.models import Vector
@@ -74,6 +75,10 @@ class PoisonedDevice(Device):
             if attack.kind in UPDATE_ATTACKS:
                 rng = stream(order.seed, Purpose.ATTACK, order.round, NodeKey("device", self.index).counter)
                 update = UPDATE_ATTACKS[attack.kind](update, attack.strength, rng)
+            elif attack.is_foreign:
+                rng = stream(order.seed, Purpose.ATTACK, order.round, NodeKey("device", self.index).counter)
+                scene = Scene(f"device {self.index}", order.round, "gradient", attack.strength, rng)
+                update = replace(update, values=postable(attacked(attack.kind, update.values, scene)))
         return Device.report(self._with_its_key(order), order, update, message)
 
     def _attacks_of(self, order: Order) -> list[Attack]:
@@ -101,7 +106,7 @@ class PoisonedDevice(Device):
 
 def poison_device(device: Device, attacks: Sequence[Attack], classes: int) -> Device:
     """The device as its attacks have it; itself if there are none."""
-    mine = tuple(each for each in attacks if each.kind in DEVICE_KINDS and device.index in each.devices)
+    mine = tuple(each for each in attacks if each.is_of_device and device.index in each.devices)
     if not mine:
         return device
     own = {each.name: getattr(device, each.name) for each in fields(Device)}

@@ -57,7 +57,19 @@ class Attack:
     """Of a device's attack: who. Of omitted-gradient: the victims; none is the first in the list."""
     step: int = 0
     phase: str = ""
+    post: str = ""
+    """Of a server's attack that somebody else wrote: what it lies about."""
     _leaders: dict[int, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it is somebody else's function (bfl/attacks/own.py)."""
+        return self.kind not in KINDS
+
+    @property
+    def is_of_device(self) -> bool:
+        """Whether devices play it, not a server."""
+        return bool(self.devices) if self.is_foreign else self.kind in DEVICE_KINDS
 
     def is_on(self, round_: int) -> bool:
         """Whether it happens in a round."""

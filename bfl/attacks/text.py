@@ -1,10 +1,13 @@
 """The setting `attack` as a text: `KIND@ROUNDS[:key=value,...]`, separated by semicolons (docs/attacks.md)."""
 
 import math
+from collections.abc import Mapping
 
 from bfl.attacks.kinds import KINDS, LEADER, PHASES, REQUIRED, Attack
+from bfl.attacks.own import OPTIONS, POSTS
 from bfl.errors import ConfigError
 from clients.parameters import did_you_mean
+from clients.plugins import is_named
 
 STRONGEST, MAX_STEP = 1e6, 10_000
 
@@ -20,32 +23,59 @@ def refusal(where: str, found: str, expected: str) -> ConfigError:
 
 
 def _read_attack(text: str, edges: int, devices: int) -> Attack:
-    head, _, tail = text.partition(":")
-    kind, at, rounds = (part.strip() for part in head.partition("@"))
+    kind, at, rest = (part.strip() for part in text.partition("@"))
+    rounds, _, tail = rest.partition(":")
+    if at and kind not in KINDS and is_named("attack", kind):
+        return _read_own(kind, rounds.strip(), tail, edges, devices)
+    kind = kind.partition(":")[0].strip()  # options all the same, before or without rounds
     if kind not in KINDS:
-        raise refusal("", f'"{kind}"', f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+        raise refusal(
+            "", f'"{kind}"', f"one of {', '.join(KINDS)}, or your own as module:function{did_you_mean(kind, KINDS)}"
+        )
     if not at:
         raise refusal("", f'"{text}"', f"{kind}@ROUNDS, for example {kind}@20,60 or {kind}@all")
-    options = {**KINDS[kind], **_read_options(kind, tail)}
+    options = {**KINDS[kind], **_read_options(kind, tail, KINDS[kind])}
     if (phase := options.get("phase", "")) not in ("", *PHASES):
         raise refusal(f"{kind}: ", f"phase={phase}", f"one of {', '.join(PHASES)}{did_you_mean(phase, PHASES)}")
     return Attack(
         kind,
-        None if rounds == "all" else tuple(_read_rounds(kind, part) for part in rounds.split(",")),
+        _read_when(kind, rounds),
         _read_strength(kind, options.get("strength", "1")),
         _read_server(kind, options["server"], edges) if "server" in options else None,
-        _read_devices(kind, options["device"], devices) if "device" in options else frozenset(),
+        _read_devices(kind, options["device"], devices, KINDS[kind]["device"]) if "device" in options else frozenset(),
         _read_number(kind, "step", options.get("step", "0"), MAX_STEP),
         phase,
     )
 
 
-def _read_options(kind: str, text: str) -> dict[str, str]:
+def _read_own(kind: str, rounds: str, tail: str, edges: int, devices: int) -> Attack:
+    """An attack that somebody else wrote."""
+    options = {**OPTIONS, **_read_options(kind, tail, OPTIONS)}
+    if bool(options["device"]) == bool(options["server"]):
+        raise refusal(f"{kind}: ", "device and server" if options["device"] else "neither", "device=n or server=m")
+    if options["post"] not in POSTS:
+        raise refusal(f"{kind}: ", f"post={options['post']}", f"one of {', '.join(POSTS)}")
+    return Attack(
+        kind,
+        _read_when(kind, rounds),
+        _read_strength(kind, options["strength"]),
+        _read_number(kind, "server", options["server"], edges - 1) if options["server"] else None,
+        _read_devices(kind, options["device"], devices, "") if options["device"] else frozenset(),
+        _read_number(kind, "step", options["step"], MAX_STEP),
+        post=options["post"] if options["server"] else "",
+    )
+
+
+def _read_when(kind: str, rounds: str) -> tuple[range, ...] | None:
+    return None if rounds.strip() == "all" else tuple(_read_rounds(kind, part) for part in rounds.split(","))
+
+
+def _read_options(kind: str, text: str, known: Mapping[str, str]) -> dict[str, str]:
     options: dict[str, str] = {}
     for part in text.split(",") if text.strip() else ():
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in KINDS[kind]:
-            raise refusal(f"{kind}: ", f'"{key}"', f"{', '.join(KINDS[kind])}{did_you_mean(key, KINDS[kind])}")
+        if key not in known:
+            raise refusal(f"{kind}: ", f'"{key}"', f"{', '.join(known)}{did_you_mean(key, known)}")
         if not equals or not value:
             raise refusal(f"{kind}: ", f'"{part.strip()}"', f"{key}=value")
         if key in options:
@@ -81,10 +111,10 @@ def _read_server(kind: str, text: str, edges: int) -> int | None:
     return _read_number(kind, "server", text, edges - 1, f" or {LEADER}" if may_lead else "")
 
 
-def _read_devices(kind: str, text: str, devices: int) -> frozenset[int]:
+def _read_devices(kind: str, text: str, devices: int, otherwise: str) -> frozenset[int]:
     if text == REQUIRED:
         raise refusal(f"{kind}: ", "no device", "device=n, or a list such as device=3+7")
-    if text == KINDS[kind]["device"]:
+    if text == otherwise:
         return frozenset()
     return frozenset(_read_number(kind, "device", part.strip(), devices - 1) for part in text.split("+"))
 

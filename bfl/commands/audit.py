@@ -34,6 +34,24 @@ Execute = Annotated[
         show_default=False,
     ),
 ]
+
+
+def _permit(wanted: bool) -> bool:
+    if wanted:
+        from clients.plugins import permit_everything
+
+        permit_everything()
+    return wanted
+
+
+AllowPlugins = Annotated[
+    bool,
+    typer.Option(
+        "--allow-plugins",
+        callback=_permit,
+        help="Run the filter or scheme of others (module:function) that the network was founded with.",
+    ),
+]
 Explain = Annotated[bool, typer.Option("--explain", help="Also explain the words in the tables.")]
 
 
@@ -51,6 +69,7 @@ def check(
     ] = None,
     execute: Execute = None,
     explain: Explain = False,
+    allow_plugins: AllowPlugins = False,  # noqa: ARG001 - its callback says so
 ) -> None:
     """Check every seal, link, signature, role, turn, digest and event, execute every block, and derive every model.
 
@@ -176,6 +195,7 @@ def model(
     out: Annotated[Path | None, typer.Option(help="File to write (default: model-K.pt).", show_default=False)] = None,
     execute: Execute = None,
     explain: Explain = False,
+    allow_plugins: AllowPlugins = False,  # noqa: ARG001 - its callback says so
 ) -> None:
     """Export the model of a round as a .pt file, and say who contributed to it. The chain is checked first."""
     with _told(explain) as console, open_archive_of(_chosen(run, rpc), rpc) as archive:
@@ -209,6 +229,7 @@ def why(
     rpc: Rpc = "",
     execute: Execute = None,
     explain: Explain = False,
+    allow_plugins: AllowPlugins = False,  # noqa: ARG001 - its callback says so
 ) -> None:
     """The evidence against somebody: why it was flagged, excluded or refused, derived again here."""
     with _told(explain) as console, open_archive_of(_chosen(run, rpc), rpc) as archive:
@@ -229,6 +250,7 @@ def proof(
     rpc: Rpc = "",
     round_: Round = None,
     execute: Execute = None,
+    allow_plugins: AllowPlugins = False,  # noqa: ARG001 - its callback says so
 ) -> None:
     """Write a folder that proves a model to somebody without the chain. The chain is checked first."""
     with _told() as console, open_archive_of(_chosen(run, rpc), rpc) as archive:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 
+from bfl.config import check_code
 from bfl.doctor import Check
 from bfl.errors import BflError
 from bfl.network.enrolment.joining import take_grant
@@ -22,6 +23,7 @@ from clients.parameters import DataParams, read_params
 from clients.partition import partition
 from edge_servers.errors import EdgeError
 from edge_servers.founding.parameters import read_founding_parameters
+from edge_servers.parameters import Settings
 from edge_servers.replay.record import parameters_in
 
 _FREE_GB = 1.0
@@ -114,8 +116,9 @@ def _tests(kit: EdgeKit) -> Check:
         with closing(open_archive(kit.database)) as archive:
             founding = read_founding_parameters(parameters_in(archive.block(FOUNDING_BLOCK), archive))
         data = founding.settings.data
+        check_code(founding.settings, kit.config.allow_plugins, "the founding")
         dataset = load_dataset(data.dataset, kit.config.data_dir, data.seed)
-    except (ClientError, ChainError, EdgeError) as error:
+    except (BflError, ClientError, ChainError, EdgeError) as error:
         return Check("data", "fail", str(error).splitlines()[0], "correct data-dir in config.toml")
     return Check("data", "ok", f"{len(dataset.test)} samples for its tests")
 
@@ -124,12 +127,13 @@ def _data(kit: DeviceKit) -> Check:
     try:
         joined = read_joined(kit.folder / FOUNDING)
         data = read_params(DataParams, joined.settings)
+        check_code(Settings.read(joined.settings), kit.config.allow_plugins, "the founding")
         dataset = load_dataset(data.dataset, kit.config.data or data.data_dir, data.seed)
         index = kit.config.index
         count, registered = len(dataset.train), joined.work.shares[index]
         if not kit.config.data:
             count = len(partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)[index])
-    except ClientError as error:
+    except (BflError, ClientError) as error:
         return Check("data", "fail", str(error).splitlines()[0], "correct data in config.toml")
     if count != registered:
         return Check("data", "fail", f"{count} samples, {registered} are registered", "is it the right data folder?")

@@ -13,6 +13,7 @@ from bfl.errors import ConfigError
 from clients.consent import Consent
 from clients.errors import ClientError, ParameterError
 from clients.parameters import did_you_mean
+from clients.plugins import foreign_plugins, permit
 from edge_servers.parameters import Settings
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
@@ -179,8 +180,16 @@ def _settings(found: object, edges: int, devices: int, path: Path, allow_plugins
         if key in found:
             raise ConfigError(f"{path}, [settings]: found {key}, which is counted; expected [[{key}]] alone")
     check_keys(found, f"{path}, [settings]")
+    own = foreign_plugins({key: found[key] for key in ("filter", "scheme") if key in found})
+    if own:
+        key, name = next(iter(own.items()))
+        raise ConfigError(
+            f"{path}, [settings]: found {key} = {name!r:.200}, code that every node would have to run; expected one of "
+            "ours: own filters and schemes are for simulations"
+        )
     if not allow_plugins:
         check_plugins(found, f"{path}, [settings]")
+    permit(found)
     try:
         return Settings.read({**_DEPLOYED, **found, "edges": edges, "devices": devices})
     except ParameterError as error:

@@ -14,6 +14,7 @@ import torch
 from eth_account.signers.local import LocalAccount
 from flwr.serverapp import Grid
 
+from bfl.config import check_code
 from bfl.errors import BflError
 from bfl.network.kits import UNUSED, EdgeKit
 from bfl.network.parts import bind_address, read_secret
@@ -163,6 +164,7 @@ def serve(kit: EdgeKit, account: LocalAccount, devices: Devices, stop: threading
     """Run an edge server whose devices come this way."""
     remote = _connect(kit, stop)
     index = remote.server_index(account)
+    check_code(remote.founding.settings, kit.config.allow_plugins, f"the founding of {kit.config.network}")
     dataset, architecture = _task(remote, kit.config.data_dir)
     network, domain, config = remote.founding.network, Domain.of(remote.chain.genesis), kit.config
     task = LearningTask(architecture, dataset.train, dataset.classes)

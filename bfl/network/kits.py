@@ -99,6 +99,8 @@ class EdgeConfig(Common):
     """Folder with the files of the network's data set, for its tests; empty: the usual places."""
     rounds: int = 0
     """After so many it ends; 0: never."""
+    allow_plugins: bool = False
+    """Whether it loads code that the network was founded with as module:function."""
     peers: tuple[EdgePlace, ...] = ()
     devices: tuple[KnownDevice, ...] = ()
 

@@ -101,6 +101,7 @@ class Plan:
             edge_port=edge.edge_port,
             link_port=edge.link_port,
             data_dir=self.description.settings.data.data_dir,
+            allow_plugins=self.allows_plugins,
             peers=tuple(each for each in self._places() if each.name != edge.name),
             devices=devices,
         )

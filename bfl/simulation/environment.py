@@ -20,8 +20,9 @@ def use_threads(settings: Settings) -> int:
 
 def describe_environment(settings: Settings, network: nn.Module) -> dict[str, Any]:
     """Engine, chunk, threads, torch and instruction set: with these equal, the same seed gives the same run."""
+    training = settings.training
     return {
-        "engine": "stacked" if uses_stacked(network, settings.training.engine) else "sequential",
+        "engine": "stacked" if uses_stacked(network, training.engine, training.optimizer) else "sequential",
         "chunk": settings.training.chunk,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

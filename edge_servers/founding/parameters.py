@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,8 @@ class FoundingParameters:
     """Of one sample, as the latency model counts data: with it anybody knows D_n of any round (P22)."""
     origin: Origin | None = None
     """Where model 0 came from, where another network stood before."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """sha256 of filters and schemes that are not ours, by kind and name (edge_servers/founding/code.py)."""
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -99,6 +101,7 @@ class FoundingParameters:
                 "weight": network.weight,
                 "tensors": [[name, list(shape)] for name, shape in self.tensors],
                 **({} if self.origin is None else {"origin": self.origin.content}),
+                **({"code": dict(self.code)} if self.code else {}),
             }
         )
 
@@ -146,7 +149,7 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
         founding = FoundingParameters(
             Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]),
-            read_origin(content.get("origin")),
+            read_origin(content.get("origin")), _code(content.get("code", {})),
         )  # fmt: skip
         _check_network(network)
         _check_settings(founding)
@@ -155,6 +158,12 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         return founding
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
+
+
+def _code(found: Any) -> dict[str, str]:
+    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in found.items()):
+        raise ValueError("found code without a digest")
+    return dict(found)
 
 
 def _check_settings(founding: FoundingParameters) -> None:

@@ -8,67 +8,27 @@ sums are therefore folded (`folded_sum`), short ones exact (`math.fsum`). No res
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
 
 import numpy as np
 
 from chain.wire.address import Address
 from clients.errors import ParameterError
 from clients.parameters import did_you_mean
+from clients.plugins import is_named
 from clients.vectors import Vector
 from edge_servers.learning.aggregation import Exact
+from edge_servers.learning.filtered import Filter, Filtered, NamedFilter, with_values
 from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.learning.own_filter import foreign_filter
 from edge_servers.learning.validation import loss_verdicts
 from edge_servers.parameters import Settings
 
-FEWEST = 3
-"""Fewer gradients pass untouched: of two that differ, nothing says which one is wrong."""
 NORM_FACTOR = 3.0
 TRIMMED_SHARE = 0.1
 VERDICTS = ("loss",)
 """Filters that need private data: the leader's signed statement, an input of the replay (P7)."""
 _KRUM_SHARE = 5  # one in five: 20 %
-
-
-@dataclass(frozen=True)
-class Filtered:
-    """What a filter made of the closed list."""
-
-    kept: tuple[Gradient, ...]
-    """In the given order; the same object where unchanged, else with new float64 values. D_y and e_y never change."""
-    removed: Mapping[Address, str] = field(default_factory=dict)
-    """Sender -> found and expected, of those taken out."""
-    touched: int = 0
-    """How many of the kept had values changed."""
-
-
-class Filter(Protocol):
-    """One step over the whole closed list."""
-
-    @property
-    def name(self) -> str:
-        """The text it was made from."""
-
-    @property
-    def reason(self) -> str:
-        """Reason code of those it takes out; empty where it only changes values."""
-
-    def __call__(self, closed: Sequence[Gradient]) -> Filtered:
-        """The list after the filter."""
-
-
-@dataclass(frozen=True)
-class _Named:
-    """A rule under the name it was asked for by."""
-
-    name: str
-    reason: str
-    rule: Callable[[Sequence[Gradient]], Filtered]
-
-    def __call__(self, closed: Sequence[Gradient]) -> Filtered:
-        return Filtered(tuple(closed)) if len(closed) < FEWEST else self.rule(closed)
 
 
 def folded_sum(x: Exact) -> float:
@@ -104,7 +64,7 @@ def norm_clip(closed: Sequence[Gradient], factor: float = NORM_FACTOR) -> Filter
     """Scale gradients whose norm per iteration exceeds `factor` times the median of the list down to just that."""
     norms = [norm_per_iteration(gradient) for gradient in closed]
     limit = factor * statistics.median(norms)
-    return _with_values(
+    return with_values(
         closed,
         [
             g.values.astype(np.float64) * (limit / length) if length > limit else None
@@ -131,14 +91,14 @@ def trimmed_mean(closed: Sequence[Gradient], share: float = TRIMMED_SHARE) -> Fi
     for gradient, row in zip(closed, rows, strict=True):
         outside = (row < low) | (row > high)
         values.append(np.where(outside, mean * gradient.iterations, gradient.values) if outside.any() else None)
-    return _with_values(closed, values)
+    return with_values(closed, values)
 
 
 def coordinate_median(closed: Sequence[Gradient]) -> Filtered:
     """Replace every gradient by the coordinate-wise median of C_y / e_y, times its own e_y."""
     ordered = np.sort(np.stack([per_iteration(gradient) for gradient in closed]), axis=0)
     median = (ordered[(len(closed) - 1) // 2] + ordered[len(closed) // 2]) / 2
-    return _with_values(closed, [median * gradient.iterations for gradient in closed])
+    return with_values(closed, [median * gradient.iterations for gradient in closed])
 
 
 def krum(closed: Sequence[Gradient], outliers: int | None = None) -> Filtered:
@@ -172,16 +132,6 @@ def krum_scores(closed: Sequence[Gradient], neighbours: int) -> list[float]:
     return [math.fsum(nearest_first[:neighbours]) for nearest_first in others]
 
 
-def _with_values(closed: Sequence[Gradient], values: Sequence[Exact | None]) -> Filtered:
-    """The gradients with their new values; the same object where there are none or they are equal."""
-    changed = [new is not None and not np.array_equal(new, g.values) for g, new in zip(closed, values, strict=True)]
-    kept = tuple(
-        replace(g, values=new) if is_new and new is not None else g
-        for g, new, is_new in zip(closed, values, changed, strict=True)
-    )
-    return Filtered(kept, touched=sum(changed))
-
-
 def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
     originals = {gradient.sender: gradient for gradient in before}
     return sum(originals[gradient.sender] is not gradient for gradient in after)
@@ -201,22 +151,24 @@ def make_filter(text: str) -> Filter:
     stages = [_make_stage(part, text) for part in text.split("+")]
     if len(stages) == 1:
         return stages[0]
-    # Krum alone takes gradients out, so a combination has at most one reason.
-    return _Named(text, max(stage.reason for stage in stages), partial(_in_turn, stages))
+    # One reason for whoever is taken out: krum, or that of filters of others.
+    return NamedFilter(text, max(stage.reason for stage in stages), partial(_in_turn, stages))
 
 
 def _make_stage(part: str, text: str) -> Filter:
     name, colon, option = part.partition(":")
+    if name not in (*_PLAIN, *_WITH_NUMBER) and is_named("filter", part):
+        return foreign_filter(part)
     if name in _PLAIN:
         if colon:
             raise ParameterError(f'filter: found "{text}", expected {name} without a number')
-        return _Named(part, "", _PLAIN[name])
+        return NamedFilter(part, "", _PLAIN[name])
     if name not in _WITH_NUMBER:
         known = [*_PLAIN, *_WITH_NUMBER, "loss"]  # the last is the leader's: edge_servers/learning/validation.py
-        expected = f"{', '.join(known)}, or some joined by +{did_you_mean(name, known)}"
+        expected = f"{', '.join(known)}, your own as module:function, or some joined by +{did_you_mean(name, known)}"
         raise ParameterError(f'filter: found "{text}", expected {expected}')
     make = _WITH_NUMBER[name]
-    return _Named(part, "krum" if name == "krum" else "", make(option, text) if colon else make(None, text))
+    return NamedFilter(part, "krum" if name == "krum" else "", make(option, text) if colon else make(None, text))
 
 
 def _make_norm_clip(option: str | None, text: str) -> Callable[[Sequence[Gradient]], Filtered]:

@@ -2,24 +2,23 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
+from clients.plugins import OFF_CHAIN, load_plugin
 from clients.vectors import Vector
 from edge_servers.errors import ReplayError
 from edge_servers.learning.aggregation import (
     SCALE_BITS,
     FixedPoint,
     boost,
+    central_update,
     cluster_update,
     global_update,
     total_samples,
 )
-from edge_servers.learning.gradients import Weight
-
-
-def _no_centre() -> Vector:
-    raise ReplayError("found a scheme with one centre, expected one whose servers agree")
+from edge_servers.learning.gradients import Gradient, Weight
 
 
 @dataclass(frozen=True)
@@ -34,8 +33,8 @@ class ClosedRound:
     x: FixedPoint
     """Its iterate after the last consensus step; x(0) where nobody gossips."""
     learning_rate: float
-    central: Callable[[], Vector] = _no_centre
-    """FedAvg's model, from the gradients themselves: for who has them all in one place."""
+    gradients: Sequence[Gradient] = ()
+    """Of all training nodes, after the filters: off the chain, where one process has them all."""
 
     @property
     def cluster(self) -> list[Weight]:
@@ -84,7 +83,28 @@ def _cluster_model(round_: ClosedRound, b: float) -> Vector:
 
 def central_model(round_: ClosedRound) -> Vector:
     """FedAvg over all training nodes."""
-    return round_.central()
+    return central_update(round_.model, round_.gradients, round_.learning_rate)
+
+
+def scheme_of(text: str) -> Scheme:
+    """The scheme of a setting: one of ours, or somebody's own function of a `ClosedRound`, whose servers gossip unless
+    the function has an attribute `gossips` that is false.
+    """
+    if text in SCHEMES:
+        return SCHEMES[text]
+    function = load_plugin("scheme", text.removeprefix(OFF_CHAIN), ReplayError)
+    return Scheme(
+        bool(getattr(function, "gossips", True)), one_model=True, next_model=partial(_checked, text, function)
+    )
+
+
+def _checked(text: str, function: Callable[[ClosedRound], Vector], round_: ClosedRound) -> Vector:
+    model = np.asarray(function(round_))
+    if model.shape != round_.model.shape or not np.isfinite(model).all():
+        raise ReplayError(
+            f"scheme {text}: found {model.dtype} of shape {model.shape}, expected {round_.model.shape} finite numbers"
+        )
+    return model.astype(np.float32)
 
 
 SCHEMES = {

@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from clients.parameters import did_you_mean
+from clients.plugins import is_named, load_plugin, plugin_digest
 from edge_servers.errors import PlanError
 from edge_servers.planning.state import LOCAL, RoundState
 from policy.rivals.heuristics import Heuristic, request_everything
@@ -140,6 +141,39 @@ def _shipped_digest() -> str:
     return hashlib.sha256(SHIPPED.read_bytes()).hexdigest()
 
 
+@dataclass(frozen=True)
+class ForeignPlanner:
+    """Somebody's own function of (state, params, rng): a `Decision`, or the server of each device (-1: it trains)."""
+
+    name: str
+    seed: int
+
+    @property
+    def digest(self) -> str:
+        """The name, and the sha256 of its code."""
+        return f"{self.name}:{plugin_digest('planner', self.name, PlanError)}"
+
+    def decide(self, state: RoundState) -> Request:
+        """What the function says; if it draws, from (seed, round)."""
+        decide = load_plugin("planner", self.name, PlanError)
+        said = decide(state.world, state.params, stream(self.seed, Purpose.PLAN, state.round))
+        if isinstance(said, Decision):
+            said.check(state.world)
+            return Request(said, state.params.channels)
+        servers = np.asarray(said)
+        if servers.shape != (len(state.homes),) or not np.issubdtype(servers.dtype, np.integer):
+            raise PlanError(
+                f"planner {self.name}: found {type(said).__name__} of shape {servers.shape}, expected a "
+                f"policy.world.projection.Decision, or {len(state.homes)} numbers of servers (-1: train)"
+            )
+        if not ((servers >= LOCAL) & (servers < state.servers)).all():
+            raise PlanError(
+                f"planner {self.name}: found servers {servers.min()} to {servers.max()}, expected -1 to "
+                f"{state.servers - 1}"
+            )
+        return list_request(servers.tolist(), state)
+
+
 def list_request(servers: Sequence[int], state: RoundState) -> Request:
     """A list of servers as a request: u = 1, the devices of a cell take its sub-channels in order.
 
@@ -173,7 +207,12 @@ def make_planner(text: str, seed: int, devices: int) -> Planner:
         raise PlanError(f'planner: found "{text}": {error}') from None
     if name in AGENTS:
         return AgentPlanner(name, seed)
-    raise PlanError(f'planner: found "{text}", expected one of {", ".join(NAMES)}{did_you_mean(name, NAMES)}')
+    if is_named("planner", text):
+        return ForeignPlanner(text, seed)
+    raise PlanError(
+        f'planner: found "{text}", expected one of {", ".join(NAMES)} or your own as module:function'
+        f"{did_you_mean(name, NAMES)}"
+    )
 
 
 def _listed_devices(argument: str, devices: int) -> frozenset[int] | None:

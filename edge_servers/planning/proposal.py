@@ -12,7 +12,7 @@ from clients.training import Recipe
 from edge_servers.errors import PlanError
 from edge_servers.founding.network import Network
 from edge_servers.learning.graph import needed_steps, spectral_radius
-from edge_servers.learning.schemes import SCHEMES
+from edge_servers.learning.schemes import scheme_of
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.planners import FixedPlanner, Planner, RandomPlanner, Request, make_planner
 from edge_servers.planning.state import LOCAL, RoundState, round_state, widen_channels
@@ -79,7 +79,7 @@ def _permitted(request: Request, state: RoundState) -> Decision:
 
 def planned_phi(rounds: RoundParams, network: Network, round_: int, divergence: float) -> int:
     """Consensus steps of a round: 0 where the scheme has none, as configured, or by Corollary 1 (L16)."""
-    if not SCHEMES[rounds.scheme].gossips:
+    if not scheme_of(rounds.scheme).gossips:
         return 0
     if not rounds.is_auto_phi or round_ == 1:  # in round 1 no divergence has been measured yet
         return rounds.first_phi

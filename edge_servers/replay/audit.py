@@ -20,7 +20,7 @@ from chain.wire.blocks import Block
 from chain.wire.documents import read_canonical_json
 from chain.wire.headers import Header
 from clients.vectors import Vector
-from edge_servers.errors import EdgeError, FederationError
+from edge_servers.errors import EdgeError, FederationError, ForeignCodeError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
@@ -118,8 +118,8 @@ class Auditor:
                 coinbase = inspected.block.header.coinbase
                 place += f", built by {self._reader.founding.network.name(coinbase)}"
                 derived = self._derive(inspected, self._reader)
-        except LedgerError:
-            raise  # who does not answer says nothing about the chain
+        except (LedgerError, ForeignCodeError):
+            raise  # who does not answer, and code that is not here, say nothing about the chain
         except (EdgeError, ChainError) as error:
             kind = PrunedModelError if isinstance(error, PrunedModelError) else AuditError
             raise kind(f"{place}: {error}") from error
@@ -136,7 +136,7 @@ class Auditor:
             _check_leader(record, founding)
             self._divergence = divergence(aggregates(record, self._reader))
             self.model = model_in(inspected.block, founding, inspected.source)
-        except LedgerError:
+        except (LedgerError, ForeignCodeError):
             raise
         except (EdgeError, ChainError) as error:
             raise AuditError(f"block {inspected.number}: {error}") from error

@@ -7,7 +7,7 @@ from chain.protocol.slots import MAX_STEP
 from chain.wire.plan import Plan
 from edge_servers.errors import PlanError
 from edge_servers.founding.parameters import FoundingParameters
-from edge_servers.learning.schemes import SCHEMES
+from edge_servers.learning.schemes import scheme_of
 from edge_servers.planning.state import LOCAL, round_samples
 
 _LONGEST_S = 1_000_000
@@ -57,7 +57,7 @@ def check_phi(plan: Plan, founding: FoundingParameters) -> None:
     Under phi auto it is the leader's word: K of Corollary 1 is the run's length, which may change.
     """
     rounds = founding.settings.rounds
-    gossips = SCHEMES[rounds.scheme].gossips
+    gossips = scheme_of(rounds.scheme).gossips
     is_open = gossips and rounds.is_auto_phi and plan.round > 1
     fixed = rounds.first_phi if gossips else 0
     least, most = (1, min(rounds.max_phi, MAX_STEP)) if is_open else (fixed, fixed)

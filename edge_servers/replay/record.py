@@ -22,6 +22,7 @@ from chain.wire.documents import ClosedList, Roll
 from chain.wire.plan import NO_PLAN, Plan, read_plan
 from clients.vectors import Vector
 from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
+from edge_servers.founding.code import check_code
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
@@ -150,6 +151,7 @@ class GradientReader:
     _KEPT = 2
 
     def __init__(self, founding: FoundingParameters) -> None:
+        check_code(founding.settings, founding.code)
         self.founding = founding
         self.rounds: dict[tuple[object, ...], Any] = {}
         """What was worked out of closed rounds, by `RoundRecord.closing`."""

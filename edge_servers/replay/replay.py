@@ -20,7 +20,7 @@ from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Gradient, Weight
-from edge_servers.learning.schemes import SCHEMES, ClosedRound
+from edge_servers.learning.schemes import ClosedRound, scheme_of
 from edge_servers.replay.admitted import Admitted, available_gradients, counted_twice
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, absent_iterate, omitted_gradients, wrong_iterate
@@ -136,7 +136,7 @@ def replayed_model(
 ) -> Vector:
     """Eqs. 10-12: the model that a leader must publish."""
     eta, servers = founding.settings.training.learning_rate, len(founding.network.servers)
-    scheme = SCHEMES[founding.settings.rounds.scheme]
+    scheme = scheme_of(founding.settings.rounds.scheme)
     return scheme.model_after(ClosedRound(leader, servers, model, counted, x, eta))
 
 
