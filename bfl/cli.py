@@ -25,7 +25,6 @@ from bfl.commands.command import Command, this_program
 from bfl.commands.dashboard import dashboard as dashboard_command
 from bfl.commands.kits import admit, found, init, join
 from bfl.commands.lab import lab
-from bfl.commands.leaving import leaving_at_once
 from bfl.commands.machines import device, device_executor, edge, edge_server, logs, status, stop
 from bfl.commands.mining import miner
 from bfl.commands.node import node
@@ -33,7 +32,7 @@ from bfl.commands.page_beside import page_beside
 from bfl.commands.report import compare, report
 from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError, RunInterrupted
-from bfl.libraries import settle_libraries
+from bfl.libraries import leaving_at_once, settle_libraries
 from bfl.show.beginning import first_line
 from chain.errors import ChainError
 from clients.errors import ClientError

@@ -85,7 +85,6 @@ def _with_what_it_takes(make: Callable[..., Any]) -> Callable[..., Any]:
 
     made.__module__, made.__qualname__ = make.__module__, getattr(make, "__qualname__", type(make).__qualname__)
     made.__doc__ = make.__doc__
-    made.__wrapped__ = make  # type: ignore[attr-defined] - the source that a digest is of
     return made
 
 

@@ -119,7 +119,6 @@ def begin_again(run: Run, rounds: int | None, allow_other_environment: bool) -> 
     with _where_it_stands(run):
         from bfl.simulation import run as simulation
 
-        run.permit_plugins()
         return _begun(run, simulation.resume(run.folder, rounds, allow_other_environment, run.allows_plugins))
 
 
@@ -189,6 +188,7 @@ def go_on(
 ) -> Run:
     """`run.resume(...)`."""
     callbacks = listed(on_round)
+    run.permit_plugins()
     begun = begin_again(run, rounds, allow_other_environment)
     if progress:
         introduce(begun)
