@@ -136,3 +136,12 @@ def test_a_run_in_which_nothing_is_learned_ends_with_a_code_of_its_own(tmp_path:
     assert answer.code == 3
     assert answer.err.startswith("error: nothing was learned: ")
     assert answer.err.endswith("; try a smaller learning-rate\n")
+
+
+def test_ctrl_c_in_any_other_command_is_answered_too(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    def pressed() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("bfl.doctor.examine", pressed)
+    answer = command("doctor")
+    assert (answer.code, answer.err) == (130, "Interrupted.\n")
