@@ -6,7 +6,7 @@ from policy.parameters import LatencyParams
 from policy.world.state import State
 
 
-def slow_ones_offload(state: State, params: LatencyParams, rng: np.random.Generator) -> list[int]:  # noqa: ARG001
+def slow_ones_offload(state: State, params: LatencyParams, rng: np.random.Generator) -> list[int]:
     """The third of the devices that would train longest offloads, each to the server that it hears best."""
     seconds = (state.work_cycles * state.data_bits / state.cpu_hz)[0]
     slowest = np.argsort(-seconds)[: params.devices // 3]

@@ -100,6 +100,11 @@ class Auditor:
         """What was fixed at founding, once that block is read; None for a network that is not ours."""
         return None if self._reader is None else self._reader.founding
 
+    @property
+    def refusal(self) -> EdgeError:
+        """Why no model is derived again, as an error: what nobody has allowed says nothing against the chain."""
+        return self._not_allowed or AuditError(self.obstacle)
+
     def derived(self, blocks: Iterable[InspectedBlock]) -> Iterator[DerivedRound]:
         """Every round whose model follows from its own posts; `AuditError` at the first that does not."""
         for block in blocks:
@@ -130,7 +135,7 @@ class Auditor:
     def stand_on(self, inspected: InspectedBlock) -> None:
         """Go on after a round whose model is taken as it is sealed: the model before it is not at hand."""
         if self._reader is None:
-            raise self._not_allowed or AuditError(self.obstacle)
+            raise self.refusal
         founding, record = self._reader.founding, _record(inspected)
         try:
             check_plan(record.plan, founding, record.round)
