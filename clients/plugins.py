@@ -79,7 +79,11 @@ OPEN_POINTS: Mapping[str, OpenPoint] = {
         "poisoned-gradient", "inflated-weight", "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation",
         "silent-leader", "slow-leader", "double-signing", "broken-pass",
     ), separator=";", tail="@"),
-    "agent": OpenPoint(("a2c",)),
+    "agent": OpenPoint((
+        "a2c", "a2c-best-of", "a2c-searched", "a2c-untrained", "a2c-vanilla", "actor-critic", "a2c-paper", "ddpg",
+        "dqn", "a2c-relaxed", "a2c-discretised", "random", "all-local", "all-offload", "greedy-channel", "threshold",
+        "near-optimum",
+    )),
 }  # fmt: skip
 """By kind, which is the setting's key. Tests compare the names with the tables of those who own them."""
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from policy.env.offloading import ENV_ID, EdgeOffloadEnv, EdgeOffloadVectorEnv, FlatAction, register
+from policy.env import ENV_ID
+from policy.env.offloading import EdgeOffloadEnv, EdgeOffloadVectorEnv
+from policy.env.wrappers import FlatAction
 from policy.errors import ActionError, PolicyError
 from policy.parameters import LatencyParams
-
-register()
 
 
 def episode(env: Any, seed: int, steps: int = 5) -> list[tuple[bytes, float]]:
