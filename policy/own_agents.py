@@ -43,14 +43,6 @@ class Decides(Protocol):
         """The action in one state."""
 
 
-@runtime_checkable
-class Predicts(Protocol):
-    """What models of stable-baselines3 do."""
-
-    def predict(self, observation: Observations, *, deterministic: bool) -> tuple[Any, Any]:
-        """The actions in B states."""
-
-
 @dataclass(frozen=True)
 class OwnAgent:
     """An agent of somebody's own, called like one of ours: it decides as in the first round of an episode."""
@@ -71,9 +63,8 @@ class OwnAgent:
             raise PolicyError(
                 f"agent {self.name}: it does not serve {_world(params)}; score it in worlds that it was made for"
             )
-        reset = getattr(agent, "reset", None)
-        if reset is not None and not isinstance(agent, Predicts):
-            reset(int(rng.integers(2**31)))
+        if hasattr(agent, "reset"):
+            agent.reset(int(rng.integers(2**31)))
         batch = state.shape[0]
         seen = observation(state, LastAllocation.none(batch, params), params)
         try:
@@ -119,16 +110,16 @@ def _make(name: str, make: MakeAgent, params: LatencyParams) -> object:
 
 
 def _checked(name: str, agent: object, params: LatencyParams) -> object:
-    if isinstance(agent, Decides) or agent is None:
-        return agent
-    if isinstance(agent, Predicts):
-        return agent if _rows_of(agent, params) else None
-    if not callable(agent) or isinstance(agent, type):
+    if agent is None:
+        return None
+    if isinstance(agent, type) or not (isinstance(agent, Decides) or hasattr(agent, "predict") or callable(agent)):
         raise PolicyError(f"agent {name}: its function gave {agent!r:.80}, expected {_WORKS}")
+    if hasattr(agent, "predict") and not isinstance(agent, Decides):
+        return agent if _rows_of(agent, params) else None
     return agent
 
 
-def _rows_of(model: Predicts, params: LatencyParams) -> str:
+def _rows_of(model: object, params: LatencyParams) -> str:
     """What a model reads: whole observations, the rows of devices (`DeviceVecEnv`), or nothing of this world."""
     shape = getattr(getattr(model, "observation_space", None), "shape", None)
     if shape in (None, (observation_size(params),)):
@@ -140,7 +131,7 @@ def _decided(agent: Any, seen: Observations, params: LatencyParams) -> Decision:
     batch = len(seen)
     if hasattr(agent, "decide_batch"):
         return read_any_action(agent.decide_batch(seen), batch, params)
-    if isinstance(agent, Predicts) and not isinstance(agent, Decides):
+    if not isinstance(agent, Decides) and hasattr(agent, "predict"):
         rows = device_rows(seen, params) if _rows_of(agent, params) == "devices" else seen
         return read_any_action(agent.predict(rows, deterministic=True)[0], batch, params)
     decide = agent.decide if isinstance(agent, Decides) else agent

@@ -11,7 +11,7 @@ from bfl.errors import BflError
 from bfl.policies.comparison import cached_agent
 from clients.plugins import is_named, load_plugin, permit, plugin_digest
 from policy.actor.weights import SHIPPED
-from policy.agents import LEARNERS, OURS, SEARCHES, Agent, check_name, fixed_agent, policy_agent
+from policy.agents import OURS, SEARCHES, Agent, check_name, fixed_agent, learning_params, policy_agent
 from policy.cache import AgentCache
 from policy.own_agents import OwnAgent
 from policy.parameters import LatencyParams
@@ -58,7 +58,7 @@ class Stable:
         return self._trained(name, world)
 
     def _trained(self, name: str, world: LatencyParams) -> list[Contestant]:
-        if name in ONE_WORLD and world.devices != LEARNERS[name].devices[0]:
+        if name in ONE_WORLD and world.devices != learning_params(name, 0).devices[0]:
             return []
         cache = AgentCache(self.cache, LatencyParams(servers=world.servers, channels=world.channels), self.effort)
         return [

@@ -13,11 +13,12 @@ from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 
 
-class _OneArray(gym.ActionWrapper[Observation, NDArray[Any], Action]):
+class _OneArray(gym.ActionWrapper[Observation, NDArray[Any], Action], gym.utils.RecordConstructorArgs):
     """An action in one array, carried out as the dict it stands for."""
 
     def __init__(self, env: gym.Env[Observation, Action]) -> None:
-        super().__init__(env)
+        gym.utils.RecordConstructorArgs.__init__(self)  # so that `env.spec` can make it again
+        gym.ActionWrapper.__init__(self, env)
         params = getattr(env.unwrapped, "params", None)
         if not isinstance(params, LatencyParams):
             raise PolicyError(
