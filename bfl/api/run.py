@@ -93,12 +93,12 @@ class Run:
         scheme = self._recorded().rounds
         if not scheme.is_on_chain:
             raise BflError(f"scheme {scheme.scheme} has no chain; bfl and bfl-no-consensus do")
-        return RunChain(self.folder)
+        return RunChain(self.folder, self)
 
     @property
     def plots(self) -> Plots:
         """The pictures by name; a notebook shows them."""
-        return Plots(self.folder / "plots")
+        return Plots(self.folder / "plots", self)
 
     def audit(self, execute: bool | None = None) -> RunAudit:
         """Derive every round of the chain again; `BflError` where it does not fit."""
