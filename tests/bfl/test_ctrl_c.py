@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bfl.config import RunSettings
 from bfl.simulation import run as simulation
 from bfl.simulation import run_folder
 from bfl.simulation.run_folder import RunFolder
@@ -73,7 +74,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str,
         scheme = str(settings.get("scheme", "bfl"))
         if scheme not in known:
             out = tmp_path_factory.mktemp("whole") / "run"
-            read = simulation.RunSettings.read(settings)
+            read = RunSettings.read(settings)
             simulation.run(simulation.start(read, out), lambda report: None)
             known[scheme] = metrics_without_seconds(out)
         return known[scheme]

@@ -14,6 +14,11 @@ from tests.bfl.runs import ROOT
 NOTEBOOK = ROOT / "docs" / "examples" / "tutorial.ipynb"
 
 
+def tutorial() -> Any:
+    """The notebook as it is kept."""
+    return nbformat.read(NOTEBOOK, as_version=4)  # type: ignore[no-untyped-call]
+
+
 def outputs_of(cell: Any) -> dict[str, str]:
     """What a cell shows, by type; streams by their name."""
     shown: dict[str, str] = {}
@@ -26,7 +31,7 @@ def outputs_of(cell: Any) -> dict[str, str]:
 def test_the_tutorial_runs_shows_pictures_and_its_audit_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = tutorial()
     client = NotebookClient(
         notebook, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
     )
@@ -42,7 +47,7 @@ def test_the_tutorial_runs_shows_pictures_and_its_audit_fits(tmp_path: Path, mon
 
 
 def test_the_tutorial_is_kept_without_what_it_showed() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    notebook = tutorial()
     assert [cell.outputs for cell in notebook.cells if cell.cell_type == "code" and cell.outputs] == []
 
 
