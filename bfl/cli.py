@@ -27,7 +27,9 @@ from bfl.commands.machines import device, device_executor, edge, edge_server, lo
 from bfl.commands.mining import miner
 from bfl.commands.node import node
 from bfl.commands.page_beside import page_beside
-from bfl.commands.report import compare, report
+from bfl.commands.report import report
+from bfl.commands.sweeping.compare import compare
+from bfl.commands.sweeping.sweep import simulate_seeds, sweep
 from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
@@ -44,7 +46,8 @@ os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
 os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
 
-_PATHS = ("config", "out", "resume")
+_DEFAULTS = {"config": None, "out": None, "resume": None, "seeds": ""}
+"""Of options that are no switches"""
 PANELS = {
     "Rounds and edge servers": RoundParams,
     "Data": DataParams,
@@ -103,6 +106,7 @@ def simulate(
     allow_other_environment: bool = False,
     allow_plugins: bool = False,
     dashboard: bool = False,
+    seeds: str = "",
     **flags: Any,
 ) -> None:
     """Train over simulated devices and edge servers on this machine.
@@ -111,11 +115,17 @@ def simulate(
     Everything about the run is recorded in the run folder; Ctrl-C leaves it complete and resumable.
     """
     given = {key_of(name): value for name, value in flags.items() if value is not None}
+    if seeds and (resume or dashboard):
+        raise BflError(f"--seeds makes several runs: found --{'resume' if resume else 'dashboard'} beside it")
     if resume:
         _check_resume_flags(given, config, out)
     elif allow_other_environment:
         raise BflError("--allow-other-environment goes with --resume")
     settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
+    folder = out or _default_folder(settings.rounds.scheme, settings.data.partition)
+    if seeds:
+        simulate_seeds(settings, given, seeds, folder, allow_plugins)
+        return
 
     from bfl.show.progress import RunDisplay, summary_table
     from bfl.simulation import (
@@ -127,7 +137,7 @@ def simulate(
         ready = simulation.resume(resume, given.get("rounds"), allow_other_environment, allow_plugins)
     else:
         simulation.check_settings(settings)
-        ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
+        ready = simulation.start(settings, folder)
     dataset, folder = ready.dataset, ready.folder.path
     print(f"data: {dataset.name}, {len(dataset.train):,} images, {dataset.source}")
     if ready.cost is not None:
@@ -189,13 +199,17 @@ def _with_setting_flags(command: Any) -> Any:
             bool,
             typer.Option("--allow-plugins", help="Run code that --config or the run folder names (module:function)."),
         ],
+        "seeds": Annotated[
+            str,
+            typer.Option("--seeds", help="Several runs below one folder: 0-4, or 0,3,7.", show_default=False),
+        ],
         "dashboard": Annotated[
             bool,
             typer.Option("--dashboard", help="Show the run as a page in the browser; it stays until Ctrl-C."),
         ],
     }
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None if name in _PATHS else False, annotation=a)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name, False), annotation=a)
         for name, a in fixed.items()
     ]
     panels = {key_of(f.name): title for title, cls in PANELS.items() for f in dataclasses.fields(cls)}
@@ -233,6 +247,7 @@ app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")
 app.command("dashboard", cls=Command)(dashboard_command)
 app.command("compare", cls=Command)(compare)
+app.command("sweep", cls=Command)(sweep)
 audit_commands.app.command("report", cls=Command)(report)
 
 

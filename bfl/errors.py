@@ -11,3 +11,7 @@ class ConfigError(BflError):
 
 class RunFolderError(BflError):
     """A run folder that is missing, in use or damaged."""
+
+
+class RunInUseError(RunFolderError):
+    """A run folder that another process is writing just now."""
