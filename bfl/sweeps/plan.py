@@ -91,7 +91,7 @@ def _value(key: str, own: Values, common: Values) -> object:
 def _name(apart: Mapping[str, str], used: set[str]) -> str:
     """A folder's name; what is not plain or too long is told apart by a digest."""
     whole = ",".join(f"{key}={value}" for key, value in apart.items())
-    plain = ",".join(f"{key}={_PLAIN.sub('-', value).strip('-') or 'none'}" for key, value in apart.items())
+    plain = ",".join(f"{key}={_PLAIN.sub('-', value).rstrip('-') or 'none'}" for key, value in apart.items())
     if len(plain) > _MOST_NAME or plain in used:
         return f"{plain[:_MOST_NAME]}~{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
     return plain

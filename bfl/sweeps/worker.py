@@ -35,8 +35,9 @@ class Orders:
         threading.Thread(target=self._read, name="orders", daemon=True).start()
 
     def _read(self) -> None:
-        while line := sys.stdin.buffer.readline(MOST_LINE):
-            self._lines.put(line)
+        with os.fdopen(os.dup(0), "rb", buffering=0) as orders:  # a buffer's lock would abort whoever ends meanwhile
+            while line := orders.readline(MOST_LINE):
+                self._lines.put(line)
         self.have_ended = True
         self._lines.put(b"")
         if self.is_busy:
