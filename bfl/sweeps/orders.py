@@ -1,7 +1,7 @@
 """What a sweep and its processes say to each other: a line of JSON each. Standard library only."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 MOST_LINE = 1 << 18
@@ -15,6 +15,8 @@ class Order:
     folder: str
     log: str
     allow_other_environment: bool = False
+    writers: Sequence[str] = ()
+    """By name: where its numbers go besides its folder"""
 
     def line(self) -> bytes:
         """As it is sent."""

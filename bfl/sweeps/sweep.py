@@ -32,6 +32,8 @@ class SweepRequest:
     jobs: int = 0
     """Runs at a time; 0: what the machine takes"""
     allow_other_environment: bool = False
+    writers: tuple[str, ...] = ()
+    """Where the numbers of runs go besides their folders, by name"""
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,8 @@ def _take(event: Event, run: PlannedRun, folder: SweepFolder, display: SweepDisp
         accuracy = summary.get("accuracy")
         _remove_empty(folder.log(run))
         told = "finished" if accuracy is None else f"accuracy {100 * accuracy:.2f} %"
-        display.ended(run, event.status, f"{told}, {summary.get('wall-seconds', 0):.1f} s")
+        nothing = f", NOTHING LEARNED: {event.why}" if event.why else ""
+        display.ended(run, event.status, f"{told}, {summary.get('wall-seconds', 0):.1f} s{nothing}")
     else:
         failures[run.name] = event.why or event.status
         display.ended(run, event.status, f"FAILED: {failures[run.name]}")
@@ -119,7 +122,9 @@ def _remove_empty(log: Path) -> None:
 def _order(request: SweepRequest, folder: SweepFolder, run: PlannedRun) -> Order:
     log = folder.log(run)
     log.parent.mkdir(parents=True, exist_ok=True)
-    return Order(run.settings.flat(), str(folder.run_folder(run)), str(log), request.allow_other_environment)
+    return Order(
+        run.settings.flat(), str(folder.run_folder(run)), str(log), request.allow_other_environment, request.writers
+    )
 
 
 def default_jobs(plan: SweepPlan) -> int:

@@ -12,15 +12,16 @@ import threading
 from pathlib import Path
 from typing import TextIO
 
+from bfl.api.callbacks import RoundDone
 from bfl.config import RunSettings
-from bfl.errors import BflError
+from bfl.errors import BflError, RunInterrupted
 from bfl.sweeps.one_run import make_run
 from bfl.sweeps.orders import MOST_LINE, Order
+from bfl.writers.named import writers_named
 from chain.errors import ChainError
 from clients.errors import ClientError
 from clients.plugins import permit
 from edge_servers.errors import EdgeError
-from edge_servers.report import RoundReport
 from policy.errors import PolicyError
 
 _REFUSALS = (BflError, ChainError, ClientError, EdgeError, PolicyError, OSError)
@@ -78,17 +79,18 @@ def _answer(answers: TextIO, **content: object) -> None:
 
 
 def _carry_out(order: Order, answers: TextIO) -> dict[str, object]:
-    def on_round(report: RoundReport) -> None:
-        accuracy = report.scores.accuracy if report.scores else None
-        _answer(answers, round=report.round, accuracy=accuracy)
+    def on_round(done: RoundDone) -> None:
+        _answer(answers, round=done.round, accuracy=done.metrics["accuracy"])
 
     permit(order.settings)  # a person has said so to the parent
     try:
-        settings = RunSettings.read(order.settings)
-        summary = make_run(settings, Path(order.folder), order.allow_other_environment, on_round)
+        settings, callbacks = RunSettings.read(order.settings), [on_round, *writers_named(tuple(order.writers))]
+        run = make_run(settings, Path(order.folder), order.allow_other_environment, callbacks)
+    except RunInterrupted:
+        return {"status": "interrupted"}
     except _REFUSALS as error:
         return {"status": "failed", "why": f"{error!s:.2000}"}
-    return {"status": summary["status"]}
+    return {"status": run.status, "why": run.problem}
 
 
 if __name__ == "__main__":

@@ -36,6 +36,9 @@ def sweep(
     allow_other_environment: Annotated[
         bool, typer.Option("--allow-other-environment", help="Go on although torch, threads or machine differ.")
     ] = False,
+    log: Annotated[
+        str, typer.Option(help="Write each run's numbers also to csv, tensorboard, mlflow, wandb.", show_default=False)
+    ] = "",
 ) -> None:
     """Run every cell of a grid of settings with every seed, and put the results into one table.
 
@@ -45,16 +48,19 @@ def sweep(
     from bfl.sweeps.plan import make_plan
     from bfl.sweeps.sweep import SweepRequest
     from bfl.sweeps.sweep_file import read_sweep_file
+    from bfl.writers.named import names_in
 
     source, folder = _where(file, out)
     read = read_sweep_file(source, {} if file.is_dir() else os.environ, allow_plugins)
-    request = SweepRequest(make_plan(read, str(source)), read.text(), folder, jobs, allow_other_environment)
+    request = SweepRequest(
+        make_plan(read, str(source)), read.text(), folder, jobs, allow_other_environment, names_in(log)
+    )
     if dry_run:
         from bfl.commands.sweeping.dry_run import show_estimate
 
         show_estimate(request, Console())
         return
-    options = {"--out": out, "--jobs": jobs or None}
+    options = {"--out": out, "--jobs": jobs or None, "--log": log}
     words = [word for option, value in options.items() if value for word in (option, str(value))]
     words += ["--allow-plugins"] * allow_plugins + ["--allow-other-environment"] * allow_other_environment
     carry_out(request, shlex.join([this_program(), "sweep", str(file), *words]))
@@ -74,7 +80,12 @@ def _where(file: Path, out: Path | None) -> tuple[Path, Path]:
 
 
 def simulate_seeds(
-    settings: "RunSettings", given: Mapping[str, object], seeds: str, folder: Path, allow_plugins: bool
+    settings: "RunSettings",
+    given: Mapping[str, object],
+    seeds: str,
+    folder: Path,
+    writers: tuple[str, ...],
+    allow_plugins: bool,
 ) -> None:
     """The same run with several seeds: a sweep with one cell. `given`: by flags."""
     from bfl.sweeps.plan import make_plan, one_cell
@@ -85,9 +96,10 @@ def simulate_seeds(
     if "seed" in given:
         raise BflError(f"found --seed {given['seed']} beside --seeds {seeds}; expected one of them")
     file = one_cell(settings.flat(), read_seeds(seeds, "--seeds"))
-    request = SweepRequest(make_plan(file, "simulate --seeds"), file.text(), folder)
-    has_code = allow_plugins or bool(foreign_plugins(settings.flat()))
-    carry_out(request, shlex.join([this_program(), "sweep", str(folder), *["--allow-plugins"] * has_code]))
+    request = SweepRequest(make_plan(file, "simulate --seeds"), file.text(), folder, writers=writers)
+    words = ["--allow-plugins"] * (allow_plugins or bool(foreign_plugins(settings.flat())))
+    words += ["--log", ",".join(writers)] * bool(writers)
+    carry_out(request, shlex.join([this_program(), "sweep", str(folder), *words]))
 
 
 def carry_out(request: "SweepRequest", again: str) -> None:
