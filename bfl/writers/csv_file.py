@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 
 class CsvWriter:
-    """`on_round=bfl.CsvWriter()`: metrics.csv in the run folder, or the file that is named. It is whole after every round;
-    a run that goes on begins with the rows it has.
+    """`on_round=bfl.CsvWriter()`: metrics.csv in the run folder, or the file that is named.
+
+    It is whole after every round; a run that goes on begins with the rows it has.
     """
 
     def __init__(self, path: str | Path | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Runs in MLflow: on the server of MLFLOW_TRACKING_URI, or in mlflow.db of the current folder (`mlflow ui` shows it)."""
+"""Runs in MLflow: on the server of MLFLOW_TRACKING_URI, or in mlflow.db of the current folder, as `mlflow ui` shows."""
 
 import os
 import time
@@ -36,7 +36,7 @@ class MlflowWriter:
             from mlflow.tracking import MlflowClient
         except ModuleNotFoundError as error:
             raise missing(str(error.name), "mlflow") from error
-        with FileLock(Path("mlflow.lock"), timeout=_PATIENCE_S):  # two that make the same database would both fail
+        with FileLock(Path("mlflow.db.lock"), timeout=_PATIENCE_S):  # two that make the same database would both fail
             self._client = MlflowClient(tracking_uri=os.environ.get("MLFLOW_TRACKING_URI") or _DATABASE)
             found = self._client.get_experiment_by_name(self._experiment)
             experiment = found.experiment_id if found else self._client.create_experiment(self._experiment)

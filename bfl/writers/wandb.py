@@ -27,10 +27,17 @@ class WandbWriter:
             raise missing("wandb", "wandb") from error
         note = run.folder / ID_FILE
         known = note.read_text(encoding="utf-8").strip() if note.is_file() else None
+        is_offline = wandb.setup().settings.mode in ("offline", "dryrun")  # there it would take another id
         self._run = wandb.init(
-            project=self._project, name=name_of(run.folder), config=run.settings, dir=str(run.folder), id=known,
-            resume="allow", reinit="create_new", settings=wandb.Settings(console="off", silent=True, save_code=False),
-        )  # fmt: skip
+            project=self._project,
+            name=name_of(run.folder),
+            config=run.settings,
+            dir=str(run.folder),
+            id=known,
+            resume=None if is_offline else "allow",
+            reinit="create_new",
+            settings=wandb.Settings(console="off", silent=True, save_code=False),
+        )
         note.write_text(f"{self._run.id}\n", encoding="utf-8")
 
     def __call__(self, done: "RoundDone") -> None:

@@ -52,9 +52,10 @@ def sweep(
 
     source, folder = _where(file, out)
     read = read_sweep_file(source, {} if file.is_dir() else os.environ, allow_plugins)
-    request = SweepRequest(
-        make_plan(read, str(source)), read.text(), folder, jobs, allow_other_environment, names_in(log)
-    )
+    writers = names_in(log)
+    print(f"sweep {source}: {len(read.chosen())} cells, {len(read.seeds)} seeds; loading ...", flush=True)
+    plan = make_plan(read, str(source))
+    request = SweepRequest(plan, read.text(), folder, jobs, allow_other_environment, writers)
     if dry_run:
         from bfl.commands.sweeping.dry_run import show_estimate
 
@@ -96,6 +97,7 @@ def simulate_seeds(
     if "seed" in given:
         raise BflError(f"found --seed {given['seed']} beside --seeds {seeds}; expected one of them")
     file = one_cell(settings.flat(), read_seeds(seeds, "--seeds"))
+    print(f"simulate: {len(file.seeds)} seeds; loading ...", flush=True)
     request = SweepRequest(make_plan(file, "simulate --seeds"), file.text(), folder, writers=writers)
     words = ["--allow-plugins"] * (allow_plugins or bool(foreign_plugins(settings.flat())))
     words += ["--log", ",".join(writers)] * bool(writers)
@@ -110,8 +112,7 @@ def carry_out(request: "SweepRequest", again: str) -> None:
 
     console, plan = wide_console(), request.plan
     jobs = request.jobs or default_jobs(plan)
-    print(f"sweep: {len(plan.cells)} cells, {len(plan.runs)} runs, {plan.rounds:,} rounds, {jobs} runs at a time")
-    print(f"folder: {request.folder}", flush=True)
+    print(f"{len(plan.runs)} runs, {plan.rounds:,} rounds, {jobs} runs at a time; folder: {request.folder}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     result = run_sweep(request, console)
     paths = write_tables(result.table, request.folder)
