@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 COMMON = {"dataset": "synthetic", "scheme": "fedavg", "planner": "fixed", "iterations": 10, "threads": 1}
@@ -67,9 +68,9 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(prefix="bfl-sweep-") as name:
         folder = Path(name)
-        ways = {"bfl simulate, one after the other": lambda: bare(given.runs, given.rounds, folder)}
+        ways = {"bfl simulate, one after the other": partial(bare, given.runs, given.rounds, folder)}
         for jobs in dict.fromkeys((1, cores)):
-            ways[f"bfl sweep --jobs {jobs}"] = lambda jobs=jobs: swept(given.runs, given.rounds, jobs, folder)
+            ways[f"bfl sweep --jobs {jobs}"] = partial(swept, given.runs, given.rounds, jobs, folder)
         took = {told: measured(work) for told, work in ways.items()}
     floor = next(iter(took.values()))
     print(f"{given.runs} runs of {given.rounds} rounds, {cores} cores, load {os.getloadavg()[0]:.1f}\n")

@@ -126,3 +126,17 @@ def test_simulate_with_seeds_is_one_folder_with_a_mean(tmp_path: Path) -> None:
     assert (row["finished"], float(row["accuracy % low"]) <= float(row["accuracy % mean"])) == ("2", True)
     refused = bfl("simulate", "--seeds", "0-1", "--seed", "3", folder=tmp_path)
     assert (refused.returncode, "found --seed 3 beside --seeds 0-1" in refused.stderr) == (2, True)
+
+
+def test_a_dry_run_lists_the_cells_with_what_they_take_and_makes_nothing(made: Path, tmp_path: Path) -> None:
+    file = small_file(scheme=(*SCHEMES, "traditional"))
+    (tmp_path / "more.toml").write_text(file.text())
+    told = bfl("sweep", "more.toml", "--out", str(made), "--dry-run", folder=tmp_path, COLUMNS="160")
+    assert told.returncode == 0, told.stderr
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in told.stdout.splitlines() if "scheme " in line]
+    assert [(row[0], row[1], row[2], row[-1]) for row in rows] == [
+        ("scheme consensus-no-chain", "0", "0", "its rounds so far"),
+        ("scheme fedavg", "0", "0", "its rounds so far"),
+        ("scheme traditional", "1", "3", "2 rounds, tried now"),
+    ]
+    assert not (made / "scheme=traditional").exists()
