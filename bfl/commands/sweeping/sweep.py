@@ -97,7 +97,6 @@ def simulate_seeds(
     if "seed" in given:
         raise BflError(f"found --seed {given['seed']} beside --seeds {seeds}; expected one of them")
     file = one_cell(settings.flat(), read_seeds(seeds, "--seeds"))
-    print(f"simulate: {len(file.seeds)} seeds; loading ...", flush=True)
     request = SweepRequest(make_plan(file, "simulate --seeds"), file.text(), folder, writers=writers)
     words = ["--allow-plugins"] * (allow_plugins or bool(foreign_plugins(settings.flat())))
     words += ["--log", ",".join(writers)] * bool(writers)
