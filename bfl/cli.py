@@ -119,10 +119,8 @@ def simulate(
     bfl.simulate(rounds=20, ...).
     """
     given = {key_of(name): value for name, value in flags.items() if value is not None}
-    if seeds and (resume or dashboard):
-        raise BflError(f"--seeds makes several runs: found --{'resume' if resume else 'dashboard'} beside it")
     if resume:
-        _check_resume_flags(given, config, out)
+        _check_resume_flags(given, config, out, seeds)
     elif allow_other_environment:
         raise BflError("--allow-other-environment goes with --resume")
     writers = names_in(log)
@@ -132,14 +130,14 @@ def simulate(
         simulating.load()
     folder = out or _default_folder(settings.rounds.scheme, settings.data.partition)
     if seeds:
-        simulate_seeds(settings, given, seeds, folder, writers, allow_plugins)
+        simulate_seeds(settings, given, seeds, folder, writers, allow_plugins, dashboard)
         return
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if resume:
-            rounds = given.get("rounds")
-            begun = simulating.begin_again(Run(resume, None, allow_plugins), rounds, allow_other_environment)
+            run = Run(resume, None, allow_plugins)
+            begun = simulating.begin_again(run, given.get("rounds"), allow_other_environment)
         else:
             begun = simulating.begin(settings, folder, allow_plugins)
         simulating.introduce(begun)
@@ -169,9 +167,9 @@ def _say_how_to_go_on(interrupted: RunInterrupted) -> None:
     print(f"Interrupted {told}. Go on with: {this_program()} simulate --resume {run.folder}{word}", flush=True)
 
 
-def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None) -> None:
+def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None, seeds: str) -> None:
     extra = [f"--{key}" for key in given if key != "rounds"]
-    extra += ["--config"] * (config is not None) + ["--out"] * (out is not None)
+    extra += ["--config"] * (config is not None) + ["--out"] * (out is not None) + ["--seeds"] * bool(seeds)
     if extra:
         raise BflError(
             f"--resume goes on with the run's own settings; found {', '.join(extra)} beside it, expected only --rounds"

@@ -87,6 +87,7 @@ def simulate_seeds(
     folder: Path,
     writers: tuple[str, ...],
     allow_plugins: bool,
+    dashboard: bool,
 ) -> None:
     """The same run with several seeds: a sweep with one cell. `given`: by flags."""
     from bfl.sweeps.plan import make_plan, one_cell
@@ -94,6 +95,8 @@ def simulate_seeds(
     from bfl.sweeps.sweep import SweepRequest
     from clients.plugins import foreign_plugins
 
+    if dashboard:
+        raise BflError(f"--seeds makes several runs; show them as a page with: {this_program()} dashboard {folder}")
     if "seed" in given:
         raise BflError(f"found --seed {given['seed']} beside --seeds {seeds}; expected one of them")
     file = one_cell(settings.flat(), read_seeds(seeds, "--seeds"))
