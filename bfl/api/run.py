@@ -144,6 +144,11 @@ class Run:
 
         return go_on(self, rounds, on_round, progress, allow_other_environment)
 
+    def check_somewhere(self) -> None:
+        """Raise `ConfigError` where the run needs what nobody can import, and nobody has given again."""
+        if (self.folder / "config.toml").is_file():
+            check_given(self._recorded().flat(), is_importable=True)
+
     def save(self, path: str | Path) -> "Run":
         """A copy of the folder, where `path` is not there yet: a temporary one goes with the program."""
         target = Path(path)

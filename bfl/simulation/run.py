@@ -199,7 +199,7 @@ def run(
     """
     federation, folder = simulation.federation, simulation.folder
     began = time.perf_counter() - simulation.wall_s
-    recorded = recorded_standings(federation)
+    recorded: list[Standing] = []
 
     def record(report: RoundReport) -> None:
         nonlocal recorded
@@ -217,6 +217,7 @@ def run(
 
     ending = Ending()
     try:
+        recorded = recorded_standings(federation)
         with ending:
             if begin is not None:
                 begin()

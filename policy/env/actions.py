@@ -33,7 +33,7 @@ def read_action(action: Any, batch: int | None, params: LatencyParams) -> Decisi
             f"found choice of shape {choice.shape} and params of shape {shares.shape}, "
             f"expected {expected} and {(*expected, 4)}: is it for {params.devices} devices?"
         )
-    if not np.issubdtype(choice.dtype, np.integer):
+    if choice.dtype.kind not in "iu":
         raise ActionError(f"found choices of type {choice.dtype}, expected whole numbers")
     return Decision(choice.astype(np.int64), shares.astype(np.float64))
 
@@ -73,7 +73,7 @@ def read_any_action(action: Any, batch: int | None, params: LatencyParams) -> De
     if isinstance(action, dict):
         return read_action(action, batch, params)
     values, states = _array(action), batch or 1
-    is_whole = bool(np.issubdtype(values.dtype, np.integer))
+    is_whole = values.dtype.kind in "iu"
     if values.size != states * (params.devices * 5 if is_whole else box_width(params)):
         raise ActionError(
             f"found {_what(action)}, expected for each of {states} states a dict with choice and params, "
@@ -96,7 +96,7 @@ def _array(values: Any) -> NDArray[Any]:
         found = np.asarray(values)
     except (TypeError, ValueError) as error:
         raise ActionError(f"found an action that is no array of numbers: {error}") from error
-    if not (np.issubdtype(found.dtype, np.integer) or np.issubdtype(found.dtype, np.floating)):
+    if found.dtype.kind not in "iuf":
         raise ActionError(f"found an action that is no array of numbers, but {_what(values)}")
     return found
 

@@ -1,6 +1,5 @@
 """Somebody's own agent, or weights in a file, in the place of a planner."""
 
-import hashlib
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import numpy as np
 import pytest
 
 from clients.parameters import DataParams
-from clients.plugins import offer, permit
+from clients.plugins import offer, permit, plugin_digest
 from edge_servers.errors import PlanError
 from edge_servers.planning.planners import make_planner
 from edge_servers.planning.proposal import propose_offloading, round_state
@@ -59,9 +58,7 @@ def test_an_agent_plans_a_round() -> None:
     planner = make_planner(offer("planner", first_server_for_two), 0, 10)
     state = round_state(3, network(), DataParams(), 784)
     assert propose_offloading(planner, state).assignment == (0, 0, *[-1] * 8)
-    name, _, digest = planner.digest.rpartition(":")
-    assert name == planner.name
-    assert digest == hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    assert planner.digest == f"{planner.name}:{plugin_digest('planner', planner.name, PlanError)}"
 
 
 def test_an_agent_that_draws_follows_seed_and_round() -> None:
