@@ -16,6 +16,7 @@ from clients.consent import Consent
 from clients.errors import ClientError
 from clients.founded_work import FoundedWork
 from edge_servers.errors import EdgeError, FederationError
+from edge_servers.founding.code import read_code
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.origin import Origin, read_origin
 from edge_servers.learning.gossip import WEIGHT_BITS
@@ -147,9 +148,10 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
         network = Network(tuple(map(_address, servers)), devices, graph, int(content["weight"]))
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
+        settings = Settings.read(content["settings"])
         founding = FoundingParameters(
-            Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]),
-            read_origin(content.get("origin")), _code(content.get("code", {})),
+            settings, network, tensors, int(content["sample-bytes"]), read_origin(content.get("origin")),
+            read_code(content.get("code", {}), settings),
         )  # fmt: skip
         _check_network(network)
         _check_settings(founding)
@@ -158,12 +160,6 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         return founding
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
-
-
-def _code(found: Any) -> dict[str, str]:
-    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in found.items()):
-        raise ValueError("found code without a digest")
-    return dict(found)
 
 
 def _check_settings(founding: FoundingParameters) -> None:
