@@ -50,10 +50,12 @@ _LAZY = {
 """Where each name of the API is"""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'bfl' has no attribute {name!r}; expected one of {', '.join(_LAZY)}")
-    return getattr(import_module(_LAZY[name]), name)
+if not TYPE_CHECKING:  # who checks types knows the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'bfl' has no attribute {name!r}; expected one of {', '.join(_LAZY)}")
+        return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,5 +1,7 @@
 """Pictures of a run."""
 
+import os
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -198,7 +200,8 @@ def pyplot() -> Any:
         import matplotlib
     except ModuleNotFoundError as error:
         raise BflError("matplotlib is not installed; get it with: pip install 'bfl[simulation]'") from error
-    matplotlib.use("Agg")
+    if "MPLBACKEND" not in os.environ and "matplotlib.pyplot" not in sys.modules:
+        matplotlib.use("Agg")  # a notebook or a program that has chosen how to show pictures keeps its choice
     import matplotlib.pyplot as plt
 
     return plt
