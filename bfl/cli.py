@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from rich.console import Console
 
@@ -19,7 +20,7 @@ from bfl.commands import chain as chain_commands
 from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
-from bfl.commands.command import Command, this_program
+from bfl.commands.command import Command, FrontDoor, this_program, usage_refusal
 from bfl.commands.dashboard import dashboard as dashboard_command
 from bfl.commands.kits import admit, found, init, join
 from bfl.commands.lab import lab
@@ -28,7 +29,7 @@ from bfl.commands.mining import miner
 from bfl.commands.node import node
 from bfl.commands.page_beside import page_beside
 from bfl.commands.report import compare, report
-from bfl.config import AttackParams, all_fields, read_settings
+from bfl.config import AttackParams, RunSettings, all_fields, read_settings
 from bfl.errors import BflError
 from chain.errors import ChainError
 from clients.errors import ClientError
@@ -53,10 +54,12 @@ PANELS = {
 }
 
 app = typer.Typer(
+    cls=FrontDoor,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Blockchain-empowered federated learning for multi-server edge computing.",
+    epilog="Exit codes: 0 done; 1 what was checked is not in order; 2 refused or impossible; 130 interrupted.",
 )
 
 
@@ -117,6 +120,7 @@ def simulate(
         raise BflError("--allow-other-environment goes with --resume")
     settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
 
+    print(_first_line(settings, resume), flush=True)
     from bfl.show.progress import RunDisplay, summary_table
     from bfl.simulation import (
         run as simulation,  # torch takes a second to load; what can be refused without it has been
@@ -145,6 +149,15 @@ def simulate(
             print(f"Interrupted after round {summary['rounds']}. Go on with: {again}")
             raise typer.Exit(130)
         stay()
+
+
+def _first_line(settings: RunSettings, resume: Path | None) -> str:
+    """What is about to happen, before torch is loaded: on a busy machine that takes many seconds."""
+    if resume:
+        return f"bfl {__version__}: {resume} goes on; loading ..."
+    rounds, data = settings.rounds, settings.data
+    told = f"{rounds.rounds} rounds of {rounds.scheme}, {rounds.edges} edge servers, {data.devices} devices"
+    return f"bfl {__version__}: {told}, {data.dataset} ({data.partition}), seed {data.seed}; loading ..."
 
 
 def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None) -> None:
@@ -239,13 +252,16 @@ audit_commands.app.command("report", cls=Command)(report)
 def main() -> None:
     """Entry point: what is refused is told in one line, with exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        print(f"error: {usage_refusal(error)}", file=sys.stderr)
+        sys.exit(2)
     except (BflError, ChainError, ClientError, EdgeError, PolicyError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
-        sys.exit(130)
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:  # a full disk, a folder that went away

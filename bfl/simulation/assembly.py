@@ -19,6 +19,7 @@ from clients.partition import Share
 from edge_servers.federation import Federation, found_federation
 from edge_servers.hosting import OffChain
 from edge_servers.parameters import Settings
+from policy.extras import install_command
 
 if TYPE_CHECKING:
     from edge_servers.chain_hosting import HostedChain
@@ -55,7 +56,7 @@ def _on_chain(
         from edge_servers.founding.simulated import START_S
     except ModuleNotFoundError as error:
         raise BflError(
-            f"scheme {settings.rounds.scheme} needs {error.name}: pip install 'bfl[node]', "
+            f"scheme {settings.rounds.scheme} needs {error.name}: {install_command('node')}, "
             "or choose --scheme consensus-no-chain"
         ) from error
     clock = SimulatedClock(START_S)
