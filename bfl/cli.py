@@ -36,7 +36,7 @@ from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
 from clients.plugins import foreign_plugins
 from edge_servers.errors import EdgeError
-from edge_servers.parameters import RoundParams
+from edge_servers.parameters import ConditionParams, RoundParams
 from policy.errors import PolicyError
 
 # Read by torch when it is first imported, which no module above does. Threads that wait for each other spin for
@@ -50,6 +50,7 @@ PANELS = {
     "Rounds and edge servers": RoundParams,
     "Data": DataParams,
     "Training": TrainingParams,
+    "Simulated devices": ConditionParams,
     "Attacks": AttackParams,
 }
 
