@@ -185,8 +185,7 @@ class Settings:
     @property
     def times_devices(self) -> bool:
         """Whether simulated devices answer when the latency model says so, which may be too late for the deadline."""
-        default: float = RoundParams.__dataclass_fields__["deadline_s"].default
-        return self.conditions != ConditionParams() or self.rounds.deadline_s < default
+        return self.conditions != ConditionParams() or self.rounds.deadline_s < RoundParams().deadline_s
 
     def flat(self) -> dict[str, Any]:
         """Every setting by its key: what `config.toml`, Flower's run configuration and the chain hold."""

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bfl.show.measures import LATENCY_TERMS
+from edge_servers.learning.gradients import LATE
 from edge_servers.report import RoundReport
 
 
@@ -53,7 +54,13 @@ class RunDisplay:
             print(f"round {report.round}/{self._rounds}  {told}  {seconds:.2f} s", flush=True)
         for told in _incident_lines(report):
             self._console.print(Text(f"round {report.round}: {told}", style="yellow"), soft_wrap=True)
+        late = [refusal.node for refusal in report.refused if refusal.reason == LATE]
+        if late:
+            told = f"round {report.round}: no answer in time, so out of the round: {', '.join(late)}"
+            self._console.print(Text(told, style="yellow"), soft_wrap=True)
         for refusal in report.refused:
+            if refusal.reason == LATE:
+                continue
             told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
 

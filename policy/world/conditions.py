@@ -23,11 +23,6 @@ class Conditions:
     availability: str = ""
     seed: int = field(default=0, kw_only=True)
 
-    @property
-    def are_given(self) -> bool:
-        """Whether anything differs from devices that are alike and always there."""
-        return bool(self.speeds or self.dropout or self.availability)
-
     @cached_property
     def _trace(self) -> Trace:
         return read_trace(self.availability)
