@@ -114,10 +114,15 @@ def permit_everything() -> None:
     _permitted.add(EVERYTHING)
 
 
-def offer(kind: str, function: Callable[..., Any]) -> str:
-    """The name under which a function that was given in Python is known from now on, in this process."""
+def offer(kind: str, function: Callable[..., Any], known_as: str = "") -> str:
+    """The name under which a function that was given in Python is known from now on, in this process: its own, or the
+    one that a run has recorded.
+    """
     if not callable(function):
         raise ClientError(f"{kind}: found {function!r:.80}, expected a name or a function")
+    if known_as:
+        _offered[kind, known_as] = function
+        return known_as
     module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
     if not all(part.isidentifier() for part in (*module.split("."), name)):  # a lambda, a method, a partial
         module, name = "given", f"{kind}_{_source_digest(function)[:12]}"
