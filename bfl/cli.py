@@ -257,7 +257,7 @@ audit_commands.app.command("report", cls=Command)(report)
 def main() -> None:
     """Entry point: what is refused is told in one line, with exit code 2."""
     try:
-        sys.exit(app(standalone_mode=False) or 0)
+        sys.exit(app(standalone_mode=False, prog_name=this_program()) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         sys.exit(2)
