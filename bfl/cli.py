@@ -123,10 +123,9 @@ def simulate(
         _check_resume_flags(given, config, out)
     elif allow_other_environment:
         raise BflError("--allow-other-environment goes with --resume")
-    settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
-    print(f"resuming {resume}; loading ..." if resume else first_line(settings.rounds, settings.data), flush=True)
-    again = f"--resume {resume}" if resume else "again"
-    with leaving_at_once(f"Interrupted before anything was done. Start with: {this_program()} simulate {again}"):
+    with leaving_at_once("Interrupted before anything was done: give the same command again."):
+        settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
+        print(f"resuming {resume}; loading ..." if resume else first_line(settings.rounds, settings.data), flush=True)
         simulating.load()
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)

@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 class RunChain:
     """The chain in a run folder. It is opened for each look, so that a run may go on writing it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: object = None) -> None:
         self._folder = folder
+        self._run = run
+        """Whose temporary folder goes when nobody has it any more"""
 
     @contextmanager
     def open(self) -> "Iterator[Archive]":

@@ -76,7 +76,7 @@ def _with_what_it_takes(make: Callable[..., Any]) -> Callable[..., Any]:
     parameters = inspect.signature(make).parameters.values()
     asked = {each.name for each in parameters} & {"sample_shape", "classes", "hidden"}
     needed = [each for each in parameters if each.default is each.empty and each.kind in _POSITIONAL]
-    if not asked and len(needed) == len(_PROTOCOL):
+    if len(asked) == len(_PROTOCOL) or (not asked and len(needed) == len(_PROTOCOL)):
         return make
 
     def made(sample_shape: tuple[int, ...], classes: int, hidden: tuple[int, ...]) -> Any:
@@ -118,15 +118,18 @@ def _give_data_again(data: Any, recorded: str) -> None:
         raise ConfigError(f"data: the run was made with {recorded}, these are {found}; expected the same data")
 
 
-def check_given(recorded: Mapping[str, object]) -> None:
-    """Raise `ConfigError` where a run needs a function that nobody has given in this process."""
+def check_given(recorded: Mapping[str, object], is_importable: bool = False) -> None:
+    """Raise `ConfigError` where a run needs a function that nobody has given in this process; code that could be
+    imported is somebody else's question where `is_importable`.
+    """
     for kind in OPEN_POINTS:
         for name in foreign_names(kind, str(recorded.get(kind, ""))):
             word = "data" if name.startswith("given:dataset_") else kind
-            if not is_allowed(kind, name):
-                module = name.partition(":")[0]
-                own = "" if module in _NOWHERE else f", or allow {name} to be imported: allow_plugins=True"
+            again = f"give it again: bfl.open_run(path, {word}=...)"
+            if name.partition(":")[0] in _NOWHERE:
+                raise ConfigError(f"{kind}: the run was made with {name}, which was given in Python; {again}")
+            if not (is_importable or is_allowed(kind, name)):
                 raise ConfigError(
-                    f"{kind}: the run was made with {name}, which was given in Python or is code to import; give it "
-                    f"again: bfl.open_run(path, {word}=...){own}"
+                    f"{kind}: the run was made with {name}, which is code; {again}, or allow {name} to be imported: "
+                    "allow_plugins=True"
                 )

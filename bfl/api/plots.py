@@ -20,8 +20,10 @@ class Plot:
 class Plots(Mapping[str, Plot]):
     """The pictures of a run by name: accuracy, loss, latency, partition. Empty where matplotlib is not installed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, run: object = None) -> None:
         self._folder = folder
+        self._run = run
+        """Whose temporary folder goes when nobody has it any more"""
 
     def __getitem__(self, name: str) -> Plot:
         path = self._folder / f"{name}.png"

@@ -93,12 +93,12 @@ class Run:
         scheme = self._recorded().rounds
         if not scheme.is_on_chain:
             raise BflError(f"scheme {scheme.scheme} has no chain; bfl and bfl-no-consensus do")
-        return RunChain(self.folder)
+        return RunChain(self.folder, self)
 
     @property
     def plots(self) -> Plots:
         """The pictures by name; a notebook shows them."""
-        return Plots(self.folder / "plots")
+        return Plots(self.folder / "plots", self)
 
     def audit(self, execute: bool | None = None) -> RunAudit:
         """Derive every round of the chain again; `BflError` where it does not fit."""
@@ -143,6 +143,11 @@ class Run:
         from bfl.api.simulating import go_on
 
         return go_on(self, rounds, on_round, progress, allow_other_environment)
+
+    def check_somewhere(self) -> None:
+        """Raise `ConfigError` where the run needs what nobody can import, and nobody has given again."""
+        if (self.folder / "config.toml").is_file():
+            check_given(self._recorded().flat(), is_importable=True)
 
     def save(self, path: str | Path) -> "Run":
         """A copy of the folder, where `path` is not there yet: a temporary one goes with the program."""

@@ -3,11 +3,12 @@
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bfl.api.callbacks import Audience, Callback, listed
@@ -106,7 +107,7 @@ def begin(settings: RunSettings, out: Path | None, allow_plugins: bool = False) 
     run = Run(out or Path(tempfile.mkdtemp(prefix="bfl-run-")), allows_plugins=allow_plugins)
     if out is None:
         run.goes_with_it()
-    with _where_it_stands(run):
+    with _Standing(run):
         from bfl.simulation import run as simulation
 
         simulation.check_settings(settings)
@@ -116,9 +117,10 @@ def begin(settings: RunSettings, out: Path | None, allow_plugins: bool = False) 
 def begin_again(run: Run, rounds: int | None, allow_other_environment: bool) -> Begun:
     """A run of an earlier call or process, at its last finished round."""
     settle_libraries()
-    with _where_it_stands(run):
+    with _Standing(run):
         from bfl.simulation import run as simulation
 
+        run.check_somewhere()
         return _begun(run, simulation.resume(run.folder, rounds, allow_other_environment, run.allows_plugins))
 
 
@@ -150,37 +152,50 @@ def go(begun: Begun, callbacks: Iterable[Callback] = (), progress: bool = False)
             display.show(report)
         audience.tell(report)
 
-    with _where_it_stands(run), audience:
+    with _Standing(run), audience:
         with display or nullcontext():
             summary = simulation.run(ready, told, begin=audience.begin)
         if progress:
             console.print(summary_table(summary))
     if summary["status"] == "interrupted":
-        raise _interrupted(run, len(run.rounds))
+        raise _interrupted(run)
     return run
 
 
-@contextmanager
-def _where_it_stands(run: Run) -> Iterator[None]:
-    """Ctrl-C says what there is to go on with."""
-    try:
-        yield
-    except RunInterrupted:
-        raise
-    except KeyboardInterrupt as pressed:
-        is_begun = (run.folder / "config.toml").is_file()
-        raise _interrupted(run, len(run.rounds)) if is_begun else RunInterrupted(_NOTHING_YET) from pressed
+@dataclass(frozen=True)
+class _Standing:
+    """Whatever ends a run early says what there is to go on with, and a temporary folder stays for it."""
+
+    run: Run
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        is_begun = (self.run.folder / "config.toml").is_file()
+        if isinstance(error, KeyboardInterrupt) and not isinstance(error, RunInterrupted):
+            raise _interrupted(self.run) if is_begun else RunInterrupted(_NOTHING_YET) from error
+        if error is not None and is_begun and self.run.rounds:
+            self.run.keep()
+            error.add_note(f"The rounds before it are recorded: {_again(self.run)}")
 
 
 _NOTHING_YET = "interrupted before the run began; nothing was written"
 
 
-def _interrupted(run: Run, rounds: int) -> RunInterrupted:
+def _interrupted(run: Run) -> RunInterrupted:
     run.keep()
+    rounds = len(run.rounds)
     told = f"after round {rounds}" if rounds else "before round 1"
-    interrupted = RunInterrupted(f"interrupted {told}; go on with bfl.open_run({str(run.folder)!r}).resume()")
+    interrupted = RunInterrupted(f"interrupted {told}; go on with {_again(run)}")
     interrupted.run = run
     return interrupted
+
+
+def _again(run: Run) -> str:
+    return f"bfl.open_run({str(run.folder)!r}).resume()"
 
 
 def go_on(

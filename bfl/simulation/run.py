@@ -196,7 +196,7 @@ def run(
     """
     federation, folder = simulation.federation, simulation.folder
     began = time.perf_counter() - simulation.wall_s
-    recorded = recorded_standings(federation)
+    recorded: list[Standing] = []
 
     def record(report: RoundReport) -> None:
         nonlocal recorded
@@ -214,6 +214,7 @@ def run(
 
     ending = Ending()
     try:
+        recorded = recorded_standings(federation)
         with ending:
             if begin is not None:
                 begin()
