@@ -113,24 +113,27 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
         (
             "--planner fixd",
             'planner: found "fixd", expected one of fixed, random, a2c, random-action, all-local, all-offload, '
-            'greedy-channel, threshold, near-optimum (did you mean "fixed"?)',
+            'greedy-channel, threshold, near-optimum or your own as module:function (did you mean "fixed"?)',
         ),
         ("--planner fixed:4", 'planner: found "fixed:4": expected devices of 0 to 3'),
         (
             "--scheme bfl-no-consens",
             'scheme: found "bfl-no-consens", expected one of bfl, bfl-no-consensus, consensus-no-chain, '
-            'no-consensus-no-chain, traditional, fedavg (did you mean "bfl-no-consensus"?)',
+            "no-consensus-no-chain, traditional, fedavg or your own as module:function "
+            '(did you mean "bfl-no-consensus"?)',
         ),
         (
             "--filter norm-clp",
-            'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean, loss, or some joined by + '
+            'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean, loss, your own as '
+            "module:function, or some joined by + "
             '(did you mean "norm-clip"?)',
         ),
         ("--nodes 2", "nodes: found 2, expected 1 (shared) or 3 (one per edge server)"),
         ("--codec fp8", 'codec: found "fp8", expected one of fp16, fp32, int8'),
         (
             "--partition noniid",
-            'partition: found "noniid", expected one of iid, non-iid, dirichlet (did you mean "non-iid"?)',
+            'partition: found "noniid", expected one of iid, non-iid, dirichlet or your own as module:function '
+            '(did you mean "non-iid"?)',
         ),
         (
             "--dataset nosuch",

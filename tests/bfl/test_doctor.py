@@ -153,7 +153,7 @@ def test_torchvision_is_tried_as_a_plug_in_would(monkeypatch: pytest.MonkeyPatch
         if not works_for_us:
             raise RuntimeError("operator torchvision::nms does not exist")
 
-    monkeypatch.setattr(doctor.importlib, "import_module", fails)
+    monkeypatch.setattr("bfl.doctor.importlib.import_module", fails)
     monkeypatch.setattr(doctor, "import_torchvision", mends)
     check = doctor._torchvision()
     assert check.status == "warn"

@@ -65,7 +65,8 @@ def test_show_lists_the_blocks_with_leader_winner_and_contents(command: Command,
     for row, header in zip(listed, story().headers, strict=True):
         assert row[2] == short_hex(header.hash)
         assert row[5] == (short_hex(header.winner) if header.winner else "-")
-    assert [row[4] for row in listed[1:]] == [short_hex(header.coinbase) for header in story().headers[1:]]
+    assert listed[1][4] == f"founder {short_hex(story().headers[1].coinbase)}"
+    assert [row[4] for row in listed[2:]] == [short_hex(header.coinbase) for header in story().headers[2:]]
     assert listed[0][6] == "genesis"
     assert listed[1][6] == "1 creation, 1 register, 1 found"
     assert listed[2][6] == "1 plan, 4 gradient, 1 close, 3 iterate, 1 model"
