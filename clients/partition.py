@@ -98,7 +98,9 @@ def _index_table(labels: NDArray[np.int64]) -> Any:
 
 def _import_datasets() -> Any:
     try:
-        import datasets
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="IProgress not found")  # a notebook without widgets
+            import datasets
     except ImportError as error:
         raise PartitionError(
             f"dividing a data set needs flwr-datasets ({error}); get it with: {install_command('simulation')}"

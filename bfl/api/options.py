@@ -73,4 +73,4 @@ class RunOptions(TypedDict, total=False):
     threads: int
 
     # AttackParams
-    attack: str | Code | tuple[Code, str] | list[str | tuple[Code, str]]
+    attack: str | tuple[Code, str] | list[str | tuple[Code, str]]
