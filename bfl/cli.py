@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from rich.console import Console
 
@@ -21,7 +22,7 @@ from bfl.commands import chain as chain_commands
 from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
-from bfl.commands.command import Command, this_program
+from bfl.commands.command import Command, FrontDoor, this_program, usage_refusal
 from bfl.commands.dashboard import dashboard as dashboard_command
 from bfl.commands.kits import admit, found, init, join
 from bfl.commands.lab import lab
@@ -42,8 +43,9 @@ from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
 from clients.plugins import foreign_plugins
 from edge_servers.errors import EdgeError
-from edge_servers.parameters import RoundParams
+from edge_servers.parameters import ConditionParams, RoundParams
 from policy.errors import PolicyError
+from policy.extras import install_command
 
 settle_libraries()  # before torch is first imported, which no module above does
 
@@ -53,14 +55,18 @@ PANELS = {
     "Rounds and edge servers": RoundParams,
     "Data": DataParams,
     "Training": TrainingParams,
+    "Simulated devices": ConditionParams,
     "Attacks": AttackParams,
 }
 
 app = typer.Typer(
+    cls=FrontDoor,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Blockchain-empowered federated learning for multi-server edge computing.",
+    epilog="Exit codes: 0 done; 1 what was checked is not in order; 2 refused or impossible; "
+    "3 nothing was learned; 130 interrupted.",
 )
 
 
@@ -190,7 +196,7 @@ def _say_what_is_where(run: Run) -> None:
     if can_plot():
         print(f"plots: {folder / 'plots'}")
     else:
-        print("plots: none, matplotlib is not installed (extra `simulation`)")
+        print(f"plots: none, matplotlib is not installed; get it with: {install_command('simulation')}")
 
 
 def _with_setting_flags(command: Any) -> Any:
@@ -271,14 +277,16 @@ audit_commands.app.command("report", cls=Command)(report)
 def main() -> None:
     """Entry point: what is refused is told in one line, with exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False, prog_name=this_program()) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        print(f"error: {usage_refusal(error)}", file=sys.stderr)
+        sys.exit(2)
     except (BflError, ChainError, ClientError, EdgeError, PolicyError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except SystemExit as ended:
-        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):  # typer says nothing
-            print("Interrupted.", file=sys.stderr)
-        raise
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:  # a full disk, a folder that went away

@@ -25,6 +25,8 @@ class Purpose(IntEnum):
     HASH_RATE = 15
     VALIDATION = 16
     ATTACK = 17
+    ABSENCE = 40
+    SPEED = 41
 
 
 def stream(seed: int, purpose: Purpose, round_: int = 0, who: int = 0) -> np.random.Generator:

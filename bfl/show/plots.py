@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bfl.errors import BflError
 from bfl.show.measures import LAST_EVALUATIONS
 from clients.partition import Share
+from policy.extras import install_command
 
 
 def plot_curves(metrics: Sequence[dict[str, Any]], folder: Path, title: str) -> list[Path]:
@@ -199,7 +200,7 @@ def pyplot() -> Any:
     try:
         import matplotlib
     except ModuleNotFoundError as error:
-        raise BflError("matplotlib is not installed; get it with: pip install 'bfl[simulation]'") from error
+        raise BflError(f"matplotlib is not installed; get it with: {install_command('simulation')}") from error
     if "MPLBACKEND" not in os.environ and "matplotlib.pyplot" not in sys.modules:
         matplotlib.use("Agg")  # a notebook or a program that has chosen how to show pictures keeps its choice
     import matplotlib.pyplot as plt

@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from edge_servers.learning.gradients import LATE
 from edge_servers.report import RoundReport
 
 
@@ -52,7 +53,13 @@ class RunDisplay:
             print(f"round {report.round}/{self._rounds}  {told}  {seconds:.2f} s", flush=True)
         for told in _incident_lines(report):
             self._console.print(Text(f"round {report.round}: {told}", style="yellow"), soft_wrap=True)
+        late = [refusal.node for refusal in report.refused if refusal.reason == LATE]
+        if late:
+            told = f"round {report.round}: no answer in time, so out of the round: {', '.join(late)}"
+            self._console.print(Text(told, style="yellow"), soft_wrap=True)
         for refusal in report.refused:
+            if refusal.reason == LATE:
+                continue
             told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
 
@@ -93,11 +100,14 @@ def summary_table(summary: dict[str, Any]) -> Table:
     }
     for kind, terms in summary["latency"].items():
         rows[f"latency, {kind}"] = _latency_text(terms)
+    if summary["latency"]:
+        rows["paper, real"] = "with the paper's sizes of model and data; with those of this run, and its graph"
     if summary["blocks"]:
         rows["offences"] = f"{summary['offences']} found"
         if summary["absent"]:
             rows["absent"] = f"{summary['absent']} times a server was away, which is no offence"
         rows["chain"] = f"{summary['blocks']} sealed rounds, head 0x{summary['head'][:16]}..."
+        rows["keys and clock"] = "simulated: the chain shows what happened here, and proves it to nobody else"
     for name, value in rows.items():
         table.add_row(name, value)
     return table

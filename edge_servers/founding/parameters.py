@@ -21,13 +21,15 @@ from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.origin import Origin, read_origin
 from edge_servers.learning.gossip import WEIGHT_BITS
 from edge_servers.learning.graph import Graph, components
-from edge_servers.parameters import RoundParams, Settings
+from edge_servers.parameters import CONDITION_KEYS, RoundParams, Settings
 
 if TYPE_CHECKING:
     from torch import nn
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
 _NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads")
+_USUAL = Settings().flat()
+"""What is not written where it is as always: devices that are alike"""
 _KIND = "founding"
 _KEYS = ("kind", "settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
 _DOCUMENT_BYTES = 8192
@@ -115,8 +117,9 @@ def _device_row(device: DeviceRecord) -> list[str | int]:
 
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
-    flat = Settings(settings.rounds, settings.data, settings.training).flat()
-    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN}
+    flat = Settings(settings.rounds, settings.data, settings.training, conditions=settings.conditions).flat()
+    left_out = {*_NOT_WRITTEN, *(key for key in CONDITION_KEYS if flat[key] == _USUAL[key])}
+    return {key: value for key, value in flat.items() if key not in left_out}
 
 
 def registry_terms(rounds: RoundParams) -> RegistryTerms:

@@ -61,9 +61,27 @@ def only_the_first_line(shown: str) -> bool:
 def test_an_unknown_flag_names_the_nearest_one(tmp_path: Path) -> None:
     done = bfl("simulate", "--round", "3", folder=tmp_path)
     assert done.returncode == 2
-    assert "No such option '--round'" in done.stderr
-    assert "--rounds" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr == 'error: no such option: --round (did you mean "--rounds"?); see: bfl simulate --help\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("simulat", 'no such command: simulat (did you mean "simulate"?); see: bfl --help'),
+        ("audit chek", 'no such command: chek (did you mean "check"?); see: bfl audit --help'),
+        ("audit xyz", "no such command: xyz; see: bfl audit --help"),
+        (
+            "simulate --rounds few",
+            "invalid value for '--rounds': 'few' is not a valid integer; see: bfl simulate --help",
+        ),
+        ("chain block", "missing argument 'NUMBER'; see: bfl chain block --help"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_one_line_and_names_what_was_meant_once(
+    command: Command, arguments: str, message: str
+) -> None:
+    answer = command(*arguments.split())
+    assert (answer.code, answer.out, answer.err) == (2, "", f"error: {message}\n")
 
 
 @pytest.mark.parametrize(
