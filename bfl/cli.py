@@ -129,7 +129,7 @@ def simulate(
         simulation.check_settings(settings)
         ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
     dataset, folder = ready.dataset, ready.folder.path
-    print(f"data: {dataset.name}, {len(dataset.train):,} images, {dataset.source}")
+    print(f"data: {dataset.name}, {len(dataset.train):,} samples, {dataset.source}")
     if ready.cost is not None:
         print(f"chain: {ready.cost}")
     print(f"run folder: {folder}", flush=True)

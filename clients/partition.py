@@ -1,4 +1,4 @@
-"""Who holds which images (L1): flwr-datasets' partitioners over a table of indices, never over the images."""
+"""Who holds which samples (L1): flwr-datasets' partitioners over a table of indices, never over the samples."""
 
 import logging
 import warnings
@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.data import Dataset
+from clients.dealing import by_group, by_quantity, made_writers
 from clients.errors import PartitionError
 from clients.parameters import DataParams
 from clients.plugins import OPEN_POINTS, load_plugin
@@ -14,21 +16,32 @@ from policy.streams import Purpose, stream
 
 OWN = OPEN_POINTS["partition"].names
 Share = NDArray[np.int64]
-"""Indices of one device's images, in the training table."""
+"""Indices of one device's samples, in the training table."""
 
 
-def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: int) -> list[Share]:
-    """One share per device: disjoint, together all images, none empty.
+def shares_of(dataset: Dataset, params: DataParams) -> list[Share]:
+    """One share of the training samples per device."""
+    return partition(dataset.train.labels.numpy(), params, dataset.labels_per_device, dataset.groups)
 
-    `labels_per_device` is the data set's own setting, used where the parameters leave it open.
+
+def partition(
+    labels: NDArray[np.int64],
+    params: DataParams,
+    labels_per_device: int,
+    groups: NDArray[np.int64] | None = None,
+) -> list[Share]:
+    """One share per device: disjoint, together all samples, none empty.
+
+    `labels_per_device` is the data set's own setting, used where the parameters leave it open; `groups` says who each
+    sample is from, where the data set knows.
     """
     if params.devices > len(labels):
         raise PartitionError(
-            f"{params.partition} partition: found {params.devices} devices for {len(labels):,} images, "
-            "expected at least an image for each"
+            f"{params.partition} partition: found {params.devices} devices for {len(labels):,} samples, "
+            "expected at least a sample for each"
         )
-    if params.partition not in OWN:
-        shares = _foreign_shares(labels, params)
+    if params.partition not in OWN or params.partition in ("by-group", "quantity"):
+        shares = _dealt_shares(labels, params, groups)
         check_shares(shares, labels, params)
         return shares
     table, shuffled = _index_table(labels, params.seed)
@@ -43,6 +56,18 @@ def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: 
     shares = [np.sort(shuffled[np.asarray(row, dtype=np.int64)]) for row in rows]
     check_shares(shares, labels, params)
     return shares
+
+
+def _dealt_shares(labels: NDArray[np.int64], params: DataParams, groups: NDArray[np.int64] | None) -> list[Share]:
+    """What needs no table of flwr-datasets."""
+    rng = stream(params.seed, Purpose.PARTITION, who=2)
+    if params.partition == "quantity":
+        return [np.sort(share) for share in by_quantity(len(labels), params.devices, params.alpha, rng)]
+    if params.partition == "by-group":
+        if groups is None:
+            groups = made_writers(labels, params.devices, params.alpha, rng)
+        return by_group(groups, params.devices, rng)
+    return _foreign_shares(labels, params)
 
 
 def _foreign_shares(labels: NDArray[np.int64], params: DataParams) -> list[Share]:
@@ -63,7 +88,7 @@ def _foreign_shares(labels: NDArray[np.int64], params: DataParams) -> list[Share
 
 
 def check_shares(shares: list[Share], labels: NDArray[np.int64], params: DataParams) -> None:
-    """Raise `PartitionError` unless every image has exactly one device and every device an image."""
+    """Raise `PartitionError` unless every sample has exactly one device and every device a sample."""
     empty = [n for n, share in enumerate(shares) if len(share) == 0]
     if empty:
         names = ", ".join(map(str, empty[:10])) + (" ..." if len(empty) > 10 else "")
@@ -74,18 +99,18 @@ def check_shares(shares: list[Share], labels: NDArray[np.int64], params: DataPar
     held = np.bincount(np.concatenate(shares), minlength=len(labels))
     if (held > 1).any():
         raise PartitionError(
-            f"{params.partition} partition: {int((held > 1).sum()):,} images have more than one device"
+            f"{params.partition} partition: {int((held > 1).sum()):,} samples have more than one device"
         )
     if not (held == 1).all():
         lost = sorted({int(label) for label in labels[held == 0]})
         raise PartitionError(
-            f"{params.partition} partition: {int((held == 0).sum()):,} images of labels {lost} have no device; "
+            f"{params.partition} partition: {int((held == 0).sum()):,} samples of labels {lost} have no device; "
             "use more devices or raise labels-per-device"
         )
 
 
 def _index_table(labels: NDArray[np.int64], seed: int) -> tuple[Any, NDArray[np.int64]]:
-    """A shuffled table (row, label) for the partitioners, and the image behind each row."""
+    """A shuffled table (row, label) for the partitioners, and the sample behind each row."""
     datasets = _import_datasets()
     order = stream(seed, Purpose.PARTITION).permutation(len(labels))
     table = datasets.Dataset.from_dict({"row": np.arange(len(labels)), "label": labels[order]})
@@ -119,6 +144,7 @@ def _partitioner(params: DataParams, labels_per_device: int) -> Any:
         return IidPartitioner(params.devices)
     if params.partition == "non-iid":
         return EvenLabelsPartitioner(params.devices, "label", labels_per_device, seed=seed)
+    # Of every label, the parts of the devices are drawn from Dir(alpha): Yurochkin et al. 2019, Li et al. 2022
     return DirichletPartitioner(params.devices, "label", params.alpha, min_partition_size=0, seed=seed)
 
 

@@ -132,7 +132,7 @@ def import_torchvision() -> None:
 
 
 @contextmanager
-def _bounded_waits() -> Iterator[None]:
+def bounded_waits() -> Iterator[None]:
     """torchvision's downloads set no time-out of their own; a network that swallows packets must not hang a run."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_DOWNLOAD_TIMEOUT_S)
@@ -147,7 +147,7 @@ def _download_with_torchvision() -> Path:
         import_torchvision()
         from torchvision.datasets import FashionMNIST
 
-        with _bounded_waits():
+        with bounded_waits():
             FashionMNIST(str(cache_folder()), download=True)
     except (ImportError, OSError, RuntimeError) as error:
         raise FileNotFoundError(f"{type(error).__name__}: {error}") from error
@@ -192,7 +192,7 @@ def read_svhn(folder: Path | None) -> tuple[Split, Split, str]:
         import_torchvision()
         from torchvision.datasets import SVHN
 
-        with _bounded_waits():
+        with bounded_waits():
             parts = [SVHN(str(root), split=split, download=folder is None) for split in ("train", "test")]
     except ImportError as error:
         raise DataError(f"SVHN needs torchvision and scipy ({error}): install bfl[simulation] and scipy") from error

@@ -145,7 +145,7 @@ def _foreign_optimizer(name: str, parameters: Sequence[Tensor], learning_rate: f
 class Batches:
     """All mini-batches of one node, gathered."""
 
-    images: Tensor  # (iterations, B, C, H, W), as stored
+    inputs: Tensor  # (iterations, B, *shape of a sample), as stored
     labels: Tensor  # (iterations, B)
 
 
@@ -154,9 +154,9 @@ def _mini_batches(node: TrainingNode, recipe: Recipe) -> Batches:
     chosen = torch.from_numpy(positions.reshape(-1))
     if node.indices is not None:
         chosen = node.indices[chosen]
-    images = node.samples.inputs.index_select(0, chosen)
+    inputs = node.samples.inputs.index_select(0, chosen)
     labels = node.samples.labels.index_select(0, chosen)
-    return Batches(images.view(*positions.shape, *images.shape[1:]), labels.view(positions.shape))
+    return Batches(inputs.view(*positions.shape, *inputs.shape[1:]), labels.view(positions.shape))
 
 
 def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector:
@@ -166,9 +166,9 @@ def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector
     step = make_step(recipe.optimizer, list(mine.parameters()), recipe.learning_rate)
     with torch.random.fork_rng(devices=[]):  # for networks that draw, as Dropout does
         torch.manual_seed(int(stream(recipe.seed, Purpose.DROPOUT, recipe.round, node.key.counter).integers(2**62)))
-        for images, labels in zip(batches.images, batches.labels, strict=True):
+        for inputs, labels in zip(batches.inputs, batches.labels, strict=True):
             recipe.check_time()
-            step(F.cross_entropy(mine(node.samples.scale(images)), labels))
+            step(F.cross_entropy(mine(node.samples.scale(inputs)), labels))
     return to_vector(mine)
 
 

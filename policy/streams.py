@@ -25,6 +25,7 @@ class Purpose(IntEnum):
     HASH_RATE = 15
     VALIDATION = 16
     ATTACK = 17
+    SPLIT = 23
 
 
 def stream(seed: int, purpose: Purpose, round_: int = 0, who: int = 0) -> np.random.Generator:

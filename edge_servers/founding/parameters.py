@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import fields as dataclass_fields
+from functools import cache, cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from chain.wire.documents import canonical_json, read_canonical_json
 from clients.consent import Consent
 from clients.errors import ClientError
 from clients.founded_work import FoundedWork
+from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.origin import Origin, read_origin
@@ -115,7 +117,19 @@ def _device_row(device: DeviceRecord) -> list[str | int]:
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
     flat = Settings(settings.rounds, settings.data, settings.training).flat()
-    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN}
+    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN and _later().get(key) != value}
+
+
+@cache
+def _later() -> dict[str, object]:
+    """Settings that foundings of before know nothing of, with their defaults, which are not written."""
+    parts = (RoundParams, DataParams, TrainingParams)
+    return {
+        key_of(each.name): each.default
+        for part in parts
+        for each in dataclass_fields(part)
+        if each.metadata["only_if_set"]
+    }
 
 
 def registry_terms(rounds: RoundParams) -> RegistryTerms:

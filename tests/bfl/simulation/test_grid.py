@@ -188,7 +188,7 @@ def test_data_is_handed_over_while_the_others_still_train(devices: list[Device])
     replies = link.collect({0})
     data = read_reply(replies[0])
     assert isinstance(data, DataReply)
-    assert (data.images.shape, data.labels.shape) == ((10, 1, 28, 28), (10,))
+    assert (data.inputs.shape, data.labels.shape) == ((10, 1, 28, 28), (10,))
     assert answered == [0]
     assert sorted(link.collect({1, 2})) == [1, 2]
 
