@@ -163,7 +163,7 @@ def _check_inputs(samples: Samples, where: str) -> None:
         if low < 0 or high >= samples.vocabulary:
             raise DataError(
                 f"{where}: found int64 inputs {low} to {high} and vocabulary={samples.vocabulary}, expected a "
-                "vocabulary above all of them, and none below 0; numbers that are measured, not names, belong in float32"
+                "vocabulary above all of them, and none below 0; numbers that were measured belong in float32"
             )
 
 
@@ -195,15 +195,26 @@ def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
     )
 
 
-def synthetic(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
-    """Ten blurry prototypes with noise, 1 x 28 x 28, made from the seed: for tests and machines with no data."""
+_MORE_STYLES, _COMMON, _MORE_NOISE = 6, 0.5, 30.0
+"""Of synthetic data at hardness 1"""
+
+
+def synthetic(folder: Path | None, seed: int, settings: DataParams | None = None) -> Dataset:  # noqa: ARG001
+    """Ten blurry prototypes with noise, 1 x 28 x 28, made from the seed: for tests and machines with no data.
+
+    The harder, the more styles a class has, the more of each is common to all classes, and the more noise there is.
+    """
+    hardness = (settings or DataParams()).hardness
     rng = stream(seed, Purpose.SYNTHETIC)
-    coarse = rng.uniform(0, 255, (10, 7, 7))
-    prototypes = coarse.repeat(4, axis=1).repeat(4, axis=2)
+    styles = 1 + round(_MORE_STYLES * hardness)
+    coarse = rng.uniform(0, 255, (styles, 10, 7, 7))
+    coarse = (1 - _COMMON * hardness) * coarse + _COMMON * hardness * coarse.mean((0, 1))
+    prototypes = coarse.repeat(4, axis=2).repeat(4, axis=3)
 
     def draw(count: int) -> Samples:
         labels = rng.permutation(np.arange(count) % 10)
-        noisy = 0.5 * prototypes[labels] + rng.normal(64, 60, (count, 28, 28))
+        style = rng.integers(styles, size=count) if styles > 1 else np.zeros(count, dtype=np.int64)
+        noisy = 0.5 * prototypes[style, labels] + rng.normal(64, 60 + _MORE_NOISE * hardness, (count, 28, 28))
         images = noisy.clip(0, 255).astype(np.uint8)
         return Samples(*_tensors(images[:, None], labels), (0.5,), (0.25,))
 

@@ -82,7 +82,8 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
 
     Both engines use the same mini-batches and agree to rounding. Past the recipe's end they stop with a `LateError`.
     """
-    if uses_stacked(network, recipe.engine, recipe.optimizer):
+    dimensions = nodes[0].samples.inputs.ndim - 1 if nodes else stacked.IMAGE
+    if uses_stacked(network, recipe.engine, recipe.optimizer, dimensions):
         trained = _train_stacked(nodes, network, recipe)
     else:
         trained = [_train_one(node, network, recipe) for node in nodes]
@@ -94,7 +95,7 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
     ]
 
 
-def uses_stacked(network: nn.Module, engine: str, optimizer: str = "sgd") -> bool:
+def uses_stacked(network: nn.Module, engine: str, optimizer: str = "sgd", dimensions: int = stacked.IMAGE) -> bool:
     """Whether `engine` means the stacked one for this network; `stacked` insists, `auto` falls back. An optimiser of
     others knows nothing of stacked parameters.
     """
@@ -104,8 +105,8 @@ def uses_stacked(network: nn.Module, engine: str, optimizer: str = "sgd") -> boo
     if not is_ours:
         return False
     if engine == "stacked":
-        stacked.check_stackable(network)
-    return engine != "sequential" and stacked.is_stackable(network)
+        stacked.check_stackable(network, dimensions)
+    return engine != "sequential" and stacked.is_stackable(network, dimensions)
 
 
 def make_step(name: str, parameters: Sequence[Tensor], learning_rate: float) -> Callable[[Tensor], None]:
@@ -176,8 +177,8 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
     """Nodes with batches of one form as grouped networks of at most `chunk` nodes, side by side on the cores."""
     groups: dict[object, list[int]] = {}
     for i, node in enumerate(nodes):
-        images = node.samples.inputs
-        form = (node.iterations, min(recipe.batch, len(node)), images.shape[1:], images.dtype)
+        inputs = node.samples.inputs
+        form = (node.iterations, min(recipe.batch, len(node)), inputs.shape[1:], inputs.dtype)
         groups.setdefault((form, node.samples.mean, node.samples.std), []).append(i)
     parts = [
         part.tolist()
@@ -195,10 +196,13 @@ def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Reci
     many = stacked.StackedNetwork(network, np.stack([node.model for node in nodes]))
     step = make_step(recipe.optimizer, many.parameters, recipe.learning_rate)
     batches = [_mini_batches(node, recipe) for node in nodes]
-    # Interleave the nodes while the images are still bytes: (iterations, B, H, W, nodes, C)
-    images = torch.stack([b.images for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
+    if batches[0].inputs.ndim > stacked.IMAGE:
+        # Interleave the nodes while the images are still bytes: (iterations, B, H, W, nodes, C)
+        inputs = torch.stack([b.inputs for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
+    else:  # (iterations, nodes, B, columns)
+        inputs = torch.stack([b.inputs for b in batches], dim=1)
     labels = torch.stack([b.labels for b in batches], dim=1)  # (iterations, nodes, B)
-    for step_images, step_labels in zip(images, labels, strict=True):
+    for step_inputs, step_labels in zip(inputs, labels, strict=True):
         recipe.check_time()
-        step(many.loss(nodes[0].samples.scale(step_images, channels_last=True), step_labels))
+        step(many.loss(nodes[0].samples.scale(step_inputs, channels_last=True), step_labels))
     return many.vectors()

@@ -1,1 +1,1 @@
-"""Files that users bring, as data sets: tables, folders of images, CIFAR-10. What is in them is measured before it is believed."""
+"""Files that users bring, as data sets. What is in them is measured before it is believed."""

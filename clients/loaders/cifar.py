@@ -46,10 +46,10 @@ def _read(paths: list[Path]) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _checked(path: Path, batch: dict[str, Any]) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     data, labels = batch.get("data"), batch.get("labels")
-    is_whole = isinstance(data, np.ndarray) and data.ndim == 2 and data.shape[1] == 3 * 32 * 32
-    if not is_whole or not isinstance(labels, list) or len(labels) != len(data):
+    if not isinstance(data, np.ndarray) or not isinstance(labels, list) or data.shape != (len(labels), 3 * 32 * 32):
         found = f"data of shape {data.shape}" if isinstance(data, np.ndarray) else "no data"
-        raise DataError(f"{path}: found {found} with {len(labels or ())} labels, expected (n, 3072) with n labels")
+        count = len(labels) if isinstance(labels, list) else "no"
+        raise DataError(f"{path}: found {found} with {count} labels, expected (n, 3072) with n labels")
     wrong = next((label for label in labels if type(label) is not int or not 0 <= label < _CLASSES), None)
     if wrong is not None:
         raise DataError(f"{path}: found the label {wrong!r:.40}, expected 0 to {_CLASSES - 1}")

@@ -108,7 +108,7 @@ def _check_instructions(raw: bytes) -> None:
     for count, (code, argument, _) in enumerate(pickletools.genops(raw)):
         if code.name not in _HARMLESS or count > _MOST_INSTRUCTIONS:
             raise ValueError(f"the instruction {code.name} in a pickle")
-        if code.name in _PLACES and int(argument) > _MOST_INSTRUCTIONS:  # it would make a list that long
+        if code.name in _PLACES and int(argument or 0) > _MOST_INSTRUCTIONS:  # it would make a list that long
             raise ValueError(f"the place {argument} in a pickle")
 
 
