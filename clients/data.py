@@ -195,7 +195,7 @@ def svhn(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001
     )
 
 
-_MORE_STYLES, _COMMON, _MORE_NOISE = 6, 0.5, 30.0
+_MORE_STYLES, _COMMON, _MORE_NOISE = 4, 0.3, 20.0
 """Of synthetic data at hardness 1"""
 
 

@@ -51,6 +51,33 @@ def check_stackable(network: nn.Module, dimensions: int = IMAGE) -> None:
         raise ModelError("engine stacked: found no Flatten in the chain; use engine sequential")
 
 
+MOST_BATCH, _MOST_WEIGHTS = 200, 2**17
+_FEW_CHANNELS, _MOST_OUT_OF_FEW, _MOST_IN, _MOST_OUT = 4, 15, 15, 32
+
+
+def is_worthwhile(network: nn.Module, batch: int) -> bool:
+    """Whether a chain that can be stacked is faster so, by its form alone: results differ in their last bits, so no
+    clock may decide. From 16 channels on, torch's plain convolutions are faster than grouped ones, and so is its plain
+    product of matrices beyond some 130,000 weights (`python -m benchmarks.engines` measures both).
+    """
+    return batch <= MOST_BATCH and all(map(_is_narrow, network.modules()))
+
+
+def _is_narrow(layer: nn.Module) -> bool:
+    if isinstance(layer, nn.Linear):
+        return layer.weight.numel() <= _MOST_WEIGHTS
+    if not isinstance(layer, nn.Conv2d):
+        return True
+    inputs, outputs = layer.in_channels // layer.groups, layer.out_channels // layer.groups
+    return inputs <= _MOST_IN and outputs <= (_MOST_OUT_OF_FEW if inputs < _FEW_CHANNELS else _MOST_OUT)
+
+
+def dimensions_of(network: nn.Module) -> int:
+    """Of the samples that a chain is for: rows of a table where it begins with a Linear."""
+    is_for_rows = isinstance(network, nn.Sequential) and len(network) > 0 and isinstance(network[0], nn.Linear)
+    return ROW if is_for_rows else IMAGE
+
+
 def is_stackable(network: nn.Module, dimensions: int = IMAGE) -> bool:
     """Whether `check_stackable` passes."""
     try:

@@ -83,7 +83,7 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
     Both engines use the same mini-batches and agree to rounding. Past the recipe's end they stop with a `LateError`.
     """
     dimensions = nodes[0].samples.inputs.ndim - 1 if nodes else stacked.IMAGE
-    if uses_stacked(network, recipe.engine, recipe.optimizer, dimensions):
+    if uses_stacked(network, recipe.engine, recipe.optimizer, recipe.batch, dimensions):
         trained = _train_stacked(nodes, network, recipe)
     else:
         trained = [_train_one(node, network, recipe) for node in nodes]
@@ -95,18 +95,22 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
     ]
 
 
-def uses_stacked(network: nn.Module, engine: str, optimizer: str = "sgd", dimensions: int = stacked.IMAGE) -> bool:
-    """Whether `engine` means the stacked one for this network; `stacked` insists, `auto` falls back. An optimiser of
-    others knows nothing of stacked parameters.
+def uses_stacked(
+    network: nn.Module, engine: str, optimizer: str = "sgd", batch: int = 1, dimensions: int | None = None
+) -> bool:
+    """Whether `engine` means the stacked one for this network and samples of so many `dimensions` (None: those that the
+    network is for). `stacked` insists; `auto` takes it where it is faster. An optimiser of others knows nothing of
+    stacked parameters.
     """
+    dimensions = stacked.dimensions_of(network) if dimensions is None else dimensions
     is_ours = optimizer in STACKED_OPTIMIZERS
-    if engine == "stacked" and not is_ours:
-        raise ModelError(f"engine stacked: found optimizer {optimizer}, expected sgd or adam; use engine sequential")
-    if not is_ours:
-        return False
     if engine == "stacked":
+        if not is_ours:
+            raise ModelError(f"engine stacked: found optimizer {optimizer}, expected sgd or adam; use sequential")
         stacked.check_stackable(network, dimensions)
-    return engine != "sequential" and stacked.is_stackable(network, dimensions)
+        return True
+    can = engine != "sequential" and is_ours and stacked.is_stackable(network, dimensions)
+    return can and stacked.is_worthwhile(network, batch)
 
 
 def make_step(name: str, parameters: Sequence[Tensor], learning_rate: float) -> Callable[[Tensor], None]:
@@ -150,7 +154,7 @@ class Batches:
     labels: Tensor  # (iterations, B)
 
 
-def _mini_batches(node: TrainingNode, recipe: Recipe) -> Batches:
+def gathered_batches(node: TrainingNode, recipe: Recipe) -> Batches:
     positions = mini_batches(recipe.seed, recipe.round, node.key, len(node), node.iterations, recipe.batch)
     chosen = torch.from_numpy(positions.reshape(-1))
     if node.indices is not None:
@@ -163,7 +167,7 @@ def _mini_batches(node: TrainingNode, recipe: Recipe) -> Batches:
 def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector:
     """The plain torch loop over one node: w_y^{e_y}."""
     mine = with_parameters(network, node.model)
-    batches = _mini_batches(node, recipe)
+    batches = gathered_batches(node, recipe)
     step = make_step(recipe.optimizer, list(mine.parameters()), recipe.learning_rate)
     with torch.random.fork_rng(devices=[]):  # for networks that draw, as Dropout does
         torch.manual_seed(int(stream(recipe.seed, Purpose.DROPOUT, recipe.round, node.key.counter).integers(2**62)))
@@ -195,7 +199,7 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
 def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[Vector]:
     many = stacked.StackedNetwork(network, np.stack([node.model for node in nodes]))
     step = make_step(recipe.optimizer, many.parameters, recipe.learning_rate)
-    batches = [_mini_batches(node, recipe) for node in nodes]
+    batches = [gathered_batches(node, recipe) for node in nodes]
     if batches[0].inputs.ndim > stacked.IMAGE:
         # Interleave the nodes while the images are still bytes: (iterations, B, H, W, nodes, C)
         inputs = torch.stack([b.inputs for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
