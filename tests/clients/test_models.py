@@ -25,6 +25,7 @@ from clients.models import (
     with_parameters,
 )
 from clients.parameters import TrainingParams
+from clients.plugins import permit
 
 FASHION, SVHN = (1, 28, 28), (3, 32, 32)
 
@@ -116,7 +117,7 @@ def test_trying_out_a_network_that_draws_leaves_the_global_generator_of_torch_al
     (tmp_path / "own_models_c.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
     before = torch.get_rng_state()
-    build_network("own_models_c:forgetful", (1, 2, 2), 3, (), seed=0)
+    build_own("own_models_c:forgetful", seed=0)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -195,9 +196,38 @@ def refusal(network: nn.Module) -> str:
 def test_batch_norm_is_refused_with_advice() -> None:
     network = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(784, 10))
     assert refusal(network) == (
-        "the model keeps state outside its parameters (0.running_mean, 0.running_var, 0.num_batches_tracked), "
-        "which no gradient carries to the others; use GroupNorm in place of BatchNorm"
+        "the model keeps state outside its parameters (0.running_var, 0.num_batches_tracked), which changes in "
+        "training and which no gradient carries to the others; use GroupNorm in place of BatchNorm (a network of "
+        "torchvision: norm_layer=lambda channels: nn.GroupNorm(1, channels))"
     )
+
+
+class WithPositions(nn.Module):
+    """A table of positions, as transformers have it; `counts` makes it one that changes."""
+
+    def __init__(self, counts: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(784, 10)
+        self.register_buffer("positions", torch.arange(784.0))
+        self.counts = counts
+
+    def forward(self, images: Tensor) -> Tensor:
+        if self.counts:
+            self.positions = self.positions + 1
+        scores: Tensor = self.linear(images.flatten(1) + self.positions / 784)
+        return scores
+
+
+def test_what_a_network_keeps_and_never_changes_is_accepted() -> None:
+    check_network(WithPositions(counts=False), FASHION, 10)
+    assert refusal(WithPositions(counts=True)).startswith("the model keeps state outside its parameters (positions), ")
+
+
+def test_a_table_of_positions_is_in_every_copy() -> None:
+    network = WithPositions(counts=False)
+    filled = with_parameters(network, to_vector(network) + 1)
+    images = torch.rand(2, *FASHION)
+    assert torch.equal(filled(images), filled.linear(images.flatten(1) + network.positions / 784))
 
 
 def test_group_norm_is_accepted() -> None:
@@ -293,10 +323,15 @@ def a_string(sample_shape, classes, hidden):
 """
 
 
+def build_own(name: str, seed: int) -> nn.Module:
+    permit({"model": name})
+    return build_network(name, (1, 2, 2), 3, (), seed)
+
+
 def test_a_network_of_your_own_is_initialised_from_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_models_a.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
-    one, two = (to_vector(build_network("own_models_a:own", (1, 2, 2), 3, (), seed=5)) for _ in range(2))
+    one, two = (to_vector(build_own("own_models_a:own", seed=5)) for _ in range(2))
     assert one.shape == (15,)
     np.testing.assert_array_equal(one, two)
 
@@ -305,7 +340,7 @@ def test_a_plug_in_that_returns_no_network_is_refused(tmp_path: Path, monkeypatc
     (tmp_path / "own_models_b.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError) as caught:
-        build_network("own_models_b:a_string", (1, 2, 2), 3, (), seed=5)
+        build_own("own_models_b:a_string", seed=5)
     assert str(caught.value) == "model own_models_b:a_string: found str, expected a torch.nn.Module"
 
 
@@ -313,6 +348,6 @@ def test_an_unknown_network_names_the_known_ones_and_the_nearest() -> None:
     with pytest.raises(ModelError) as caught:
         build_network("svhncnn", SVHN, 10, (), seed=0)
     assert str(caught.value) == (
-        'model: found "svhncnn", expected fashion-mnist-cnn, svhn-cnn or your own as module:function '
+        'model: found "svhncnn", expected auto, fashion-mnist-cnn, svhn-cnn or your own as module:function '
         '(did you mean "svhn-cnn"?)'
     )
