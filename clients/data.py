@@ -177,6 +177,7 @@ def fashion_mnist(folder: Path | None, seed: int) -> Dataset:  # noqa: ARG001 - 
         test=Samples(*_tensors(files.test_images[:, None], files.test_labels), *scale),
         classes=10,
         source=files.source,
+        model="clients.models:fashion_mnist_cnn",
     )
 
 

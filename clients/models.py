@@ -129,8 +129,9 @@ def network_for(dataset: Dataset, training: TrainingParams, seed: int) -> nn.Mod
 
 
 def check_network(network: nn.Module, sample_shape: tuple[int, ...], classes: int, vocabulary: int = 0) -> None:
-    """Raise `ModelError` unless the network maps samples to `classes` scores and learns in its parameters alone. Samples
-    are numbers of words where there is a vocabulary.
+    """Raise `ModelError` unless the network maps samples to `classes` scores and learns in its parameters alone.
+
+    Samples are numbers of words where there is a vocabulary.
     """
     buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
     parameters = list(network.parameters())

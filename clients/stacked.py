@@ -90,7 +90,8 @@ def is_stackable(network: nn.Module, dimensions: int = IMAGE) -> bool:
 class StackedNetwork:
     """`n` copies of a chain of layers. `parameters` are those of the chain, each with all nodes' values."""
 
-    def __init__(self, network: nn.Module, vectors: NDArray[np.float32]) -> None:
+    def __init__(self, network: nn.Module, vectors: NDArray[np.float32], dimensions: int = IMAGE) -> None:
+        check_stackable(network, dimensions)
         self.nodes = len(vectors)
         self._layers = list(network)  # type: ignore[call-overload]
         self._shapes = [parameter.shape for parameter in network.parameters()]

@@ -197,7 +197,7 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
 
 
 def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[Vector]:
-    many = stacked.StackedNetwork(network, np.stack([node.model for node in nodes]))
+    many = stacked.StackedNetwork(network, np.stack([node.model for node in nodes]), nodes[0].samples.inputs.ndim - 1)
     step = make_step(recipe.optimizer, many.parameters, recipe.learning_rate)
     batches = [gathered_batches(node, recipe) for node in nodes]
     if batches[0].inputs.ndim > stacked.IMAGE:

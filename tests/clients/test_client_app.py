@@ -216,13 +216,13 @@ MALFORMED_CONTEXTS = {
     "setting": (context(devices="ten"), "ParameterError: devices: found 'ten', expected a value of type int"),
     "choice": (
         context(partition="iidd"),
-        'ParameterError: partition: found "iidd", expected one of iid, non-iid, dirichlet or your own as '
-        'module:function (did you mean "iid"?)',
+        'ParameterError: partition: found "iidd", expected one of iid, non-iid, dirichlet, by-group, '
+        'quantity or your own as module:function (did you mean "iid"?)',
     ),
     "data set": (
         context(dataset="sinthetic"),
-        'DataError: dataset: found "sinthetic", expected fashion-mnist, svhn, synthetic or your own as '
-        'module:function (did you mean "synthetic"?)',
+        'DataError: dataset: found "sinthetic", expected fashion-mnist, svhn, synthetic, cifar-10, csv, '
+        'image-folder or your own as module:function (did you mean "synthetic"?)',
     ),
     "no data there": (
         context(dataset="fashion-mnist", data_dir="/no/such/folder"),

@@ -236,12 +236,12 @@ def test_group_norm_is_accepted() -> None:
 
 def test_a_network_with_the_wrong_number_of_scores_is_refused() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 7))
-    assert refusal(network) == "the model answers with (2, 7) for 2 images, expected scores of shape (2, 10)"
+    assert refusal(network) == "the model answers with (2, 7) for 2 samples, expected scores of shape (2, 10)"
 
 
 def test_a_network_that_forgets_to_flatten_is_refused() -> None:
     network = nn.Conv2d(1, 10, 28)
-    assert refusal(network) == ("the model answers with (2, 10, 1, 1) for 2 images, expected scores of shape (2, 10)")
+    assert refusal(network) == ("the model answers with (2, 10, 1, 1) for 2 samples, expected scores of shape (2, 10)")
 
 
 class Answering(nn.Module):
@@ -265,13 +265,13 @@ def test_a_network_that_answers_with_something_else_than_a_tensor_is_refused(sub
     for wrap, name in cases:
         with subtests.test(wrap=wrap, name=name):
             assert refusal(Answering(wrap)) == (
-                f"the model answers with {name} for 2 images, expected scores of shape (2, 10)"
+                f"the model answers with {name} for 2 samples, expected scores of shape (2, 10)"
             )
 
 
 def test_a_network_for_other_images_is_refused_with_the_shape() -> None:
     message = refusal(nn.Sequential(nn.Flatten(), nn.Linear(100, 10)))
-    assert message.startswith("the model does not take images of shape (1, 28, 28): ")
+    assert message.startswith("the model does not take samples of shape (1, 28, 28): ")
 
 
 def frozen_first_layer() -> nn.Module:
@@ -348,6 +348,6 @@ def test_an_unknown_network_names_the_known_ones_and_the_nearest() -> None:
     with pytest.raises(ModelError) as caught:
         build_network("svhncnn", SVHN, 10, (), seed=0)
     assert str(caught.value) == (
-        'model: found "svhncnn", expected auto, fashion-mnist-cnn, svhn-cnn or your own as module:function '
+        'model: found "svhncnn", expected auto, fashion-mnist-cnn, svhn-cnn, mlp or your own as module:function '
         '(did you mean "svhn-cnn"?)'
     )
