@@ -117,7 +117,7 @@ def bare_loop(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe)
         batches = gathered_batches(node, recipe)
         for inputs, labels in zip(batches.inputs, batches.labels, strict=True):
             optimizer.zero_grad()
-            F.cross_entropy(mine(node.samples.scale(inputs)), labels).backward()
+            F.cross_entropy(mine(node.samples.scale(inputs)), labels).backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         values = (node.model - to_vector(mine)) / np.float32(recipe.learning_rate)
         updates.append(LocalUpdate(len(node), node.iterations, values))

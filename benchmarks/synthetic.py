@@ -1,7 +1,7 @@
 """Whether synthetic data tell schemes apart: `python -m benchmarks.synthetic [--seeds 3] [--hardness 0 0.5 1]`.
 
-Ten devices with two labels each, three servers, everything else as `bfl simulate --dataset synthetic` has it. Prints the
-accuracy after so many rounds, mean and standard deviation over the seeds, the gap to fedavg of the same seed, and that
+Ten devices with two labels each, three servers, everything else as `bfl simulate --dataset synthetic` has it. Prints
+the accuracy after so many rounds, mean and standard deviation over the seeds, the gap to fedavg of the same seed, and that
 gap in its own standard errors: beyond 2 or 3 it is no chance.
 """
 
@@ -48,7 +48,7 @@ def main() -> None:
             by_scheme[scheme] = np.array(runs)
             gaps = by_scheme[scheme] - by_scheme["fedavg"]
             error = gaps.std(ddof=1) / np.sqrt(len(gaps)) if len(gaps) > 1 else np.nan
-            cells = "- | -" if scheme == "fedavg" else f"{gaps.mean():+.1f} | {abs(gaps.mean()) / error:.1f}"
+            cells = "- | -" if scheme == "fedavg" else f"{gaps.mean():+.1f} | {abs(gaps.mean()) / max(error, 1e-9):.1f}"
             spread = by_scheme[scheme].std(ddof=1) if len(gaps) > 1 else 0.0
             print(f"| {hardness:g} | {scheme} | {by_scheme[scheme].mean():.1f} ± {spread:.1f} | {cells} |", flush=True)
 

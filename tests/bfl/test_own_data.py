@@ -1,39 +1,40 @@
 """Data and models that users bring, from end to end on the chain: trained, handed over, sealed, audited."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bfl.auditing.findings import audit_rounds
+from bfl.config import read_settings
+from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
+from edge_servers.report import RoundReport
 from tests.clients.loaders.cifar_files import write_cifar
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
 
 
-def simulated(folder: Path, **settings: object) -> dict[str, object]:
-    """A run on the chain in which device 0 hands over its data; every round is audited. Its last line of metrics."""
-    flags = {"rounds": 3, "devices": 3, "edges": 2, "phi": 2, "planner": "fixed:0", "threads": 1} | settings
-    words = [word for key, value in flags.items() for word in (f"--{key.replace('_', '-')}", str(value))]
-    command = [sys.executable, "-m", "bfl", "simulate", "--out", str(folder), *words]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-    done = subprocess.run(command, cwd=EXAMPLES, env=environment, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture(autouse=True)
+def _in_the_folder_of_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(EXAMPLES)
+
+
+def simulated(folder: Path, **settings: object) -> float:
+    """A run on the chain in which device 0 hands over its data; every round is audited. The accuracy in the end."""
+    flags: dict[str, object] = {"rounds": 3, "devices": 3, "edges": 2, "phi": 2, "planner": "fixed:0", "threads": 1}
+    flags |= {name.replace("_", "-"): value for name, value in settings.items()}
+    reports: list[RoundReport] = []
+    simulation.run(simulation.start(read_settings(flags=flags), folder), reports.append)
+    assert all(not report.refused for report in reports)
     archive = FileArchive(folder)
     audit = audit_rounds(archive)
     archive.close()
     assert not audit.findings
     trained = [(each.round, len(each.trained)) for each in audit.rounds]  # two devices, and the server with the third's
     assert trained == [(round_, 3) for round_ in range(1, int(str(flags["rounds"])) + 1)]
-    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    assert all(not line["refused"] for line in lines)
-    return lines[-1]
+    return 0.0 if reports[-1].scores is None else reports[-1].scores.accuracy
 
 
 def code_lines(name: str) -> int:
@@ -61,11 +62,11 @@ def write_wine(path: Path, lines: int = 300) -> Path:
 
 
 def test_a_table_with_a_network_of_ones_own_is_learned_on_the_chain(tmp_path: Path) -> None:
-    last = simulated(
-        tmp_path / "run", dataset="csv", data_dir=write_wine(tmp_path / "wine.csv"), group_column="grower",
+    accuracy = simulated(
+        tmp_path / "run", dataset="csv", data_dir=str(write_wine(tmp_path / "wine.csv")), group_column="grower",
         partition="by-group", model="wine_mlp:make",
     )  # fmt: skip
-    assert float(str(last["accuracy"])) > 0.85
+    assert accuracy > 0.85
 
 
 def test_texts_with_an_lstm_are_learned_on_the_chain(tmp_path: Path) -> None:
@@ -75,17 +76,17 @@ def test_texts_with_an_lstm_are_learned_on_the_chain(tmp_path: Path) -> None:
             f"{n % 2}\t{' '.join(rng.choice((['no', 'bad', 'poor'], ['yes', 'fine'])[n % 2], 6))}" for n in range(count)
         ]
         (tmp_path / name).write_text("\n".join(rows))
-    last = simulated(
-        tmp_path / "run", dataset="text_lstm:load", data_dir=tmp_path, model="text_lstm:make", rounds=4,
+    accuracy = simulated(
+        tmp_path / "run", dataset="text_lstm:load", data_dir=str(tmp_path), model="text_lstm:make", rounds=4,
         optimizer="adam", learning_rate=0.01,
     )  # fmt: skip
-    assert float(str(last["accuracy"])) > 0.85
+    assert accuracy > 0.85
 
 
 def test_a_table_needs_no_model(tmp_path: Path) -> None:
-    wine = write_wine(tmp_path / "wine.csv")
-    last = simulated(tmp_path / "run", dataset="csv", data_dir=wine, drop_columns="grower", partition="quantity")
-    assert float(str(last["accuracy"])) > 0.85
+    wine = str(write_wine(tmp_path / "wine.csv"))
+    accuracy = simulated(tmp_path / "run", dataset="csv", data_dir=wine, drop_columns="grower", partition="quantity")
+    assert accuracy > 0.85
 
 
 def test_a_folder_of_images_is_learned_on_the_chain(tmp_path: Path) -> None:
@@ -98,13 +99,13 @@ def test_a_folder_of_images_is_learned_on_the_chain(tmp_path: Path) -> None:
             pixels = rng.integers(0, 120, (20, 20, 3)).astype(np.uint8)
             pixels[..., label] += 100
             Image.fromarray(pixels).save(tmp_path / "pictures" / colour / f"{n}.png")
-    last = simulated(tmp_path / "run", dataset="image-folder", data_dir=tmp_path / "pictures", image_size=16)
-    assert float(str(last["accuracy"])) > 0.85
+    accuracy = simulated(tmp_path / "run", dataset="image-folder", data_dir=str(tmp_path / "pictures"), image_size=16)
+    assert accuracy > 0.85
 
 
 @pytest.mark.experiment
 def test_resnet_18_trains_on_files_of_cifar_10_on_the_chain(tmp_path: Path) -> None:
     simulated(
-        tmp_path / "run", dataset="cifar-10", data_dir=write_cifar(tmp_path), model="cifar_resnet:make", rounds=1,
+        tmp_path / "run", dataset="cifar-10", data_dir=str(write_cifar(tmp_path)), model="cifar_resnet:make", rounds=1,
         iterations=1, batch=2,
     )  # fmt: skip

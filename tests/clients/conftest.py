@@ -7,8 +7,9 @@ import torch
 from flwr.supercore.task_identity import TaskIdentity
 
 from chain.wire.plan import Plan
-from clients.data import Dataset, load_dataset
+from clients.data import Dataset, dataset_of
 from clients.orders import Order
+from clients.parameters import DataParams
 from edge_servers.round import begin
 from edge_servers.round import plan as plan_round
 from tests.clients.chain_device import order_to
@@ -33,7 +34,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def synthetic() -> Dataset:
     """The synthetic data set of seed 0, made once."""
-    return load_dataset("synthetic", "", 0)
+    return dataset_of(DataParams(dataset="synthetic", hardness=0))
 
 
 @pytest.fixture(scope="module")
