@@ -1,8 +1,8 @@
 """Whether synthetic data tell schemes apart: `python -m benchmarks.synthetic [--seeds 3] [--hardness 0 0.5 1]`.
 
 Ten devices with two labels each, three servers, everything else as `bfl simulate --dataset synthetic` has it. Prints
-the accuracy after so many rounds, mean and standard deviation over the seeds, the gap to fedavg of the same seed, and that
-gap in its own standard errors: beyond 2 or 3 it is no chance.
+the accuracy after so many rounds, mean and standard deviation over the seeds, the gap to fedavg of the same seed, and
+that gap in its own standard errors: beyond 2 or 3 it is no chance.
 """
 
 import argparse
