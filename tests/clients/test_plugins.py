@@ -90,7 +90,8 @@ def test_a_plug_in_may_import_torchvision_whatever_it_was_built_for(folder: Path
         "\n".join(["from torch import nn", *lines, f"    return resnet18(num_classes=classes, {norm})"])
     )
     code = (
-        "from clients.plugins import permit; from clients.models import build_network; permit({'model': 'vision:make'});"
+        "from clients.plugins import permit; from clients.models import build_network;"
+        "permit({'model': 'vision:make'});"
         "print(type(build_network('vision:make', (3, 32, 32), 10, (), 0)).__name__)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
