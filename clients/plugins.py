@@ -77,7 +77,11 @@ OPEN_POINTS: dict[str, OpenPoint] = {
         ("bfl", "bfl-no-consensus", "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg"),
         prefix=OFF_CHAIN,
     ),
-    "agent": OpenPoint(("a2c",)),
+    "agent": OpenPoint((
+        "a2c", "a2c-best-of", "a2c-searched", "a2c-untrained", "a2c-vanilla", "actor-critic", "a2c-paper", "ddpg",
+        "dqn", "a2c-relaxed", "a2c-discretised", "random", "all-local", "all-offload", "greedy-channel", "threshold",
+        "near-optimum",
+    )),
 }  # fmt: skip
 """By kind, which is the setting's key; bfl/config.py adds what honest code does not know. Tests compare the names with
 the tables of those who own them.

@@ -88,10 +88,8 @@ def test_a_script_that_runs_may_be_edited_elsewhere(tmp_path: Path) -> None:
     """Who changes the number of rounds in a script has not changed the filter in it."""
     digests = []
     for rounds in (10, 20):
-        text = (
-            f"from clients.code_digest import code_digest\nROUNDS = {rounds}\ndef f(x): return x\nprint(code_digest(f))"
-        )
-        (tmp_path / "script.py").write_text(text)
+        lines = ["from clients.code_digest import code_digest", f"ROUNDS = {rounds}", "def f(x): return x"]
+        (tmp_path / "script.py").write_text("\n".join([*lines, "print(code_digest(f))"]))
         command = [sys.executable, str(tmp_path / "script.py")]
         digests.append(subprocess.run(command, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True).stdout)
     assert len(digests[0]) == 65

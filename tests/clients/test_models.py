@@ -208,6 +208,7 @@ class WithPositions(nn.Module):
     def __init__(self, counts: bool) -> None:
         super().__init__()
         self.linear = nn.Linear(784, 10)
+        self.positions: Tensor
         self.register_buffer("positions", torch.arange(784.0))
         self.counts = counts
 
@@ -227,6 +228,7 @@ def test_a_table_of_positions_is_in_every_copy() -> None:
     network = WithPositions(counts=False)
     filled = with_parameters(network, to_vector(network) + 1)
     images = torch.rand(2, *FASHION)
+    assert isinstance(filled, WithPositions)
     assert torch.equal(filled(images), filled.linear(images.flatten(1) + network.positions / 784))
 
 

@@ -85,13 +85,11 @@ def test_a_plug_in_may_import_torchvision_whatever_it_was_built_for(folder: Path
     """In a process of its own, where nothing has declared its operators."""
     heads = ["from torchvision.models import resnet18", "def make(sample_shape, classes, hidden):"]
     lines = [heads[1], where + heads[0]] if where else heads
-    norm = "norm_layer=lambda channels: nn.GroupNorm(1, channels)"
-    (folder / "vision.py").write_text(
-        "\n".join(["from torch import nn", *lines, f"    return resnet18(num_classes=classes, {norm})"])
-    )
+    made = "    return resnet18(num_classes=classes, norm_layer=lambda channels: nn.GroupNorm(1, channels))"
+    (folder / "vision.py").write_text("\n".join(["from torch import nn", *lines, made]))
     code = (
-        "from clients.plugins import permit; from clients.models import build_network;"
-        "permit({'model': 'vision:make'});"
+        "from clients.plugins import permit; from clients.models import build_network; "
+        "permit({'model': 'vision:make'}); "
         "print(type(build_network('vision:make', (3, 32, 32), 10, (), 0)).__name__)"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

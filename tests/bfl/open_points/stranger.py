@@ -68,3 +68,7 @@ EVERYTHING = {
     "attack of server: iterate",
 }  # fmt: skip
 """The trace that all of them leave"""
+SMALL: dict[str, object] = {
+    "rounds": 1, "devices": 4, "edges": 2, "iterations": 2, "batch": 5, "threads": 1, "difficulty": 1, "phi": "1",
+}  # fmt: skip
+"""Settings of a run that takes half a second"""

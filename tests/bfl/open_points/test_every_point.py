@@ -8,20 +8,16 @@ from typing import Any
 
 import pytest
 
-from bfl.config import OPEN_POINTS, read_settings
+from bfl.config import read_settings
 from bfl.simulation import run as simulation
 from clients import plugins
 from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams
-from clients.plugins import OFF_CHAIN, code_names, is_allowed, load_plugin, offer, permit
+from clients.plugins import OFF_CHAIN, OPEN_POINTS, code_names, is_allowed, load_plugin, offer, permit
 from edge_servers.learning.schemes import SCHEMES
 from edge_servers.planning import planners
-from tests.bfl.open_points.stranger import EVERYTHING, FUNCTIONS, SOURCE
+from tests.bfl.open_points.stranger import EVERYTHING, FUNCTIONS, SMALL, SOURCE
 from tests.bfl.runs import ignore, metrics_without_seconds
-
-SMALL: dict[str, object] = {
-    "rounds": 1, "devices": 4, "edges": 2, "iterations": 2, "batch": 5, "threads": 1, "difficulty": 1, "phi": "1",
-}  # fmt: skip
 
 pytestmark = pytest.mark.usefixtures("without_plots")
 

@@ -21,8 +21,7 @@ from edge_servers.founding.parameters import read_founding_parameters
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.replay.record import parameters_in
 from tests.bfl.conftest import Command
-from tests.bfl.open_points.stranger import SOURCE
-from tests.bfl.open_points.test_every_point import SMALL
+from tests.bfl.open_points.stranger import SMALL, SOURCE
 from tests.bfl.runs import ignore
 
 FLAGS = SMALL | {"dataset": "synthetic", "planner": "fixed", "filter": "stranger:keep", "scheme": "stranger:next_model"}
