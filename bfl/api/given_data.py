@@ -119,8 +119,8 @@ def _made(train: tuple["Tensor", "Tensor"], test: tuple["Tensor", "Tensor"], sou
     classes = 1 + int(max(train[1].max(), test[1].max()))
     is_words = train[0].dtype == test[0].dtype == torch.int64
     words = 1 + int(max(train[0].max(), test[0].max())) if is_words else 0
-    samples = (Samples(*each, vocabulary=words) for each in (train, test))
-    return Dataset("given", *samples, max(2, classes), source)
+    learned, tested = (Samples(*each, vocabulary=words) for each in (train, test))
+    return Dataset("given", learned, tested, max(2, classes), source)
 
 
 def _digest(dataset: "Dataset") -> str:

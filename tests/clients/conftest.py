@@ -7,9 +7,8 @@ import torch
 from flwr.supercore.task_identity import TaskIdentity
 
 from chain.wire.plan import Plan
-from clients.data import Dataset, dataset_of
+from clients.data import Dataset, load_dataset
 from clients.orders import Order
-from clients.parameters import DataParams
 from edge_servers.round import begin
 from edge_servers.round import plan as plan_round
 from tests.clients.chain_device import order_to
@@ -34,7 +33,7 @@ def _one_thread() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def synthetic() -> Dataset:
     """The synthetic data set of seed 0, made once."""
-    return dataset_of(DataParams(dataset="synthetic", hardness=0))
+    return load_dataset("synthetic", "", 0)
 
 
 @pytest.fixture(scope="module")
