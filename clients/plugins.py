@@ -23,10 +23,14 @@ DATASETS = {
     "fashion-mnist": "clients.data:fashion_mnist",
     "svhn": "clients.data:svhn",
     "synthetic": "clients.data:synthetic",
+    "cifar-10": "clients.loaders.cifar:cifar_10",
+    "csv": "clients.loaders.tables:csv_file",
+    "image-folder": "clients.loaders.image_folder:image_folder",
 }
 MODELS = {
     "fashion-mnist-cnn": "clients.models:fashion_mnist_cnn",
     "svhn-cnn": "clients.models:svhn_cnn",
+    "mlp": "clients.models:mlp",
 }
 
 
@@ -63,7 +67,7 @@ OFF_CHAIN = "off-chain:"
 OPEN_POINTS: dict[str, OpenPoint] = {
     "dataset": OpenPoint(tuple(DATASETS), DATASETS),
     "model": OpenPoint(("auto", *MODELS), MODELS),
-    "partition": OpenPoint(("iid", "non-iid", "dirichlet")),
+    "partition": OpenPoint(("iid", "non-iid", "dirichlet", "by-group", "quantity")),
     "optimizer": OpenPoint(("sgd", "adam")),
     "planner": OpenPoint((
         "fixed", "random", "a2c", "random-action", "all-local", "all-offload", "greedy-channel", "threshold",

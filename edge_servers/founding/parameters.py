@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import fields as dataclass_fields
+from functools import cache, cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,21 +16,20 @@ from chain.wire.documents import canonical_json, read_canonical_json
 from clients.consent import Consent
 from clients.errors import ClientError
 from clients.founded_work import FoundedWork
+from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.code import read_code
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.origin import Origin, read_origin
 from edge_servers.learning.gossip import WEIGHT_BITS
 from edge_servers.learning.graph import Graph, components
-from edge_servers.parameters import CONDITION_KEYS, RoundParams, Settings
+from edge_servers.parameters import ConditionParams, RoundParams, Settings
 
 if TYPE_CHECKING:
     from torch import nn
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
 _NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads")
-_USUAL = Settings().flat()
-"""What is not written where it is as always: devices that are alike"""
 _KIND = "founding"
 _KEYS = ("kind", "settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
 _DOCUMENT_BYTES = 8192
@@ -118,8 +118,19 @@ def _device_row(device: DeviceRecord) -> list[str | int]:
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
     flat = Settings(settings.rounds, settings.data, settings.training, conditions=settings.conditions).flat()
-    left_out = {*_NOT_WRITTEN, *(key for key in CONDITION_KEYS if flat[key] == _USUAL[key])}
-    return {key: value for key, value in flat.items() if key not in left_out}
+    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN and _later().get(key) != value}
+
+
+@cache
+def _later() -> dict[str, object]:
+    """Settings that foundings of before know nothing of, with their defaults, which are not written."""
+    parts = (RoundParams, DataParams, TrainingParams, ConditionParams)
+    return {
+        key_of(each.name): each.default
+        for part in parts
+        for each in dataclass_fields(part)
+        if each.metadata["only_if_set"]
+    }
 
 
 def registry_terms(rounds: RoundParams) -> RegistryTerms:

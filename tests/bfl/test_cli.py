@@ -136,7 +136,8 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
         ),
         (
             "--dataset nosuch",
-            'dataset: found "nosuch", expected fashion-mnist, svhn, synthetic or your own as module:function',
+            'dataset: found "nosuch", expected fashion-mnist, svhn, synthetic, cifar-10, csv, image-folder or your own '
+            "as module:function",
         ),
         ("--model nosuch:make", "model \"nosuch:make\": cannot import nosuch (No module named 'nosuch')"),
         ("--hidden 50,none", "hidden: found '50,none', expected positive whole numbers such as 50 or 256,72"),
