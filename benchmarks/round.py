@@ -35,13 +35,13 @@ from clients.batches import NodeKey, mini_batches
 from clients.data import Dataset, load_dataset
 from clients.memory import keep_freed_memory
 from clients.models import network_for, to_vector, with_parameters
-from clients.partition import partition
+from clients.partition import shares_of
 from edge_servers.parameters import Settings
 
 
 def training_nodes(settings: Settings, dataset: Dataset) -> list[tuple[NodeKey, torch.Tensor]]:
     """Who trains on what under the fixed plan: local devices, and servers on the union of their offloaders."""
-    shares = partition(dataset.train.labels.numpy(), settings.data, dataset.labels_per_device)
+    shares = shares_of(dataset, settings.data)
     servers: dict[int, list[Any]] = {}
     nodes = []
     for n, share in enumerate(shares):

@@ -1,4 +1,4 @@
-"""Which images a node uses in a round: its subset (P22) and its mini-batches (L4)."""
+"""Which samples a node uses in a round: its subset (P22) and its mini-batches (L4)."""
 
 from dataclasses import dataclass
 

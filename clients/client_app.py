@@ -9,13 +9,13 @@ from flwr.clientapp import ClientApp
 from torch import nn
 
 from clients.consent import Consent
-from clients.data import Samples, load_dataset
+from clients.data import Samples, dataset_of
 from clients.device import Device, answer_orders
 from clients.errors import ClientError
 from clients.memory import keep_freed_memory
 from clients.models import network_for
 from clients.parameters import DataParams, TrainingParams, read_params
-from clients.partition import Share, partition
+from clients.partition import Share, shares_of
 from clients.plugins import OPEN_POINTS, foreign_plugins, permit
 from clients.replies import MALFORMED, error_message
 
@@ -111,7 +111,7 @@ def _check_plugins(context: Context) -> None:
 def _device(number: int, consent: Consent, own_data: str, data: DataParams, training: TrainingParams) -> Device:
     """With a data folder of its own (a real device) all of it is its share; otherwise its part of the partition."""
     if own_data:
-        dataset = load_dataset(data.dataset, own_data, data.seed)
+        dataset = dataset_of(data, own_data)
         network = network_for(dataset, training, data.seed)
         return Device(number, dataset.train, np.arange(len(dataset.train)), network, consent)
     table, shares, network = _load_shared(data, training)
@@ -121,6 +121,6 @@ def _device(number: int, consent: Consent, own_data: str, data: DataParams, trai
 @lru_cache(maxsize=2)
 def _load_shared(data: DataParams, training: TrainingParams) -> tuple[Samples, list[Share], nn.Module]:
     """What all devices of one process have in common."""
-    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
-    shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)
+    dataset = dataset_of(data)
+    shares = shares_of(dataset, data)
     return dataset.train, shares, network_for(dataset, training, data.seed)

@@ -82,7 +82,7 @@ class Device:
         return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 
     def subset(self, order: Order) -> Share:
-        """D_n^(k): the images of this round (P22)."""
+        """D_n^(k): the samples of this round (P22)."""
         positions = round_subset(order.seed, order.round, self.index, len(self.share), order.samples)
         return self.share[positions]
 
@@ -145,14 +145,14 @@ class Device:
     def hand_over(self, order: Order, message: Message) -> Message:
         """The data of this round, for the edge server that asked."""
         mine = self.table.select(torch.from_numpy(self.subset(order)))
-        images, labels = mine.inputs.numpy(), mine.labels.numpy()
+        inputs, labels = mine.inputs.numpy(), mine.labels.numpy()
         if self.wallet is None or order.ledger is None or not self.wallet.chain.server_keys:
-            return data_message(order, images, labels, message)
+            return data_message(order, inputs, labels, message)
         from clients.sealing import associated, seal
 
         keys, terms = self.wallet.chain.server_keys, order.ledger
         about = associated(terms.chain_id, order.round, self.index, order.offload_to, terms.plan)
-        sealed = seal(data_bytes(images, labels), self.wallet.account, keys[order.offload_to], about)
+        sealed = seal(data_bytes(inputs, labels), self.wallet.account, keys[order.offload_to], about)
         return sealed_message(order, sealed, message)
 
 

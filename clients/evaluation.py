@@ -23,13 +23,17 @@ class Scores:
 
 def evaluate_model(network: nn.Module, vector: Vector, samples: Samples) -> Scores:
     """Accuracy and loss of the model `vector` on `samples`."""
-    filled = with_parameters(network, vector).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    filled = with_parameters(network, vector).eval()
+    are_images = samples.inputs.ndim == 4
+    if are_images:
+        filled = filled.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     right, loss = 0, 0.0
     with torch.inference_mode():
-        for images, labels in zip(
+        for inputs, labels in zip(
             torch.split(samples.inputs, _BATCH), torch.split(samples.labels, _BATCH), strict=True
         ):
-            scores = filled(samples.scale(images).contiguous(memory_format=torch.channels_last))
+            scaled = samples.scale(inputs)
+            scores = filled(scaled.contiguous(memory_format=torch.channels_last) if are_images else scaled)
             right += int((scores.argmax(dim=1) == labels).sum())
             loss += float(F.cross_entropy(scores, labels, reduction="sum"))
     return Scores(right / len(samples), loss / len(samples))

@@ -16,14 +16,14 @@ from chain.protocol.genesis import Genesis
 from chain.wire.address import Address
 from chain.wire.documents import read_record
 from clients.consent import Consent
-from clients.data import load_dataset
+from clients.data import dataset_of
 from clients.device import Device
 from clients.errors import ClientError, WalletError
 from clients.founded_work import FoundedWork
 from clients.models import network_for
 from clients.order_check import SignedPlan
 from clients.parameters import DataParams, TrainingParams, read_params
-from clients.partition import partition
+from clients.partition import shares_of
 from clients.plugins import foreign_plugins, permit
 from clients.wallet import KnownChain, Wallet
 from clients.wallet_memory import Start
@@ -113,10 +113,10 @@ def open_device(
     data, training = read_params(DataParams, joined.settings), read_params(TrainingParams, joined.settings)
     if not 0 <= index < len(joined.work.shares):
         raise ClientError(f"found device {index}, expected one of {len(joined.work.shares)}")
-    dataset = load_dataset(data.dataset, choice.data_dir or data.data_dir, data.seed)
+    dataset = dataset_of(data, choice.data_dir)
     share: Any = np.arange(len(dataset.train))
     if not choice.data_dir:
-        share = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)[index]
+        share = shares_of(dataset, data)[index]
     registered = joined.work.shares[index]
     if len(share) != registered:
         where = choice.data_dir or "its part of the data set"

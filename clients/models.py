@@ -1,6 +1,7 @@
 """The networks of L2, the door for your own, and networks as flat vectors."""
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -17,8 +18,10 @@ from clients.sources import with_torchvision
 from clients.vectors import Vector as Vector
 
 
-def cnn(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int]) -> nn.Sequential:
+def cnn(sample_shape: tuple[int, ...], classes: int, hidden: Sequence[int]) -> nn.Sequential:
     """L2: conv 10, max-pool, ReLU, conv 20, max-pool, ReLU (5 x 5 kernels), then fully connected layers."""
+    if len(sample_shape) != 3:
+        raise ModelError(f"found samples of shape {sample_shape}, a CNN takes (channels, height, width); use mlp")
     channels, height, width = sample_shape
     flat = 20 * _after_two_blocks(height) * _after_two_blocks(width)
     sizes = [flat, *hidden]
@@ -32,25 +35,66 @@ def cnn(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int])
     return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
 
 
+_SMALLEST_IMAGE = 16
+
+
 def _after_two_blocks(pixels: int) -> int:
     left = ((pixels - 4) // 2 - 4) // 2
     if left < 1:
-        raise ModelError(f"images of {pixels} pixels are too small for two 5 x 5 convolutions; expected at least 16")
+        raise ModelError(
+            f"images of {pixels} pixels are too small for two 5 x 5 convolutions; expected at least {_SMALLEST_IMAGE}"
+        )
     return left
 
 
-def fashion_mnist_cnn(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+def fashion_mnist_cnn(sample_shape: tuple[int, ...], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
     """320 -> 50 -> 10 after the convolutions: 21,840 parameters on 1 x 28 x 28."""
     return cnn(sample_shape, classes, hidden or (50,))
 
 
-def svhn_cnn(sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+def svhn_cnn(sample_shape: tuple[int, ...], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
     """500 -> 256 -> 72 -> 10 after the convolutions on 3 x 32 x 32."""
     return cnn(sample_shape, classes, hidden or (256, 72))
 
 
+def mlp(sample_shape: tuple[int, ...], classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+    """Fully connected layers, 64 wide unless `hidden` says otherwise, with ReLU between them: for tables."""
+    sizes = [math.prod(sample_shape), *(hidden or (64,))]
+    layers: list[nn.Module] = [nn.Flatten()] if len(sample_shape) > 1 else []
+    for inputs, outputs in pairwise(sizes):
+        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(sizes[-1], classes))
+
+
+class MeanOfWords(nn.Module):
+    """(samples, ...) numbers of words -> the mean of their vectors: order does not count."""
+
+    def __init__(self, vocabulary: int, width: int) -> None:
+        super().__init__()
+        self.vectors = nn.Embedding(vocabulary, width)
+
+    def forward(self, words: Tensor) -> Tensor:
+        mean: Tensor = self.vectors(words.flatten(1)).mean(1)
+        return mean
+
+
+def bag_of_words(vocabulary: int, classes: int, hidden: Sequence[int] = ()) -> nn.Module:
+    """For texts: the mean of the words' vectors, 32 wide, then fully connected layers as in `mlp`."""
+    width = 32
+    return nn.Sequential(MeanOfWords(vocabulary, width), mlp((width,), classes, hidden))
+
+
+def fitting_network(dataset: Dataset, hidden: Sequence[int]) -> nn.Module:
+    """What `--model auto` makes where the data set names no model: by the shape of a sample alone."""
+    shape = dataset.sample_shape
+    if dataset.train.inputs.dtype == torch.int64:
+        return bag_of_words(dataset.train.vocabulary, dataset.classes, hidden)
+    is_image = len(shape) == 3 and min(shape[1:]) >= _SMALLEST_IMAGE
+    return (fashion_mnist_cnn if is_image else mlp)(shape, dataset.classes, hidden)
+
+
 def build_network(
-    name: str, sample_shape: tuple[int, int, int], classes: int, hidden: Sequence[int], seed: int
+    name: str, sample_shape: tuple[int, ...], classes: int, hidden: Sequence[int], seed: int, vocabulary: int = 0
 ) -> nn.Module:
     """The network `name`, initialised from `seed` without touching torch's global generator.
 
@@ -67,30 +111,44 @@ def build_network(
             ) from error
     if not isinstance(network, nn.Module):
         raise ModelError(f"model {name}: found {type(network).__name__}, expected a torch.nn.Module")
-    check_network(network, sample_shape, classes)
+    check_network(network, sample_shape, classes, vocabulary)
     return network
 
 
 def network_for(dataset: Dataset, training: TrainingParams, seed: int) -> nn.Module:
     """The network that a run trains, initialised from the seed: model 0."""
     name = dataset.model if training.model == "auto" else training.model
-    return build_network(name, dataset.sample_shape, dataset.classes, training.hidden_sizes, seed)
+    shape, vocabulary = dataset.sample_shape, dataset.train.vocabulary
+    if name:
+        return build_network(name, shape, dataset.classes, training.hidden_sizes, seed, vocabulary)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        network = fitting_network(dataset, training.hidden_sizes)
+    check_network(network, shape, dataset.classes, vocabulary)
+    return network
 
 
-def check_network(network: nn.Module, sample_shape: tuple[int, int, int], classes: int) -> None:
-    """Raise `ModelError` unless the network maps images to `classes` scores and learns in its parameters alone."""
+def check_network(network: nn.Module, sample_shape: tuple[int, ...], classes: int, vocabulary: int = 0) -> None:
+    """Raise `ModelError` unless the network maps samples to `classes` scores and learns in its parameters alone.
+
+    Samples are numbers of words where there is a vocabulary.
+    """
     buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
     parameters = list(network.parameters())
     if not parameters or any(p.dtype != torch.float32 or not p.requires_grad for p in parameters):
         raise ModelError("the model's parameters must exist, be float32 and be trainable, all of them")
+    tried = torch.zeros(2, *sample_shape)
+    if vocabulary:
+        tried = torch.tensor([0, vocabulary - 1]).view(2, *(1,) * len(sample_shape)).expand(2, *sample_shape)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
-            scores = network(torch.zeros(2, *sample_shape))
-        except RuntimeError as error:
-            raise ModelError(f"the model does not take images of shape {sample_shape}: {error}") from error
+            scores = network(tried)
+        except (RuntimeError, IndexError, ValueError) as error:
+            kind = f", int64 below {vocabulary}" if vocabulary else ""
+            raise ModelError(f"the model does not take samples of shape {sample_shape}{kind}: {error}") from error
     found = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
     if found != (2, classes):
-        raise ModelError(f"the model answers with {found} for 2 images, expected scores of shape (2, {classes})")
+        raise ModelError(f"the model answers with {found} for 2 samples, expected scores of shape (2, {classes})")
     _check_buffers(network, buffers)
 
 

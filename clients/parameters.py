@@ -24,9 +24,11 @@ def setting(
     maximum: float | None = None,
     not_yet: Mapping[str, str] | None = None,
     is_open: bool = False,
+    only_if_set: bool = False,
 ) -> Any:
     """A field of a `...Params`: default, help text, which values are allowed, and which will be one day. An open one
-    also takes code of others by name (clients/plugins.py).
+    also takes code of others by name (clients/plugins.py). One that came later is written into a founding only if it is
+    set (edge_servers/founding/parameters.py): whoever does not use it has the chain of before.
     """
     return dataclasses.field(
         default=default,
@@ -37,6 +39,7 @@ def setting(
             "maximum": maximum,
             "not_yet": not_yet or {},
             "is_open": is_open,
+            "only_if_set": only_if_set,
         },
     )
 
@@ -52,18 +55,48 @@ class DataParams:
 
     devices: int = setting(10, "N, the number of devices", minimum=1)
     seed: int = setting(0, "everything random follows from it", minimum=0, maximum=2**63 - 1)
-    dataset: str = setting("fashion-mnist", "fashion-mnist, svhn, synthetic, or your own as module:function")
-    data_dir: str = setting("", "folder with the data set's files (default: look in the usual places)")
+    dataset: str = setting(
+        "fashion-mnist",
+        "fashion-mnist, svhn, cifar-10, synthetic, csv, image-folder, or your own as module:function",
+    )
+    data_dir: str = setting("", "folder (csv: or file) with the data (default: look in the usual places)")
+    label_column: str = setting(
+        "",
+        "csv: name or number of the column to predict (default: `label` if there is one, else the last)",
+        only_if_set=True,
+    )
+    group_column: str = setting("", "csv: the column that says who a line is from, for by-group", only_if_set=True)
+    drop_columns: str = setting("", "csv: columns to leave out, e.g. id,name", only_if_set=True)
+    header: str = setting(
+        "auto",
+        "csv: whether the first line names the columns (auto: if nothing in it is a number)",
+        choices=("auto", "yes", "no"),
+        only_if_set=True,
+    )
+    class_names: str = setting(
+        "",
+        "csv, image-folder: the labels in their order, e.g. no,yes (default: those that the data have, sorted)",
+        only_if_set=True,
+    )
+    image_size: int = setting(
+        32, "image-folder: height and width that every image gets", minimum=1, maximum=1024, only_if_set=True
+    )
+    hardness: float = setting(
+        0.5, "synthetic: from 0 (learned in 4 rounds) to 1", minimum=0.0, maximum=1.0, only_if_set=True
+    )
     partition: str = setting(
         "iid",
-        "how the images are divided: iid, non-iid (a few labels per device) or dirichlet",
-        choices=("iid", "non-iid", "dirichlet"),
+        "how the samples are divided: iid, non-iid (a few labels per device), dirichlet, quantity (only the amounts "
+        "differ) or by-group (whose they are; made up where the data do not say)",
+        choices=("iid", "non-iid", "dirichlet", "by-group", "quantity"),
         is_open=True,
     )
     labels_per_device: int = setting(
         0, "labels of one device under non-iid (0: 2 for fashion-mnist, 3 for svhn)", minimum=0
     )
-    alpha: float = setting(0.5, "concentration of the Dirichlet partition: smaller is more uneven", minimum=1e-6)
+    alpha: float = setting(
+        0.5, "concentration of dirichlet, quantity and made-up groups: smaller is more uneven", minimum=1e-6
+    )
     data_per_round: str = setting(
         "state",
         "state: a fresh subset of 0.5-2 MB per device and round, as the latency model draws it; all: whole shares",
@@ -75,14 +108,16 @@ class DataParams:
 class TrainingParams:
     """The local update (L4-L6) and the machinery that computes it."""
 
-    model: str = setting("auto", "auto (the data set's own CNN) or your own as module:function")
+    model: str = setting(
+        "auto", "auto (what fits the data set), mlp, fashion-mnist-cnn, svhn-cnn, or your own as module:function"
+    )
     hidden: str = setting("", "sizes of the hidden layers, e.g. 50 or 256,72 (default: the model's own)")
     optimizer: str = setting(
         "sgd", "sgd or adam (its state is fresh every round), or your own", choices=("sgd", "adam"), is_open=True
     )
     learning_rate: float = setting(0.1, "eta, common to all training nodes", minimum=1e-9)
     iterations: int = setting(10, "e, local iterations per round", minimum=1)
-    batch: int = setting(25, "B, images per mini-batch (fewer where a node has fewer)", minimum=1)
+    batch: int = setting(25, "B, samples per mini-batch (fewer where a node has fewer)", minimum=1)
     engine: str = setting(
         "auto",
         "sequential (plain torch), stacked (all nodes as one grouped network), or auto: stacked where the model allows",

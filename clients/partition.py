@@ -1,4 +1,4 @@
-"""Who holds which images (L1): equal parts, or flwr-datasets' partitioners over a table of indices.
+"""Who holds which samples (L1): equal parts, or flwr-datasets' partitioners over a table of indices.
 
 Flwr-datasets brings pandas, matplotlib and aiohttp with it, seconds that equal parts do without.
 """
@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from clients.data import Dataset
+from clients.dealing import by_group, by_quantity, made_writers
 from clients.errors import PartitionError
 from clients.parameters import DataParams
 from clients.plugins import OPEN_POINTS, load_plugin
@@ -18,21 +20,32 @@ from policy.streams import Purpose, stream
 
 OWN = OPEN_POINTS["partition"].names
 Share = NDArray[np.int64]
-"""Indices of one device's images, in the training table."""
+"""Indices of one device's samples, in the training table."""
 
 
-def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: int) -> list[Share]:
-    """One share per device: disjoint, together all images, none empty.
+def shares_of(dataset: Dataset, params: DataParams) -> list[Share]:
+    """One share of the training samples per device."""
+    return partition(dataset.train.labels.numpy(), params, dataset.labels_per_device, dataset.groups)
 
-    `labels_per_device` is the data set's own setting, used where the parameters leave it open.
+
+def partition(
+    labels: NDArray[np.int64],
+    params: DataParams,
+    labels_per_device: int,
+    groups: NDArray[np.int64] | None = None,
+) -> list[Share]:
+    """One share per device: disjoint, together all samples, none empty.
+
+    `labels_per_device` is the data set's own setting, used where the parameters leave it open; `groups` says who each
+    sample is from, where the data set knows.
     """
     if params.devices > len(labels):
         raise PartitionError(
-            f"{params.partition} partition: found {params.devices} devices for {len(labels):,} images, "
-            "expected at least an image for each"
+            f"{params.partition} partition: found {params.devices} devices for {len(labels):,} samples, "
+            "expected at least a sample for each"
         )
-    if params.partition not in OWN:
-        shares = _foreign_shares(labels, params)
+    if params.partition not in OWN or params.partition in ("by-group", "quantity"):
+        shares = _dealt_shares(labels, params, groups)
         check_shares(shares, labels, params)
         return shares
     shuffled = stream(params.seed, Purpose.PARTITION).permutation(len(labels))
@@ -50,6 +63,18 @@ def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: 
     shares = [np.sort(shuffled[np.asarray(row, dtype=np.int64)]) for row in rows]
     check_shares(shares, labels, params)
     return shares
+
+
+def _dealt_shares(labels: NDArray[np.int64], params: DataParams, groups: NDArray[np.int64] | None) -> list[Share]:
+    """What needs no table of flwr-datasets."""
+    rng = stream(params.seed, Purpose.PARTITION, who=2)
+    if params.partition == "quantity":
+        return [np.sort(share) for share in by_quantity(len(labels), params.devices, params.alpha, rng)]
+    if params.partition == "by-group":
+        if groups is None:
+            groups = made_writers(labels, params.devices, params.alpha, rng)
+        return by_group(groups, params.devices, rng)
+    return _foreign_shares(labels, params)
 
 
 def _foreign_shares(labels: NDArray[np.int64], params: DataParams) -> list[Share]:
@@ -70,7 +95,7 @@ def _foreign_shares(labels: NDArray[np.int64], params: DataParams) -> list[Share
 
 
 def check_shares(shares: list[Share], labels: NDArray[np.int64], params: DataParams) -> None:
-    """Raise `PartitionError` unless every image has exactly one device and every device an image."""
+    """Raise `PartitionError` unless every sample has exactly one device and every device a sample."""
     empty = [n for n, share in enumerate(shares) if len(share) == 0]
     if empty:
         names = ", ".join(map(str, empty[:10])) + (" ..." if len(empty) > 10 else "")
@@ -81,12 +106,12 @@ def check_shares(shares: list[Share], labels: NDArray[np.int64], params: DataPar
     held = np.bincount(np.concatenate(shares), minlength=len(labels))
     if (held > 1).any():
         raise PartitionError(
-            f"{params.partition} partition: {int((held > 1).sum()):,} images have more than one device"
+            f"{params.partition} partition: {int((held > 1).sum()):,} samples have more than one device"
         )
     if not (held == 1).all():
         lost = sorted({int(label) for label in labels[held == 0]})
         raise PartitionError(
-            f"{params.partition} partition: {int((held == 0).sum()):,} images of labels {lost} have no device; "
+            f"{params.partition} partition: {int((held == 0).sum()):,} samples of labels {lost} have no device; "
             "use more devices or raise labels-per-device"
         )
 
@@ -125,6 +150,7 @@ def _partitioner(params: DataParams, labels_per_device: int) -> Any:
     seed = int(stream(params.seed, Purpose.PARTITION, who=1).integers(2**32))
     if params.partition == "non-iid":
         return EvenLabelsPartitioner(params.devices, "label", labels_per_device, seed=seed)
+    # Of every label, the parts of the devices are drawn from Dir(alpha): Yurochkin et al. 2019, Li et al. 2022
     return DirichletPartitioner(params.devices, "label", params.alpha, min_partition_size=0, seed=seed)
 
 

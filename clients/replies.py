@@ -47,7 +47,7 @@ class DataReply:
 
     device: int
     round: int
-    images: NDArray[Any]
+    inputs: NDArray[Any]
     labels: NDArray[Any]
 
 
@@ -81,10 +81,10 @@ def signed_message(order: Order, signed: tuple[bytes, bytes], reply_to: Message)
     return Message(RecordDict({"about": ConfigRecord({**about, **post})}), reply_to=reply_to)
 
 
-def data_message(order: Order, images: NDArray[Any], labels: NDArray[np.int64], reply_to: Message) -> Message:
+def data_message(order: Order, inputs: NDArray[Any], labels: NDArray[np.int64], reply_to: Message) -> Message:
     """The reply of a device that offloads."""
     about = ConfigRecord({"kind": "data", "device": order.device, "round": order.round})
-    arrays = ArrayRecord({"images": Array(images), "labels": Array(labels)})
+    arrays = ArrayRecord({"inputs": Array(inputs), "labels": Array(labels)})
     return Message(RecordDict({"about": about, "arrays": arrays}), reply_to=reply_to)
 
 
@@ -94,9 +94,9 @@ def sealed_message(order: Order, sealed: bytes, reply_to: Message) -> Message:
     return Message(RecordDict({"about": ConfigRecord(about)}), reply_to=reply_to)
 
 
-def data_bytes(images: NDArray[Any], labels: NDArray[np.int64]) -> bytes:
-    """Images, then labels; of what form, whoever opens them knows."""
-    return np.ascontiguousarray(images).tobytes() + labels.astype("<i8").tobytes()
+def data_bytes(inputs: NDArray[Any], labels: NDArray[np.int64]) -> bytes:
+    """Inputs, then labels; of what form, whoever opens them knows."""
+    return np.ascontiguousarray(inputs).tobytes() + labels.astype("<i8").tobytes()
 
 
 def read_data(raw: bytes, samples: int, like: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -105,8 +105,8 @@ def read_data(raw: bytes, samples: int, like: NDArray[Any]) -> tuple[NDArray[Any
     split = int(np.prod(shape)) * like.dtype.itemsize
     if len(raw) != split + 8 * samples:
         raise ReplyError(f"found {len(raw)} bytes of data, expected {split + 8 * samples} for {samples} samples")
-    images = np.frombuffer(raw[:split], like.dtype).reshape(shape)
-    return images.copy(), np.frombuffer(raw[split:], "<i8").astype(np.int64)
+    inputs = np.frombuffer(raw[:split], like.dtype).reshape(shape)
+    return inputs.copy(), np.frombuffer(raw[split:], "<i8").astype(np.int64)
 
 
 def error_message(error: ClientError, reply_to: Message, code: int) -> Message:
@@ -133,7 +133,7 @@ def read_reply(message: Message) -> Reply:
             return SealedReply(device, round_, about["sealed"])
         arrays = record_in(message, "arrays")
         if about["kind"] == "data":
-            return DataReply(device, round_, read_array(arrays, "images"), read_array(arrays, "labels"))
+            return DataReply(device, round_, read_array(arrays, "inputs"), read_array(arrays, "labels"))
         weight = record_in(message, "weight")
         return GradientReply(
             device=device,

@@ -148,7 +148,7 @@ def import_torchvision() -> None:
 
 
 @contextmanager
-def _bounded_waits() -> Iterator[None]:
+def bounded_waits() -> Iterator[None]:
     """torchvision's downloads set no time-out of their own; a network that swallows packets must not hang a run."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(_DOWNLOAD_TIMEOUT_S)
@@ -163,7 +163,7 @@ def _download_with_torchvision() -> Path:
         import_torchvision()
         from torchvision.datasets import FashionMNIST
 
-        with _bounded_waits():
+        with bounded_waits():
             FashionMNIST(str(cache_folder()), download=True)
     except (ImportError, OSError, RuntimeError) as error:
         raise FileNotFoundError(f"{type(error).__name__}: {error}") from error
@@ -208,7 +208,7 @@ def read_svhn(folder: Path | None) -> tuple[Split, Split, str]:
         import_torchvision()
         from torchvision.datasets import SVHN
 
-        with _bounded_waits():
+        with bounded_waits():
             parts = [SVHN(str(root), split=split, download=folder is None) for split in ("train", "test")]
     except ImportError as error:
         raise DataError(f"SVHN needs torchvision ({error}); get it with: {install_command('simulation')}") from error

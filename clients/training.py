@@ -82,7 +82,8 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
 
     Both engines use the same mini-batches and agree to rounding. Past the recipe's end they stop with a `LateError`.
     """
-    if uses_stacked(network, recipe.engine, recipe.optimizer):
+    dimensions = nodes[0].samples.inputs.ndim - 1 if nodes else stacked.IMAGE
+    if uses_stacked(network, recipe.engine, recipe.optimizer, recipe.batch, dimensions):
         trained = _train_stacked(nodes, network, recipe)
     else:
         trained = [_train_one(node, network, recipe) for node in nodes]
@@ -94,18 +95,22 @@ def local_updates(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Rec
     ]
 
 
-def uses_stacked(network: nn.Module, engine: str, optimizer: str = "sgd") -> bool:
-    """Whether `engine` means the stacked one for this network; `stacked` insists, `auto` falls back. An optimiser of
-    others knows nothing of stacked parameters.
+def uses_stacked(
+    network: nn.Module, engine: str, optimizer: str = "sgd", batch: int = 1, dimensions: int | None = None
+) -> bool:
+    """Whether `engine` means the stacked one for this network and samples of so many `dimensions` (None: those that the
+    network is for). `stacked` insists; `auto` takes it where it is faster. An optimiser of others knows nothing of
+    stacked parameters.
     """
+    dimensions = stacked.dimensions_of(network) if dimensions is None else dimensions
     is_ours = optimizer in STACKED_OPTIMIZERS
-    if engine == "stacked" and not is_ours:
-        raise ModelError(f"engine stacked: found optimizer {optimizer}, expected sgd or adam; use engine sequential")
-    if not is_ours:
-        return False
     if engine == "stacked":
-        stacked.check_stackable(network)
-    return engine != "sequential" and stacked.is_stackable(network)
+        if not is_ours:
+            raise ModelError(f"engine stacked: found optimizer {optimizer}, expected sgd or adam; use sequential")
+        stacked.check_stackable(network, dimensions)
+        return True
+    can = engine != "sequential" and is_ours and stacked.is_stackable(network, dimensions)
+    return can and stacked.is_worthwhile(network, batch)
 
 
 def make_step(name: str, parameters: Sequence[Tensor], learning_rate: float) -> Callable[[Tensor], None]:
@@ -145,30 +150,30 @@ def _foreign_optimizer(name: str, parameters: Sequence[Tensor], learning_rate: f
 class Batches:
     """All mini-batches of one node, gathered."""
 
-    images: Tensor  # (iterations, B, C, H, W), as stored
+    inputs: Tensor  # (iterations, B, *shape of a sample), as stored
     labels: Tensor  # (iterations, B)
 
 
-def _mini_batches(node: TrainingNode, recipe: Recipe) -> Batches:
+def gathered_batches(node: TrainingNode, recipe: Recipe) -> Batches:
     positions = mini_batches(recipe.seed, recipe.round, node.key, len(node), node.iterations, recipe.batch)
     chosen = torch.from_numpy(positions.reshape(-1))
     if node.indices is not None:
         chosen = node.indices[chosen]
-    images = node.samples.inputs.index_select(0, chosen)
+    inputs = node.samples.inputs.index_select(0, chosen)
     labels = node.samples.labels.index_select(0, chosen)
-    return Batches(images.view(*positions.shape, *images.shape[1:]), labels.view(positions.shape))
+    return Batches(inputs.view(*positions.shape, *inputs.shape[1:]), labels.view(positions.shape))
 
 
 def _train_one(node: TrainingNode, network: nn.Module, recipe: Recipe) -> Vector:
     """The plain torch loop over one node: w_y^{e_y}."""
     mine = with_parameters(network, node.model)
-    batches = _mini_batches(node, recipe)
+    batches = gathered_batches(node, recipe)
     step = make_step(recipe.optimizer, list(mine.parameters()), recipe.learning_rate)
     with torch.random.fork_rng(devices=[]):  # for networks that draw, as Dropout does
         torch.manual_seed(int(stream(recipe.seed, Purpose.DROPOUT, recipe.round, node.key.counter).integers(2**62)))
-        for images, labels in zip(batches.images, batches.labels, strict=True):
+        for inputs, labels in zip(batches.inputs, batches.labels, strict=True):
             recipe.check_time()
-            step(F.cross_entropy(mine(node.samples.scale(images)), labels))
+            step(F.cross_entropy(mine(node.samples.scale(inputs)), labels))
     return to_vector(mine)
 
 
@@ -176,8 +181,8 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
     """Nodes with batches of one form as grouped networks of at most `chunk` nodes, side by side on the cores."""
     groups: dict[object, list[int]] = {}
     for i, node in enumerate(nodes):
-        images = node.samples.inputs
-        form = (node.iterations, min(recipe.batch, len(node)), images.shape[1:], images.dtype)
+        inputs = node.samples.inputs
+        form = (node.iterations, min(recipe.batch, len(node)), inputs.shape[1:], inputs.dtype)
         groups.setdefault((form, node.samples.mean, node.samples.std), []).append(i)
     parts = [
         part.tolist()
@@ -192,13 +197,16 @@ def _train_stacked(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Re
 
 
 def _train_chunk(nodes: Sequence[TrainingNode], network: nn.Module, recipe: Recipe) -> list[Vector]:
-    many = stacked.StackedNetwork(network, np.stack([node.model for node in nodes]))
+    many = stacked.StackedNetwork(network, np.stack([node.model for node in nodes]), nodes[0].samples.inputs.ndim - 1)
     step = make_step(recipe.optimizer, many.parameters, recipe.learning_rate)
-    batches = [_mini_batches(node, recipe) for node in nodes]
-    # Interleave the nodes while the images are still bytes: (iterations, B, H, W, nodes, C)
-    images = torch.stack([b.images for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
+    batches = [gathered_batches(node, recipe) for node in nodes]
+    if batches[0].inputs.ndim > stacked.IMAGE:
+        # Interleave the nodes while the images are still bytes: (iterations, B, H, W, nodes, C)
+        inputs = torch.stack([b.inputs for b in batches], dim=2).permute(0, 1, 4, 5, 2, 3).contiguous()
+    else:  # (iterations, nodes, B, columns)
+        inputs = torch.stack([b.inputs for b in batches], dim=1)
     labels = torch.stack([b.labels for b in batches], dim=1)  # (iterations, nodes, B)
-    for step_images, step_labels in zip(images, labels, strict=True):
+    for step_inputs, step_labels in zip(inputs, labels, strict=True):
         recipe.check_time()
-        step(many.loss(nodes[0].samples.scale(step_images, channels_last=True), step_labels))
+        step(many.loss(nodes[0].samples.scale(step_inputs, channels_last=True), step_labels))
     return many.vectors()

@@ -137,11 +137,15 @@ class ConditionParams:
     device_speeds: str = setting(
         "",
         "factors on the CPU of simulated devices, dealt in turn, such as 1,1,0.1; or lognormal:SIGMA (default: all 1)",
+        only_if_set=True,
     )
-    dropout: float = setting(0.0, "probability that a simulated device is away in a round", minimum=0.0, maximum=1.0)
+    dropout: float = setting(
+        0.0, "probability that a simulated device is away in a round", minimum=0.0, maximum=1.0, only_if_set=True
+    )
     availability: str = setting(
         "",
         "when simulated devices are there: a CSV file of device,from,to[,every], or its text such as 0:1-10;3:5-8/20",
+        only_if_set=True,
     )
 
     def __post_init__(self) -> None:

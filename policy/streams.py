@@ -25,6 +25,7 @@ class Purpose(IntEnum):
     HASH_RATE = 15
     VALIDATION = 16
     ATTACK = 17
+    SPLIT = 23
     ABSENCE = 40
     SPEED = 41
 

@@ -19,7 +19,7 @@ REPOSITORY = Path(__file__).parents[1]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "flags",
-    [["--model", "tiny_mlp:make", "--dataset", "synthetic"], ["--dataset", "stripes:load"]],
+    [["--model", "tiny_mlp:make", "--dataset", "synthetic", "--hardness", "0"], ["--dataset", "stripes:load"]],
     ids=["model", "dataset"],
 )
 def test_the_plug_in_examples_learn(flags: list[str], tmp_path: Path) -> None:

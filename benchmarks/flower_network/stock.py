@@ -20,8 +20,8 @@ import numpy as np
 import torch
 
 from benchmarks.flower_network import fedavg_app
-from clients.data import Samples, load_dataset
-from clients.partition import partition
+from clients.data import Samples, dataset_of
+from clients.partition import shares_of
 from edge_servers.parameters import Settings
 
 _STARTS_S, _ENDS_S = 120.0, 20.0
@@ -47,8 +47,8 @@ folder = ""
 def write_task(folder: Path, settings: Settings, rounds: int) -> None:
     """What the devices hold, as files, and what is trained: the same as a network of ours with these settings."""
     data, training = settings.data, settings.training
-    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
-    for device, share in enumerate(partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)):
+    dataset = dataset_of(data)
+    for device, share in enumerate(shares_of(dataset, data)):
         _write_samples(folder / f"share-{device}.npz", dataset.train.select(torch.from_numpy(share)))
     _write_samples(folder / "test.npz", dataset.test)
     task: dict[str, Any] = {

@@ -78,7 +78,7 @@ def _pair(part: Any, where: str) -> tuple["Tensor", "Tensor"]:
 
     inputs, labels = _stacked(part) if _is_dataset(part) else part
     x = inputs if isinstance(inputs, torch.Tensor) else torch.as_tensor(np.asarray(inputs))
-    x = x.float() if x.is_floating_point() else x
+    x = x.float() if x.is_floating_point() else x if x.dtype == torch.uint8 else x.long()
     y = np.asarray(labels).reshape(-1)
     if len(x) != len(y) or not len(y):
         raise BflError(f"data, {where}: found {len(x)} samples and {len(y)} labels, expected one label per sample")
@@ -112,10 +112,15 @@ def _held_out(inputs: "Tensor", labels: "Tensor") -> "Dataset":
 
 
 def _made(train: tuple["Tensor", "Tensor"], test: tuple["Tensor", "Tensor"], source: str) -> "Dataset":
+    import torch
+
     from clients.data import Dataset, Samples
 
     classes = 1 + int(max(train[1].max(), test[1].max()))
-    return Dataset("given", Samples(*train), Samples(*test), max(2, classes), source)
+    is_words = train[0].dtype == test[0].dtype == torch.int64
+    words = 1 + int(max(train[0].max(), test[0].max())) if is_words else 0
+    learned, tested = (Samples(*each, vocabulary=words) for each in (train, test))
+    return Dataset("given", learned, tested, max(2, classes), source)
 
 
 def _digest(dataset: "Dataset") -> str:

@@ -121,14 +121,12 @@ class Run:
         import copy
 
         if self.network is None:
-            from clients.data import load_dataset
+            from clients.data import dataset_of
             from clients.models import network_for
 
             self.permit_plugins()
             settings = self._recorded()
-            data = settings.data
-            dataset = load_dataset(data.dataset, data.data_dir, data.seed)
-            self.network = network_for(dataset, settings.training, data.seed)
+            self.network = network_for(dataset_of(settings.data), settings.training, settings.data.seed)
         return copy.deepcopy(self.network)
 
     def resume(

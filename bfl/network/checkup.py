@@ -16,11 +16,11 @@ from bfl.network.status import MOST_SKEW_S, NodeState, is_running, nodes_of
 from chain.audit.archive import open_archive
 from chain.errors import ChainError
 from chain.protocol.turns import FOUNDING_BLOCK
-from clients.data import load_dataset
+from clients.data import dataset_of
 from clients.errors import ClientError
 from clients.joined import read_joined
 from clients.parameters import DataParams, read_params
-from clients.partition import partition
+from clients.partition import shares_of
 from edge_servers.errors import EdgeError
 from edge_servers.founding.parameters import read_founding_parameters
 from edge_servers.parameters import Settings
@@ -117,7 +117,7 @@ def _tests(kit: EdgeKit) -> Check:
             founding = read_founding_parameters(parameters_in(archive.block(FOUNDING_BLOCK), archive))
         data = founding.settings.data
         check_code(founding.settings, kit.config.allow_plugins, "the founding")
-        dataset = load_dataset(data.dataset, kit.config.data_dir, data.seed)
+        dataset = dataset_of(data, kit.config.data_dir)
     except (BflError, ClientError, ChainError, EdgeError) as error:
         return Check("data", "fail", str(error).splitlines()[0], "correct data-dir in config.toml")
     return Check("data", "ok", f"{len(dataset.test)} samples for its tests")
@@ -128,11 +128,11 @@ def _data(kit: DeviceKit) -> Check:
         joined = read_joined(kit.folder / FOUNDING)
         data = read_params(DataParams, joined.settings)
         check_code(Settings.read(joined.settings), kit.config.allow_plugins, "the founding")
-        dataset = load_dataset(data.dataset, kit.config.data or data.data_dir, data.seed)
+        dataset = dataset_of(data, kit.config.data)
         index = kit.config.index
         count, registered = len(dataset.train), joined.work.shares[index]
         if not kit.config.data:
-            count = len(partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)[index])
+            count = len(shares_of(dataset, data)[index])
     except (BflError, ClientError) as error:
         return Check("data", "fail", str(error).splitlines()[0], "correct data in config.toml")
     if count != registered:

@@ -26,7 +26,7 @@ from chain.protocol.endorsements import Domain
 from chain.protocol.turns import FOUNDING_BLOCK
 from chain.signer.memory import SignedMemory
 from chain.wire.address import Address
-from clients.data import Dataset, load_dataset
+from clients.data import Dataset, dataset_of
 from clients.errors import FlowerAwayError
 from clients.flower_tasks import Place
 from clients.memory import keep_freed_memory
@@ -212,5 +212,5 @@ def _task(remote: RemoteNetwork, data_dir: str) -> tuple[Dataset, Any]:
     keep_freed_memory()
     torch.set_num_threads(1)
     data = remote.founding.settings.data
-    dataset = load_dataset(data.dataset, data_dir or data.data_dir, data.seed)
+    dataset = dataset_of(data, data_dir)
     return dataset, network_for(dataset, remote.founding.settings.training, data.seed)

@@ -18,12 +18,12 @@ from chain.node.access import EmptyNode
 from chain.node.node import Node
 from chain.protocol.genesis import FIXED, RETARGET, Genesis, block_gas
 from chain.wire.address import Address
-from clients.data import load_dataset
+from clients.data import dataset_of
 from clients.joined import Joined
 from clients.models import Vector, network_for, to_vector
 from clients.orders import vector_digest
 from clients.parameters import DataParams, TrainingParams, key_of
-from clients.partition import partition
+from clients.partition import shares_of
 from edge_servers.chain_hosting import homes_of
 from edge_servers.errors import EdgeError
 from edge_servers.federation import make_network
@@ -80,10 +80,10 @@ class Members:
 def samples_described(description: Description) -> dict[str, int]:
     """How many samples each device has, where its data is at hand: in its own folder, or its part of the data set."""
     data = description.settings.data
-    whole = load_dataset(data.dataset, data.data_dir, data.seed)
-    shares = partition(whole.train.labels.numpy(), data, whole.labels_per_device)
+    whole = dataset_of(data)
+    shares = shares_of(whole, data)
     return {
-        device.name: len(load_dataset(data.dataset, device.data, data.seed).train) if device.data else len(share)
+        device.name: len(dataset_of(data, device.data).train) if device.data else len(share)
         for device, share in zip(description.devices, shares, strict=True)
     }
 
@@ -100,7 +100,7 @@ def found_described(
     it takes the place of; its last final model is model 0.
     """
     settings = description.settings
-    dataset = load_dataset(settings.data.dataset, settings.data.data_dir, settings.data.seed)
+    dataset = dataset_of(settings.data)
     architecture = network_for(dataset, settings.training, settings.data.seed)
     introduced = [(members.samples[each.name], description.consent(each)) for each in description.devices]
     homes = [description.edge_index(device.home) for device in description.devices]

@@ -168,7 +168,7 @@ def _without_doubles(lines: Sequence[Banded]) -> dict[tuple[str, ...], Banded]:
 
 
 def plot_partition(shares: Sequence[Share], labels: NDArray[np.int64], classes: int, path: Path, title: str) -> Path:
-    """How many images of each label each device holds, as a picture of devices x labels."""
+    """How many samples of each label each device holds, as a picture of devices x labels."""
     plt = pyplot()
     counts = np.stack([np.bincount(labels[share], minlength=classes) for share in shares])
     height = min(12.0, 1.6 + 0.28 * len(shares))
@@ -180,7 +180,7 @@ def plot_partition(shares: Sequence[Share], labels: NDArray[np.int64], classes: 
         for (device, label), count in np.ndenumerate(counts):
             dark = count > 0.6 * counts.max()
             axes.text(label, device, count or "", ha="center", va="center", fontsize=7, color="w" if dark else "k")
-    figure.colorbar(picture, label="images")
+    figure.colorbar(picture, label="samples")
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return path

@@ -24,7 +24,9 @@ def describe_environment(settings: Settings, network: nn.Module) -> dict[str, An
     """Engine, chunk, threads, torch, instruction set, plug-ins: with these equal, the same seed gives the same run."""
     training = settings.training
     return {
-        "engine": "stacked" if uses_stacked(network, training.engine, training.optimizer) else "sequential",
+        "engine": "stacked"
+        if uses_stacked(network, training.engine, training.optimizer, training.batch)
+        else "sequential",
         "chunk": settings.training.chunk,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,

@@ -22,10 +22,10 @@ from bfl.simulation.ending import Ending, undisturbed
 from bfl.simulation.environment import describe_environment, differences, use_threads
 from bfl.simulation.run_folder import RunFolder
 from bfl.simulation.summary import summarise
-from clients.data import Dataset, load_dataset
+from clients.data import Dataset, dataset_of
 from clients.memory import keep_freed_memory
 from clients.models import network_for, with_parameters
-from clients.partition import Share, partition
+from clients.partition import Share, shares_of
 from edge_servers.federation import Federation
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.filters import deterministic_filter
@@ -263,6 +263,6 @@ def _prepare(settings: RunSettings) -> tuple[Dataset, list[Share], nn.Module]:
     keep_freed_memory()
     use_threads(settings)
     data = settings.data
-    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
-    shares = partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)
+    dataset = dataset_of(data)
+    shares = shares_of(dataset, data)
     return dataset, shares, network_for(dataset, settings.training, data.seed)

@@ -20,7 +20,7 @@ from bfl.simulation.run import Simulation, check_settings, run
 from bfl.simulation.run_folder import RunFolder
 from bfl.simulation.superlink import end_superlink_after
 from clients.arrays import one_array
-from clients.data import load_dataset
+from clients.data import dataset_of
 from clients.flower import log
 from clients.joined import Joined
 from clients.memory import keep_freed_memory
@@ -67,7 +67,7 @@ def _folder(named: str) -> Path:
 def open_simulation(grid: Grid, settings: RunSettings, out: Path) -> Simulation:
     """A new run whose devices are at the other end of a grid."""
     data = settings.data
-    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
+    dataset = dataset_of(data)
     log(INFO, "Data: %s from %s", dataset.name, dataset.source)
     network = network_for(dataset, settings.training, data.seed)
     environment = describe_environment(settings, network)

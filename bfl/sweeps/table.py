@@ -50,7 +50,6 @@ MEASURES = (
     Measure("T_wall", "s", _number("latency", "paper", "T_wall")),
     Measure("T real", "s", _number("latency", "real", "T"), told="never"),
     Measure("T_wall real", "s", _number("latency", "real", "T_wall"), told="never"),
-    Measure("energy", "J", _number("energy-j")),
     Measure("offloading", "devices", _number("offloaded"), 1, "never"),
     Measure("offences", "", _number("offences"), 1, "somewhere"),
     Measure("refused", "", _number("refused"), 1, "somewhere"),

@@ -113,12 +113,12 @@ def check_origin(reply: GradientReply, expected: Expected) -> None:
 
 def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
     """Raise `GradientRefusedError` unless handed-over data is what the plan and the task say."""
-    images, labels = reply.images, reply.labels
+    inputs, labels = reply.inputs, reply.labels
     like = task.like.inputs.numpy()
     shape = (samples, *like.shape[1:])
-    if images.shape != shape or images.dtype != like.dtype:
+    if inputs.shape != shape or inputs.dtype != like.dtype:
         raise GradientRefusedError(
-            "malformed", f"found images {images.dtype} of shape {images.shape}, expected {like.dtype} of {shape}"
+            "malformed", f"found inputs {inputs.dtype} of shape {inputs.shape}, expected {like.dtype} of {shape}"
         )
     if labels.shape != (samples,) or labels.dtype != np.int64:
         raise GradientRefusedError(
@@ -128,8 +128,12 @@ def check_data(reply: DataReply, task: LearningTask, samples: int) -> None:
         raise GradientRefusedError(
             "malformed", f"found labels {labels.min()} to {labels.max()}, expected 0 to {task.classes - 1}"
         )
-    if images.dtype.kind == "f" and not np.isfinite(images).all():
-        raise GradientRefusedError("not-finite", "found NaN or infinity in the images, expected finite numbers")
+    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
+        raise GradientRefusedError("not-finite", "found NaN or infinity in the inputs, expected finite numbers")
+    if inputs.dtype == np.int64 and not 0 <= inputs.min() <= inputs.max() < task.like.vocabulary:
+        raise GradientRefusedError(
+            "malformed", f"found inputs {inputs.min()} to {inputs.max()}, expected 0 to {task.like.vocabulary - 1}"
+        )
 
 
 def heard_refusals(

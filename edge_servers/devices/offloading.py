@@ -65,6 +65,6 @@ def union_of(handed_over: Mapping[int, DataReply], like: Samples) -> Samples:
     parts = [handed_over[device] for device in sorted(handed_over)]
     return replace(
         like,
-        inputs=torch.from_numpy(np.concatenate([part.images for part in parts])),
+        inputs=torch.from_numpy(np.concatenate([part.inputs for part in parts])),
         labels=torch.from_numpy(np.concatenate([part.labels for part in parts])),
     )

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import fields as dataclass_fields
+from functools import cache, cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +16,20 @@ from chain.wire.documents import canonical_json, read_canonical_json
 from clients.consent import Consent
 from clients.errors import ClientError
 from clients.founded_work import FoundedWork
+from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError, FederationError
+from edge_servers.founding.code import read_code
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.origin import Origin, read_origin
 from edge_servers.learning.gossip import WEIGHT_BITS
 from edge_servers.learning.graph import Graph, components
-from edge_servers.parameters import CONDITION_KEYS, RoundParams, Settings
+from edge_servers.parameters import ConditionParams, RoundParams, Settings
 
 if TYPE_CHECKING:
     from torch import nn
 
 # What a run may change without becoming another network: how long it is, where its data lies, how it computes.
 _NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads")
-_USUAL = Settings().flat()
-"""What is not written where it is as always: devices that are alike"""
 _KIND = "founding"
 _KEYS = ("kind", "settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
 _DOCUMENT_BYTES = 8192
@@ -117,8 +118,19 @@ def _device_row(device: DeviceRecord) -> list[str | int]:
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
     flat = Settings(settings.rounds, settings.data, settings.training, conditions=settings.conditions).flat()
-    left_out = {*_NOT_WRITTEN, *(key for key in CONDITION_KEYS if flat[key] == _USUAL[key])}
-    return {key: value for key, value in flat.items() if key not in left_out}
+    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN and _later().get(key) != value}
+
+
+@cache
+def _later() -> dict[str, object]:
+    """Settings that foundings of before know nothing of, with their defaults, which are not written."""
+    parts = (RoundParams, DataParams, TrainingParams, ConditionParams)
+    return {
+        key_of(each.name): each.default
+        for part in parts
+        for each in dataclass_fields(part)
+        if each.metadata["only_if_set"]
+    }
 
 
 def registry_terms(rounds: RoundParams) -> RegistryTerms:
@@ -150,9 +162,10 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
         network = Network(tuple(map(_address, servers)), devices, graph, int(content["weight"]))
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
+        settings = Settings.read(content["settings"])
         founding = FoundingParameters(
-            Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]),
-            read_origin(content.get("origin")), _code(content.get("code", {})),
+            settings, network, tensors, int(content["sample-bytes"]), read_origin(content.get("origin")),
+            read_code(content.get("code", {}), settings),
         )  # fmt: skip
         _check_network(network)
         _check_settings(founding)
@@ -161,12 +174,6 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         return founding
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
-
-
-def _code(found: Any) -> dict[str, str]:
-    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in found.items()):
-        raise ValueError("found code without a digest")
-    return dict(found)
 
 
 def _check_settings(founding: FoundingParameters) -> None:

@@ -101,8 +101,8 @@ class Inbox:
         about = associated(self._domain.chain_id, plan.round, device, self._index, plan.digest)
         try:
             raw = open_sealed(sealed, bytes(self._account.key), about, self._network.devices[device].address)
-            images, labels = read_data(raw, plan.samples[device], self._task.like.inputs.numpy())
-            reply = DataReply(device, plan.round, images, labels)
+            inputs, labels = read_data(raw, plan.samples[device], self._task.like.inputs.numpy())
+            reply = DataReply(device, plan.round, inputs, labels)
             check_data(reply, self._task, plan.samples[device])
         except (ReplyError, GradientRefusedError) as error:
             raise NotWantedError(f"device {device}: {error}") from error
@@ -130,4 +130,4 @@ class Inbox:
 
 
 def _are_same(one: DataReply, other: DataReply) -> bool:
-    return np.array_equal(one.images, other.images) and np.array_equal(one.labels, other.labels)
+    return np.array_equal(one.inputs, other.inputs) and np.array_equal(one.labels, other.labels)

@@ -15,7 +15,7 @@ from edge_servers.report import RoundReport
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL: dict[str, object] = {
-    "dataset": "synthetic", "rounds": 4, "devices": 4, "iterations": 2, "batch": 10, "threads": 1,
+    "dataset": "synthetic", "hardness": 0, "rounds": 4, "devices": 4, "iterations": 2, "batch": 10, "threads": 1,
     "scheme": "consensus-no-chain", "planner": "fixed", "filter": "none",
 }  # fmt: skip
 

@@ -125,8 +125,7 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
         (
             "--filter norm-clp",
             'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean, loss, your own as '
-            "module:function, or some joined by + "
-            '(did you mean "norm-clip"?)',
+            'module:function, or some joined by + (did you mean "norm-clip"?)',
         ),
         ("--nodes 2", "nodes: found 2, expected 1 (shared) or 3 (one per edge server)"),
         ("--codec fp8", 'codec: found "fp8", expected one of fp16, fp32, int8'),
@@ -137,7 +136,8 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
         ),
         (
             "--dataset nosuch",
-            'dataset: found "nosuch", expected fashion-mnist, svhn, synthetic or your own as module:function',
+            'dataset: found "nosuch", expected fashion-mnist, svhn, synthetic, cifar-10, csv, image-folder or your own '
+            "as module:function",
         ),
         ("--model nosuch:make", "model \"nosuch:make\": cannot import nosuch (No module named 'nosuch')"),
         ("--hidden 50,none", "hidden: found '50,none', expected positive whole numbers such as 50 or 256,72"),

@@ -281,7 +281,7 @@ def test_the_server_that_has_the_data_gets_the_same_again(trainings: Trainings) 
     for reply in replies:
         data = read_reply(reply)
         assert isinstance(data, DataReply)
-        np.testing.assert_array_equal(data.images, device.table.inputs[:10].numpy())
+        np.testing.assert_array_equal(data.inputs, device.table.inputs[:10].numpy())
     assert trainings.calls == 0
 
 

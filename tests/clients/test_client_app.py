@@ -83,8 +83,8 @@ def test_a_model_that_took_the_step_of_the_gradient_has_a_smaller_loss(synthetic
 def test_an_order_to_offload_comes_back_as_data_of_the_devices_labels(synthetic: Dataset, model: Vector) -> None:
     reply = read_reply(ask(sent(an_order(model, device=1, samples=50, offload_to=2)), context({"partition-id": 1})))
     assert isinstance(reply, DataReply)
-    assert reply.images.shape == (50, 1, 28, 28)
-    assert reply.images.dtype == np.uint8
+    assert reply.inputs.shape == (50, 1, 28, 28)
+    assert reply.inputs.dtype == np.uint8
     assert set(reply.labels.tolist()) <= set(synthetic.train.labels[share_of(synthetic, 1)].tolist())
     assert len(set(reply.labels.tolist())) == 3
 
@@ -188,8 +188,8 @@ def test_a_device_trains_on_and_offloads_from_its_own_data_folder(own_data: Path
     assert gradient.samples == 12
     data = read_reply(ask(sent(an_order(model, device=3, samples=5, offload_to=0)), where))
     assert isinstance(data, DataReply)
-    assert data.images.shape == (5, 1, 28, 28)
-    assert set(data.images.ravel().tolist()) == {0.5}
+    assert data.inputs.shape == (5, 1, 28, 28)
+    assert set(data.inputs.ravel().tolist()) == {0.5}
 
 
 def test_a_data_folder_of_its_own_without_the_files_is_answered_with_an_error_reply(tmp_path: Path) -> None:
@@ -216,13 +216,13 @@ MALFORMED_CONTEXTS = {
     "setting": (context(devices="ten"), "ParameterError: devices: found 'ten', expected a value of type int"),
     "choice": (
         context(partition="iidd"),
-        'ParameterError: partition: found "iidd", expected one of iid, non-iid, dirichlet or your own as '
-        'module:function (did you mean "iid"?)',
+        'ParameterError: partition: found "iidd", expected one of iid, non-iid, dirichlet, by-group, '
+        'quantity or your own as module:function (did you mean "iid"?)',
     ),
     "data set": (
         context(dataset="sinthetic"),
-        'DataError: dataset: found "sinthetic", expected fashion-mnist, svhn, synthetic or your own as '
-        'module:function (did you mean "synthetic"?)',
+        'DataError: dataset: found "sinthetic", expected fashion-mnist, svhn, synthetic, cifar-10, csv, '
+        'image-folder or your own as module:function (did you mean "synthetic"?)',
     ),
     "no data there": (
         context(dataset="fashion-mnist", data_dir="/no/such/folder"),

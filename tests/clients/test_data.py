@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clients.data import Dataset, Samples, check_dataset, load_dataset
+from clients.data import Dataset, Samples, check_dataset, dataset_of, load_dataset
 from clients.errors import DataError
+from clients.parameters import DataParams
 from clients.plugins import permit
 
 
@@ -122,39 +123,91 @@ def refusal(dataset: Dataset) -> str:
     return str(caught.value)
 
 
-def test_images_without_a_channel_are_refused() -> None:
-    flat = replace(two_images(), inputs=torch.zeros(2, 28, 28, dtype=torch.uint8))
-    assert refusal(replace(small_dataset(), train=flat)) == (
-        "dataset small, train: found images of shape (2, 28, 28) and torch.uint8, "
-        "expected (samples, channels, height, width) in uint8 or float32"
-    )
+def test_samples_may_have_any_shape(subtests: pytest.Subtests) -> None:
+    labels = torch.tensor([0, 1])
+    cases: list[Samples] = [
+        Samples(torch.zeros(2, 28, 28, dtype=torch.uint8), labels),
+        Samples(torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]), labels, (1.0, 2.0, 3.0), (1.0, 1.0, 2.0)),
+        Samples(torch.zeros(2, 3, 4, 5, 6), labels, (0.0, 0.0, 0.0)),
+        Samples(torch.tensor([[0, 4], [3, 1]]), labels, vocabulary=5),
+    ]
+    for samples in cases:
+        with subtests.test(shape=samples.inputs.shape):
+            check_dataset(Dataset("any", samples, samples, classes=2, source="a test"))
+            assert samples.scale(samples.inputs).shape == samples.inputs.shape
+    assert cases[1].scale(cases[1].inputs).tolist() == [[0.0, 0.0, 0.0], [3.0, 3.0, 1.5]]
 
 
-def test_images_of_another_type_are_refused(subtests: pytest.Subtests) -> None:
-    cases: list[torch.dtype] = [torch.float64, torch.int64, torch.float16]
+def test_names_are_not_scaled() -> None:
+    words = torch.tensor([[0, 4], [3, 1]])
+    assert torch.equal(Samples(words, torch.tensor([0, 1]), vocabulary=5).scale(words), words)
+
+
+def test_samples_without_a_dimension_or_with_an_empty_one_are_refused(subtests: pytest.Subtests) -> None:
+    for shape in ((2,), (2, 0), (2, 3, 0)):
+        with subtests.test(shape=shape):
+            message = refusal(replace(small_dataset(), train=replace(two_images(), inputs=torch.zeros(shape))))
+            assert message.startswith(
+                f"dataset small, train: found samples of shape {shape} and torch.float32, expected (samples, ...) in "
+                "uint8, float32 or int64: "
+            )
+
+
+def test_samples_of_another_type_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[torch.dtype] = [torch.float64, torch.int32, torch.float16, torch.bool]
     for dtype in cases:
         with subtests.test(dtype=dtype):
             other = replace(two_images(), inputs=two_images().inputs.to(dtype))
             message = refusal(replace(small_dataset(), test=other))
-            assert message.startswith(f"dataset small, test: found images of shape (2, 2, 1, 2) and {dtype}, expected")
+            assert message.startswith(f"dataset small, test: found samples of shape (2, 2, 1, 2) and {dtype}, expected")
+            assert message.endswith("convert others with .float() or .long()")
+
+
+def test_names_outside_their_vocabulary_are_refused(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[list[list[int]], int, str]] = [
+        ([[0, 5], [1, 1]], 5, "0 to 5 and vocabulary=5"),
+        ([[-1, 0], [1, 1]], 5, "-1 to 1 and vocabulary=5"),
+        ([[0, 0], [0, 0]], 0, "0 to 0 and vocabulary=0"),
+    ]
+    for words, vocabulary, found in cases:
+        with subtests.test(words=words):
+            samples = Samples(torch.tensor(words), torch.tensor([0, 1]), vocabulary=vocabulary)
+            message = refusal(Dataset("texts", samples, samples, 2, "a test"))
+            assert message.startswith(f"dataset texts, train: found int64 inputs {found}, expected a vocabulary above")
+
+
+def test_groups_are_as_many_as_samples() -> None:
+    assert refusal(replace(small_dataset(), groups=np.array([1]))) == (
+        "dataset small: found groups of 1 samples, expected one for each of the 2 to train on"
+    )
+
+
+def test_a_loader_may_ask_for_the_settings(folder: Path) -> None:
+    (folder / "own_data_s.py").write_text(
+        PLUGIN + "\ndef told(folder, seed, settings):\n    made = tiny(folder, seed)\n"
+        "    return Dataset(settings.label_column, made.train, made.test, 2, 'told')\n"
+    )
+    permit({"dataset": "own_data_s:told"})
+    settings = DataParams(dataset="own_data_s:told", label_column="quality", data_dir="/there", seed=3)
+    assert dataset_of(settings).name == "quality"
 
 
 def test_labels_that_do_not_fit_the_images_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[torch.Tensor, str]] = [
-        (torch.tensor([0, 1, 1]), "3 labels of torch.int64 for 2 images"),
-        (torch.tensor([0, 1], dtype=torch.int32), "2 labels of torch.int32 for 2 images"),
-        (torch.tensor([0.0, 1.0]), "2 labels of torch.float32 for 2 images"),
+        (torch.tensor([0, 1, 1]), "3 labels of torch.int64 for 2 samples"),
+        (torch.tensor([0, 1], dtype=torch.int32), "2 labels of torch.int32 for 2 samples"),
+        (torch.tensor([0.0, 1.0]), "2 labels of torch.float32 for 2 samples"),
     ]
     for labels, found in cases:
         with subtests.test(labels=labels, found=found):
             assert refusal(replace(small_dataset(), train=replace(two_images(), labels=labels))) == (
-                f"dataset small, train: found {found}, expected one int64 label per image and at least one image"
+                f"dataset small, train: found {found}, expected one int64 label per sample and at least one sample"
             )
 
 
 def test_a_data_set_without_images_is_refused() -> None:
     nothing = replace(two_images(), inputs=torch.zeros(0, 2, 1, 2), labels=torch.zeros(0, dtype=torch.int64))
-    assert "found 0 labels of torch.int64 for 0 images" in refusal(replace(small_dataset(), test=nothing))
+    assert "found 0 labels of torch.int64 for 0 samples" in refusal(replace(small_dataset(), test=nothing))
 
 
 def test_a_label_that_is_no_class_is_refused(subtests: pytest.Subtests) -> None:
@@ -205,14 +258,15 @@ def test_images_that_are_not_finite_are_refused(subtests: pytest.Subtests) -> No
             images = torch.zeros(2, 2, 1, 2)
             images[1, 0, 0, 1] = value
             assert refusal(replace(small_dataset(), test=replace(two_images(), inputs=images))) == (
-                "dataset small, test: found NaN or infinity among the images, expected finite numbers"
+                "dataset small, test: found NaN or infinity among the samples, expected finite numbers"
             )
 
 
 def test_train_and_test_images_of_different_shapes_are_refused() -> None:
     wider = replace(two_images(), inputs=torch.zeros(2, 2, 1, 3))
     assert refusal(replace(small_dataset(), test=wider)) == (
-        "dataset small: train images are (2, 1, 2), test images (2, 1, 3); expected the same"
+        "dataset small: train samples are (2, 1, 2) of torch.uint8, test samples (2, 1, 3) of torch.float32; "
+        "expected the same"
     )
 
 
@@ -306,6 +360,6 @@ def test_an_unknown_data_set_names_the_known_ones_and_the_nearest() -> None:
     with pytest.raises(DataError) as caught:
         load_dataset("fashion_mnist", "", seed=0)
     assert str(caught.value) == (
-        'dataset: found "fashion_mnist", expected fashion-mnist, svhn, synthetic or your own as module:function '
-        '(did you mean "fashion-mnist"?)'
+        'dataset: found "fashion_mnist", expected fashion-mnist, svhn, synthetic, cifar-10, csv, image-folder '
+        'or your own as module:function (did you mean "fashion-mnist"?)'
     )

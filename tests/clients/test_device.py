@@ -84,7 +84,7 @@ def test_an_order_to_offload_is_answered_with_the_rounds_subset_as_stored(table:
     reply = data_of(ask((device(table, 2), order(2, offload_to=1)))[0])
     subset = np.arange(2, 40, 4)[round_subset(7, 4, 2, share=10, wanted=8)]
     assert (reply.device, reply.round) == (2, 4)
-    np.testing.assert_array_equal(reply.images, table.inputs[subset].numpy())
+    np.testing.assert_array_equal(reply.inputs, table.inputs[subset].numpy())
     np.testing.assert_array_equal(reply.labels, table.labels[subset].numpy())
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from clients.data import Dataset
+from clients.data import Dataset, Samples
 from clients.errors import ModelError
 from clients.models import (
     build_network,
@@ -238,12 +238,12 @@ def test_group_norm_is_accepted() -> None:
 
 def test_a_network_with_the_wrong_number_of_scores_is_refused() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(784, 7))
-    assert refusal(network) == "the model answers with (2, 7) for 2 images, expected scores of shape (2, 10)"
+    assert refusal(network) == "the model answers with (2, 7) for 2 samples, expected scores of shape (2, 10)"
 
 
 def test_a_network_that_forgets_to_flatten_is_refused() -> None:
     network = nn.Conv2d(1, 10, 28)
-    assert refusal(network) == ("the model answers with (2, 10, 1, 1) for 2 images, expected scores of shape (2, 10)")
+    assert refusal(network) == ("the model answers with (2, 10, 1, 1) for 2 samples, expected scores of shape (2, 10)")
 
 
 class Answering(nn.Module):
@@ -267,13 +267,13 @@ def test_a_network_that_answers_with_something_else_than_a_tensor_is_refused(sub
     for wrap, name in cases:
         with subtests.test(wrap=wrap, name=name):
             assert refusal(Answering(wrap)) == (
-                f"the model answers with {name} for 2 images, expected scores of shape (2, 10)"
+                f"the model answers with {name} for 2 samples, expected scores of shape (2, 10)"
             )
 
 
 def test_a_network_for_other_images_is_refused_with_the_shape() -> None:
     message = refusal(nn.Sequential(nn.Flatten(), nn.Linear(100, 10)))
-    assert message.startswith("the model does not take images of shape (1, 28, 28): ")
+    assert message.startswith("the model does not take samples of shape (1, 28, 28): ")
 
 
 def frozen_first_layer() -> nn.Module:
@@ -350,6 +350,44 @@ def test_an_unknown_network_names_the_known_ones_and_the_nearest() -> None:
     with pytest.raises(ModelError) as caught:
         build_network("svhncnn", SVHN, 10, (), seed=0)
     assert str(caught.value) == (
-        'model: found "svhncnn", expected auto, fashion-mnist-cnn, svhn-cnn or your own as module:function '
+        'model: found "svhncnn", expected auto, fashion-mnist-cnn, svhn-cnn, mlp or your own as module:function '
         '(did you mean "svhn-cnn"?)'
     )
+
+
+def of_shape(inputs: Tensor, vocabulary: int = 0) -> Dataset:
+    samples = Samples(inputs, torch.tensor([0, 1]), vocabulary=vocabulary)
+    return Dataset("made", samples, samples, classes=2, source="a test")
+
+
+def test_a_data_set_without_a_model_of_its_own_gets_one_that_fits_its_samples(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[Tensor, int, list[tuple[int, int]]]] = [
+        (torch.zeros(2, 1, 28, 28), 0, [(320, 50), (50, 2)]),
+        (torch.zeros(2, 3, 8, 8), 0, [(192, 64), (64, 2)]),
+        (torch.zeros(2, 5), 0, [(5, 64), (64, 2)]),
+        (torch.zeros(2, 4, 5), 0, [(20, 64), (64, 2)]),
+        (torch.zeros(2, 7, dtype=torch.int64), 9, [(32, 64), (64, 2)]),
+    ]
+    for inputs, vocabulary, sizes in cases:
+        with subtests.test(shape=inputs.shape):
+            network = network_for(of_shape(inputs, vocabulary), TrainingParams(), seed=0)
+            assert linear_sizes(network) == sizes
+    wider = network_for(of_shape(torch.zeros(2, 5)), TrainingParams(model="mlp", hidden="8,3"), seed=0)
+    assert linear_sizes(wider) == [(5, 8), (8, 3), (3, 2)]
+
+
+def test_the_mean_of_words_does_not_know_their_order() -> None:
+    network = network_for(of_shape(torch.zeros(2, 3, dtype=torch.int64), 9), TrainingParams(), seed=0)
+    assert torch.allclose(network(torch.tensor([[1, 2, 8]])), network(torch.tensor([[8, 1, 2]])), atol=1e-6)
+
+
+def test_a_network_that_does_not_know_all_words_is_refused() -> None:
+    network = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(12, 2))
+    check_network(network, (3,), 2, vocabulary=9)
+    with pytest.raises(ModelError, match=r"does not take samples of shape \(3,\), int64 below 10: index out of range"):
+        check_network(network, (3,), 2, vocabulary=10)
+
+
+def test_a_cnn_takes_no_tables() -> None:
+    with pytest.raises(ModelError, match=r"found samples of shape \(5,\), a CNN takes .*; use mlp"):
+        build_network("fashion-mnist-cnn", (5,), 2, (), seed=0)

@@ -120,8 +120,8 @@ def test_a_number_below_its_least_is_refused(subtests: pytest.Subtests) -> None:
 
 def test_a_wrong_choice_names_the_choices_and_the_nearest() -> None:
     assert refusal(DataParams, "partition", "noniid") == (
-        'partition: found "noniid", expected one of iid, non-iid, dirichlet or your own as module:function '
-        '(did you mean "non-iid"?)'
+        'partition: found "noniid", expected one of iid, non-iid, dirichlet, by-group, quantity or your own '
+        'as module:function (did you mean "non-iid"?)'
     )
 
 

@@ -95,7 +95,7 @@ def test_labels_that_no_device_would_hold_are_refused_by_name() -> None:
     message = refusal(even_labels(10, 5), DataParams(devices=3, partition="non-iid"))
     start, _, rest = message.partition("of labels [")
     lost, _, advice = rest.partition("]")
-    assert start == "non-iid partition: 20 images "
+    assert start == "non-iid partition: 20 samples "
     assert len({int(label) for label in lost.split(",")} & set(range(10))) == 4
     assert advice == " have no device; use more devices or raise labels-per-device"
 
@@ -194,7 +194,7 @@ def test_more_devices_than_images_are_refused_with_both_numbers(subtests: pytest
     for kind in cases:
         with subtests.test(kind=kind):
             assert refusal(even_labels(10, 1), DataParams(devices=11, partition=kind)) == (
-                f"{kind} partition: found 11 devices for 10 images, expected at least an image for each"
+                f"{kind} partition: found 11 devices for 10 samples, expected at least a sample for each"
             )
 
 
@@ -223,4 +223,4 @@ def test_an_image_with_two_devices_is_refused(subtests: pytest.Subtests) -> None
         with subtests.test(shares=shares, images=images):
             with pytest.raises(PartitionError) as caught:
                 check_shares([np.array(share) for share in shares], np.zeros(3, np.int64), DataParams(devices=2))
-            assert str(caught.value) == f"iid partition: {images} images have more than one device"
+            assert str(caught.value) == f"iid partition: {images} samples have more than one device"

@@ -65,8 +65,8 @@ def test_a_name_that_nobody_permitted_is_not_imported(folder: Path) -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones_and_the_nearest() -> None:
     assert refusal("sinthetic") == (
-        'dataset: found "sinthetic", expected fashion-mnist, svhn, synthetic or your own as module:function '
-        '(did you mean "synthetic"?)'
+        'dataset: found "sinthetic", expected fashion-mnist, svhn, synthetic, cifar-10, csv, image-folder or '
+        'your own as module:function (did you mean "synthetic"?)'
     )
 
 
@@ -74,7 +74,9 @@ def test_a_name_that_no_module_or_function_can_have_is_refused_like_an_unknown_o
     cases: list[str] = [":f", "json:", ".json:dumps", "json.:dumps", "json:dumps()", "my-module:f", "a b:c", ""]
     for name in cases:
         with subtests.test(name=name):
-            assert refusal(name).startswith(f'dataset: found "{name}", expected fashion-mnist, svhn, synthetic or your')
+            assert refusal(name).startswith(
+                f'dataset: found "{name}", expected fashion-mnist, svhn, synthetic, cifar-10'
+            )
 
 
 @pytest.mark.skipif(not importlib.util.find_spec("torchvision"), reason="torchvision is not installed")

@@ -50,8 +50,8 @@ def test_offloaded_data_arrives_as_it_was_sent(count: int, as_bytes: bool) -> No
     reply = read_reply(over_the_wire(data_message(an_order(offload_to=1), images, labels, sent(an_order()))))
     assert isinstance(reply, DataReply)
     assert (reply.device, reply.round) == (2, 4)
-    assert reply.images.dtype == images.dtype
-    np.testing.assert_array_equal(reply.images, images)
+    assert reply.inputs.dtype == images.dtype
+    np.testing.assert_array_equal(reply.inputs, images)
     np.testing.assert_array_equal(reply.labels, labels)
 
 
@@ -150,7 +150,7 @@ def test_a_reply_without_an_entry_is_refused_by_its_name(subtests: pytest.Subtes
 
 
 def test_a_reply_without_an_array_is_refused_by_its_name(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[str, str]] = [("gradient", "gradient"), ("data", "images"), ("data", "labels")]
+    cases: list[tuple[str, str]] = [("gradient", "gradient"), ("data", "inputs"), ("data", "labels")]
     for kind, key in cases:
         with subtests.test(kind=kind, key=key):
             assert reply_refusal(spoiled_reply(kind, "arrays", key)) == (
@@ -180,7 +180,7 @@ def test_a_count_that_is_no_whole_number_is_refused_and_not_rounded(subtests: py
 
 
 def test_an_array_of_evil_bytes_is_refused(subtests: pytest.Subtests) -> None:
-    all_cases: list[tuple[str, str]] = [("gradient", "gradient"), ("data", "images"), ("data", "labels")]
+    all_cases: list[tuple[str, str]] = [("gradient", "gradient"), ("data", "inputs"), ("data", "labels")]
     for name in list(EVIL_BYTES):
         for kind, key in all_cases:
             with subtests.test(name=name, kind=kind, key=key):
@@ -195,7 +195,7 @@ def test_an_error_is_no_reply() -> None:
     )
 
 
-@given(kind=st.sampled_from([("gradient", "gradient"), ("data", "images"), ("data", "labels")]), data=st.binary())
+@given(kind=st.sampled_from([("gradient", "gradient"), ("data", "inputs"), ("data", "labels")]), data=st.binary())
 @settings(max_examples=150, deadline=None)
 def test_random_bytes_in_the_place_of_an_array_are_refused(kind: tuple[str, str], data: bytes) -> None:
     array = Array("float32", (3,), "numpy.ndarray", data)

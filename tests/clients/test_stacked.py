@@ -9,8 +9,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from clients.errors import ModelError
-from clients.models import fashion_mnist_cnn, to_vector, with_parameters
-from clients.stacked import StackedNetwork, check_stackable, is_stackable
+from clients.models import fashion_mnist_cnn, mlp, svhn_cnn, to_vector, with_parameters
+from clients.stacked import (
+    IMAGE,
+    MOST_BATCH,
+    ROW,
+    StackedNetwork,
+    check_stackable,
+    is_stackable,
+    is_worthwhile,
+)
 from tests.clients.networks import Doubled
 
 NODES, BATCH = 3, 4
@@ -239,3 +247,38 @@ def refusal(network: nn.Module) -> str:
         check_stackable(network)
     assert not is_stackable(network)
     return str(caught.value)
+
+
+def test_rows_of_a_table_are_stacked_as_each_alone() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3))
+    torch.manual_seed(0)
+    vectors, rows = torch.randn(6, 39), torch.randn(6, 8, 5)
+    scores = StackedNetwork(network, vectors.numpy(), dimensions=ROW).scores(rows)
+    for node in range(6):
+        alone = with_parameters(network, vectors[node].numpy())
+        torch.testing.assert_close(scores[node], alone(rows[node]), rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_neither_image_nor_row_is_not_stacked() -> None:
+    network = nn.Sequential(nn.Flatten(), nn.Linear(5, 3))
+    assert [is_stackable(network, dimensions) for dimensions in (1, 2, 3, 4)] == [True, False, True, False]
+    assert not is_stackable(nn.Sequential(nn.Conv2d(1, 1, 1), nn.Flatten(), nn.Linear(5, 3)), ROW)
+    assert not is_stackable(nn.Sequential(nn.Linear(5, 3), nn.Flatten()), IMAGE)
+
+
+def test_whether_stacking_pays_is_decided_by_the_form_alone(subtests: pytest.Subtests) -> None:
+    """What the measurements of benchmarks/engines.py say, and that the paper's networks stay stacked."""
+    cases: list[tuple[str, nn.Module, bool]] = [
+        ("the CNN of Fashion-MNIST", fashion_mnist_cnn((1, 28, 28), 10), True),
+        ("the CNN of SVHN", svhn_cnn((3, 32, 32), 10), True),
+        ("narrow", mlp((30,), 10), True),
+        ("wide", mlp((30,), 10, (512, 512)), False),
+        ("16 channels in", nn.Sequential(nn.Conv2d(16, 16, 3)), False),
+        ("16 channels of 3", nn.Sequential(nn.Conv2d(3, 16, 3)), False),
+        ("15 channels of 3", nn.Sequential(nn.Conv2d(3, 15, 3)), True),
+        ("grouped", nn.Sequential(nn.Conv2d(32, 32, 3, groups=4)), True),
+    ]
+    for name, network, pays in cases:
+        with subtests.test(name=name):
+            assert is_worthwhile(network, batch=25) is pays
+            assert not is_worthwhile(network, batch=MOST_BATCH + 1)

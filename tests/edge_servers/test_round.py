@@ -254,7 +254,7 @@ def unknown_label(arrays: Any) -> None:
 
 
 def lost_image(arrays: Any) -> None:
-    arrays["images"] = Array(arrays["images"].numpy()[:-1])
+    arrays["inputs"] = Array(arrays["inputs"].numpy()[:-1])
 
 
 @pytest.mark.parametrize("change", [unknown_label, lost_image])

@@ -443,7 +443,7 @@ def test_inflated_samples_are_claimed_with_an_honest_gradient() -> None:
 
 def test_flipped_labels_are_handed_over_with_the_right_images() -> None:
     flipped, right = handed_over("label-flip@20:device=3"), handed_over("")
-    np.testing.assert_array_equal(flipped.images, right.images)
+    np.testing.assert_array_equal(flipped.inputs, right.inputs)
     np.testing.assert_array_equal(flipped.labels, CLASSES - 1 - right.labels)
     assert flipped.labels.dtype == np.int64
 

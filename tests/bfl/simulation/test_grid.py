@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from bfl.simulation.grid import Fault, InProcessGrid, SimulatedClock
 from clients.batches import NodeKey
 from clients.consent import Consent
-from clients.data import Dataset, Samples, load_dataset
+from clients.data import Dataset, Samples, dataset_of
 from clients.device import Device, answer_orders
 from clients.models import build_network, to_vector
 from clients.orders import Order, order_messages, vector_digest
+from clients.parameters import DataParams
 from clients.replies import DataReply, GradientReply, read_reply
 from clients.training import LocalUpdate, Recipe, TrainingNode, local_updates
 from edge_servers.devices.link import DeviceLink
@@ -42,7 +43,7 @@ RECIPE = Recipe(seed=0, round=1, optimizer="sgd", learning_rate=0.1, batch=5)
 @pytest.fixture(scope="module")
 def dataset() -> Dataset:
     """Six thousand synthetic images."""
-    return load_dataset("synthetic", "", 0)
+    return dataset_of(DataParams(dataset="synthetic", hardness=0))
 
 
 @pytest.fixture(scope="module")
@@ -188,7 +189,7 @@ def test_data_is_handed_over_while_the_others_still_train(devices: list[Device])
     replies = link.collect({0})
     data = read_reply(replies[0])
     assert isinstance(data, DataReply)
-    assert (data.images.shape, data.labels.shape) == ((10, 1, 28, 28), (10,))
+    assert (data.inputs.shape, data.labels.shape) == ((10, 1, 28, 28), (10,))
     assert answered == [0]
     assert sorted(link.collect({1, 2})) == [1, 2]
 

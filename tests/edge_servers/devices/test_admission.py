@@ -75,6 +75,26 @@ def test_images_of_floats_are_finite(value: float, expected: str) -> None:
     assert reason(given, labels(0, 1, 2, 2), np.float32) == expected
 
 
+def test_names_are_of_the_vocabulary() -> None:
+    """A name that the embedding does not have would stop the training of the server that got it."""
+    like = Samples(torch.zeros(1, 3, dtype=torch.int64), torch.zeros(1, dtype=torch.int64), vocabulary=7)
+    texts = LearningTask(nn.Linear(4, CLASSES), like, CLASSES)
+    for worst, told in (
+        (6, ""),
+        (7, "found inputs 0 to 7, expected 0 to 6"),
+        (-1, "found inputs -1 to 0, expected 0 to 6"),
+    ):
+        given = np.zeros((SAMPLES, 3), np.int64)
+        given[1, 2] = worst
+        try:
+            check_data(DataReply(0, 1, given, labels(0, 1, 2, 2)), texts, SAMPLES)
+            found = ""
+        except GradientRefusedError as error:
+            found = str(error)
+        assert found.endswith(told)
+        assert bool(found) is bool(told)
+
+
 ORIGIN = GradientReply(
     device=1, round=2, samples=40, iterations=3, model_digest="m", plan_digest="p", values=np.zeros(2, np.float32)
 )

@@ -63,10 +63,24 @@ def test_a_standby_is_written_where_there_is_one() -> None:
     assert read_founding_parameters(founded.encode()).network == network
 
 
+LATER = (
+    "label-column", "group-column", "drop-columns", "header", "class-names", "image-size", "hardness", "device-speeds",
+    "dropout", "availability",
+)  # fmt: skip
+
+
+def test_settings_that_came_later_are_written_only_where_they_are_set() -> None:
+    """So a network that does not use them has the bytes of before."""
+    data = replace(SETTINGS.data, label_column="quality", hardness=0.25)
+    written = founding_settings(replace(SETTINGS, data=data))
+    assert written == founding_settings(SETTINGS) | {"label-column": "quality", "hardness": 0.25}
+    assert Settings.read(written).data == replace(data, data_dir="")
+
+
 def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
     free = {"rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads", "attack"}
-    alike = {"device-speeds", "dropout", "availability"}  # not written where all devices are alike
-    assert set(SETTINGS.flat()) - set(founding_settings(SETTINGS)) == free | alike
+    free |= set(LATER)
+    assert set(SETTINGS.flat()) - set(founding_settings(SETTINGS)) == free
     found = read_founding_parameters(ARTICLES.encode()).settings
     assert founding_settings(found) == founding_settings(SETTINGS)
     assert (found.rounds.rounds, found.rounds.nodes, found.data.data_dir) == (100, 1, "")  # the defaults

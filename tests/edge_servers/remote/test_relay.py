@@ -104,7 +104,7 @@ def test_data_reach_the_server_that_the_plan_names_and_home_has_its_signature(ed
     assert edges.relays[0].hand_over(0, 1, edges.sealed(), {}) == ""
     assert edges.relays[0].hand_over(0, 1, edges.sealed(), {}) == "", "once more is the same"
     found = edges.relays[1].fetch([0])
-    assert np.array_equal(found[0].images, IMAGES)
+    assert np.array_equal(found[0].inputs, IMAGES)
     assert np.array_equal(found[0].labels, LABELS)
 
 
