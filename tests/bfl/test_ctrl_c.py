@@ -127,7 +127,7 @@ def test_a_folder_of_a_run_that_was_killed_while_it_was_made_is_taken_again(tmp_
     (out / "plots").mkdir(parents=True)
     for name in ("environment.json", "metrics.jsonl", ".lock"):
         (out / name).touch()
-    assert command("simulate", *flags_of({**OFF_CHAIN, "rounds": 1}), "--out", str(out)).code == 0
+    assert command("simulate", *flags_of({**OFF_CHAIN, "rounds": 1, "attack": ""}), "--out", str(out)).code == 0
     assert len(metrics_without_seconds(out)) == 1
 
 

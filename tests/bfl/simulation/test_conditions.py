@@ -8,15 +8,16 @@ import pytest
 
 from bfl.auditing.findings import audit_rounds
 from bfl.config import read_settings
-from bfl.errors import BflError, ConfigError
+from bfl.errors import ConfigError
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
 from edge_servers.founding.parameters import founding_settings
 from tests.bfl.runs import go_on, ignore, interrupt, metrics_without_seconds, run_through, small
-from tests.bfl.simulation.test_chain_simulation import CHAIN
-from tests.bfl.simulation.test_server_app import run_on
 
 pytestmark = pytest.mark.usefixtures("without_plots")
+CHAIN: dict[str, Any] = {
+    "scheme": "bfl", "rounds": 4, "phi": 1, "difficulty": 2, "hidden": 2, "iterations": 1, "batch": 5,
+}  # fmt: skip
 AWAY: dict[str, Any] = {**CHAIN, "planner": "all-local", "availability": "1:2-3;3:1/2"}
 
 
@@ -102,8 +103,3 @@ def test_devices_that_are_alike_are_founded_without_a_word_of_it() -> None:
 def test_conditions_that_cannot_be_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         small(**changes)
-
-
-def test_devices_of_flowers_engine_are_what_they_are(tmp_path: Path) -> None:
-    with pytest.raises(BflError, match="found dropout, expected none: devices of Flower's engine are real"):
-        run_on(tmp_path / "run", dropout=0.5)
