@@ -19,7 +19,7 @@ from torch import Tensor
 from clients.errors import DataError
 from clients.parameters import DataParams
 from clients.plugins import load_plugin
-from clients.sources import find_fashion_mnist, read_svhn
+from clients.sources import find_fashion_mnist, read_svhn, with_torchvision
 from policy.streams import Purpose, stream
 
 INPUT_TYPES = (torch.uint8, torch.float32, torch.int64)
@@ -91,7 +91,8 @@ def load_dataset(name: str, folder: str, seed: int, settings: DataParams | None 
     """The data set `name`: one of ours, or `module:function` with the signature of `synthetic` below."""
     make: Loader = load_plugin("dataset", name, DataError)
     place = Path(folder).expanduser() if folder else None
-    dataset = make(place, seed, settings or DataParams()) if _takes_settings(make) else make(place, seed)
+    asked = (place, seed, settings or DataParams()) if _takes_settings(make) else (place, seed)
+    dataset = with_torchvision(lambda: make(*asked))
     if not isinstance(dataset, Dataset):
         raise DataError(f"dataset {name}: found {type(dataset).__name__}, expected a clients.data.Dataset")
     check_dataset(dataset)

@@ -131,8 +131,8 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
         ("--codec fp8", 'codec: found "fp8", expected one of fp16, fp32, int8'),
         (
             "--partition noniid",
-            'partition: found "noniid", expected one of iid, non-iid, dirichlet, by-group, quantity or your own as module:function '
-            '(did you mean "non-iid"?)',
+            'partition: found "noniid", expected one of iid, non-iid, dirichlet, by-group, quantity or your own as '
+            'module:function (did you mean "non-iid"?)',
         ),
         (
             "--dataset nosuch",
