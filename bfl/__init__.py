@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from bfl.errors import NothingLearnedWarning as NothingLearnedWarning
     from bfl.errors import RunInterrupted as RunInterrupted
     from bfl.errors import StopRun as StopRun
+    from bfl.writers.csv_file import CsvWriter as CsvWriter
+    from bfl.writers.mlflow import MlflowWriter as MlflowWriter
+    from bfl.writers.tensorboard import TensorBoardWriter as TensorBoardWriter
+    from bfl.writers.wandb import WandbWriter as WandbWriter
 
 try:
     __version__ = version("bfl")
@@ -28,7 +32,9 @@ except PackageNotFoundError:  # run from a folder that was never installed
 
 _LAZY = {
     "BflError": "bfl.errors",
+    "CsvWriter": "bfl.writers.csv_file",
     "CallbackError": "bfl.errors",
+    "MlflowWriter": "bfl.writers.mlflow",
     "NothingLearnedWarning": "bfl.errors",
     "RoundDone": "bfl.api.callbacks",
     "Run": "bfl.api.run",
@@ -36,16 +42,20 @@ _LAZY = {
     "RunInterrupted": "bfl.errors",
     "RunOptions": "bfl.api.options",
     "StopRun": "bfl.errors",
+    "TensorBoardWriter": "bfl.writers.tensorboard",
+    "WandbWriter": "bfl.writers.wandb",
     "open_run": "bfl.api.simulating",
     "simulate": "bfl.api.simulating",
 }
 """Where each name of the API is"""
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LAZY:
-        raise AttributeError(f"module 'bfl' has no attribute {name!r}; expected one of {', '.join(_LAZY)}")
-    return getattr(import_module(_LAZY[name]), name)
+if not TYPE_CHECKING:  # who checks types knows the names above, and no others
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'bfl' has no attribute {name!r}; expected one of {', '.join(_LAZY)}")
+        return getattr(import_module(_LAZY[name]), name)
 
 
 def __dir__() -> list[str]:

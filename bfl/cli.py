@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import click
 import typer
 from rich.console import Console
 
@@ -21,7 +22,7 @@ from bfl.commands import chain as chain_commands
 from bfl.commands import network as network_commands
 from bfl.commands import policy as policy_commands
 from bfl.commands import reproduce as reproduce_commands
-from bfl.commands.command import Command, this_program
+from bfl.commands.command import Command, FrontDoor, this_program, usage_refusal
 from bfl.commands.dashboard import dashboard as dashboard_command
 from bfl.commands.kits import admit, found, init, join
 from bfl.commands.lab import lab
@@ -29,34 +30,43 @@ from bfl.commands.machines import device, device_executor, edge, edge_server, lo
 from bfl.commands.mining import miner
 from bfl.commands.node import node
 from bfl.commands.page_beside import page_beside
-from bfl.commands.report import compare, report
+from bfl.commands.report import report
+from bfl.commands.sweeping.compare import compare
+from bfl.commands.sweeping.sweep import simulate_seeds, sweep
 from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError, RunInterrupted
 from bfl.libraries import leaving_at_once, settle_libraries
 from bfl.show.beginning import first_line
+from bfl.writers.named import names_in, writers_named
 from chain.errors import ChainError
 from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
 from clients.plugins import foreign_plugins
 from edge_servers.errors import EdgeError
-from edge_servers.parameters import RoundParams
+from edge_servers.parameters import ConditionParams, RoundParams
 from policy.errors import PolicyError
+from policy.extras import install_command
 
 settle_libraries()  # before torch is first imported, which no module above does
 
-_PATHS = ("config", "out", "resume")
+_DEFAULTS = {"config": None, "out": None, "resume": None, "seeds": "", "log": ""}
+"""Of options that are no switches"""
 PANELS = {
     "Rounds and edge servers": RoundParams,
     "Data": DataParams,
     "Training": TrainingParams,
+    "Simulated devices": ConditionParams,
     "Attacks": AttackParams,
 }
 
 app = typer.Typer(
+    cls=FrontDoor,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     help="Blockchain-empowered federated learning for multi-server edge computing.",
+    epilog="Exit codes: 0 done; 1 what was checked is not in order; 2 refused or impossible; "
+    "3 nothing was learned; 130 interrupted.",
 )
 
 
@@ -103,6 +113,8 @@ def simulate(
     allow_other_environment: bool = False,
     allow_plugins: bool = False,
     dashboard: bool = False,
+    seeds: str = "",
+    log: str = "",
     **flags: Any,
 ) -> None:
     """Train over simulated devices and edge servers on this machine.
@@ -114,25 +126,29 @@ def simulate(
     """
     given = {key_of(name): value for name, value in flags.items() if value is not None}
     if resume:
-        _check_resume_flags(given, config, out)
+        _check_resume_flags(given, config, out, seeds)
     elif allow_other_environment:
         raise BflError("--allow-other-environment goes with --resume")
+    writers = names_in(log)
     with leaving_at_once("Interrupted before anything was done: give the same command again."):
         settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
         print(f"resuming {resume}; loading ..." if resume else first_line(settings.rounds, settings.data), flush=True)
         simulating.load()
+    folder = out or _default_folder(settings.rounds.scheme, settings.data.partition)
+    if seeds:
+        simulate_seeds(settings, given, seeds, folder, writers, allow_plugins, dashboard)
+        return
 
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if resume:
-            rounds = given.get("rounds")
-            begun = simulating.begin_again(Run(resume, None, allow_plugins), rounds, allow_other_environment)
+            run = Run(resume, None, allow_plugins)
+            begun = simulating.begin_again(run, given.get("rounds"), allow_other_environment)
         else:
-            folder = out or _default_folder(settings.rounds.scheme, settings.data.partition)
             begun = simulating.begin(settings, folder, allow_plugins)
         simulating.introduce(begun)
         with page_beside(begun.run.folder, dashboard) as stay:
-            run = simulating.go(begun, progress=True)
+            run = simulating.go(begun, writers_named(writers), progress=True)
             _say_what_is_where(run)
             if not run.problem:
                 stay()
@@ -157,9 +173,9 @@ def _say_how_to_go_on(interrupted: RunInterrupted) -> None:
     print(f"Interrupted {told}. Go on with: {this_program()} simulate --resume {run.folder}{word}", flush=True)
 
 
-def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None) -> None:
+def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None, seeds: str) -> None:
     extra = [f"--{key}" for key in given if key != "rounds"]
-    extra += ["--config"] * (config is not None) + ["--out"] * (out is not None)
+    extra += ["--config"] * (config is not None) + ["--out"] * (out is not None) + ["--seeds"] * bool(seeds)
     if extra:
         raise BflError(
             f"--resume goes on with the run's own settings; found {', '.join(extra)} beside it, expected only --rounds"
@@ -180,7 +196,7 @@ def _say_what_is_where(run: Run) -> None:
     if can_plot():
         print(f"plots: {folder / 'plots'}")
     else:
-        print("plots: none, matplotlib is not installed (extra `simulation`)")
+        print(f"plots: none, matplotlib is not installed; get it with: {install_command('simulation')}")
 
 
 def _with_setting_flags(command: Any) -> Any:
@@ -200,13 +216,23 @@ def _with_setting_flags(command: Any) -> Any:
             bool,
             typer.Option("--allow-plugins", help="Run code that --config or the run folder names (module:function)."),
         ],
+        "seeds": Annotated[
+            str,
+            typer.Option("--seeds", help="Several runs below one folder: 0-4, or 0,3,7.", show_default=False),
+        ],
+        "log": Annotated[
+            str,
+            typer.Option(
+                "--log", help="Write the numbers also to csv, tensorboard, mlflow, wandb.", show_default=False
+            ),
+        ],
         "dashboard": Annotated[
             bool,
             typer.Option("--dashboard", help="Show the run as a page in the browser; it stays until Ctrl-C."),
         ],
     }
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None if name in _PATHS else False, annotation=a)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name, False), annotation=a)
         for name, a in fixed.items()
     ]
     panels = {key_of(f.name): title for title, cls in PANELS.items() for f in dataclasses.fields(cls)}
@@ -244,20 +270,23 @@ app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")
 app.command("dashboard", cls=Command)(dashboard_command)
 app.command("compare", cls=Command)(compare)
+app.command("sweep", cls=Command)(sweep)
 audit_commands.app.command("report", cls=Command)(report)
 
 
 def main() -> None:
     """Entry point: what is refused is told in one line, with exit code 2."""
     try:
-        app()
+        sys.exit(app(standalone_mode=False, prog_name=this_program()) or 0)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        sys.exit(2)
+    except click.ClickException as error:
+        print(f"error: {usage_refusal(error)}", file=sys.stderr)
+        sys.exit(2)
     except (BflError, ChainError, ClientError, EdgeError, PolicyError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except SystemExit as ended:
-        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):  # typer says nothing
-            print("Interrupted.", file=sys.stderr)
-        raise
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:  # a full disk, a folder that went away

@@ -13,8 +13,10 @@ from bfl.errors import ConfigError
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
 from clients.plugins import OPEN_POINTS, OpenPoint, foreign_plugins, permit
-from edge_servers.parameters import RoundParams, Settings
+from edge_servers.parameters import ConditionParams, RoundParams, Settings
+from policy.errors import PolicyError
 from policy.files import read_bounded_text
+from policy.world.traces import trace_of_csv
 
 
 @dataclass(frozen=True)
@@ -41,11 +43,12 @@ class RunSettings(Settings):
     def read(cls, flat: Mapping[str, object]) -> "RunSettings":
         """The reverse of `flat`; settings that are not in it have their defaults."""
         network = Settings.read(flat)
-        return cls(network.rounds, network.data, network.training, read_params(AttackParams, flat))
+        attacks = read_params(AttackParams, flat)
+        return cls(network.rounds, network.data, network.training, attacks, conditions=network.conditions)
 
 
 OPEN_POINTS["attack"] = OpenPoint((), separator=";", tail="@")
-PARAMS = (RoundParams, DataParams, TrainingParams, AttackParams)
+PARAMS = (RoundParams, DataParams, TrainingParams, ConditionParams, AttackParams)
 ENVIRONMENT_PREFIX = "BFL_"
 MOST_BYTES = 1 << 16
 """Of a file with settings; all of them take 2 KB"""
@@ -75,9 +78,22 @@ def read_settings(
         check_plugins({key: value for key, value in in_file.items() if key not in of_person}, str(file))
     permit(in_file | of_person)
     try:
-        return RunSettings.read(in_file | of_person)
-    except ParameterError as error:
+        return RunSettings.read(_with_trace(in_file | of_person))
+    except (ParameterError, PolicyError) as error:
         raise ConfigError(str(error)) from error
+
+
+def _with_trace(flat: Mapping[str, object]) -> Mapping[str, object]:
+    """The same with the rows of an availability file in place of its name: a run records all that it depends on."""
+    named = flat.get("availability")
+    if not isinstance(named, str) or not named.endswith(".csv"):
+        return flat
+    try:
+        return {**flat, "availability": trace_of_csv(read_bounded_text(Path(named), MOST_BYTES), named)}
+    except OSError as error:
+        raise ConfigError(f"availability: {named} cannot be read ({error.strerror})") from error
+    except ValueError as error:
+        raise ConfigError(f"availability: {named} is no text ({error})") from error
 
 
 def check_keys(values: Mapping[str, object], source: str) -> None:

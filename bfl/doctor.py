@@ -16,6 +16,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from clients.errors import ClientError
+from clients.sources import import_torchvision
+from policy.extras import install_command
 
 _FREE_GB = 2
 
@@ -36,12 +38,12 @@ def examine() -> list[Check]:
         _python,
         lambda: _package("torch", "fail", "install bfl again: ./run.sh does it"),
         lambda: _package("flwr", "fail", "install bfl again: ./run.sh does it"),
-        lambda: _package("torchvision", "warn", "install bfl[simulation] for downloads and SVHN"),
-        lambda: _package("flwr_datasets", "warn", "install bfl[simulation]: partitions need it"),
-        lambda: _package("matplotlib", "warn", "install bfl[simulation] for plots"),
-        lambda: _package("web3", "warn", "install bfl[chain] for the ledger: keys, mining, proofs"),
-        lambda: _package("eth", "warn", "install bfl[node] to run a chain node (bfl[chain] is enough for a device)"),
-        lambda: _package("ray", "warn", "install bfl[ray] only if you want `flwr run .`"),
+        _torchvision,
+        lambda: _package("flwr_datasets", "warn", f"partitions need it: {install_command('simulation')}"),
+        lambda: _package("matplotlib", "warn", f"for plots: {install_command('simulation')}"),
+        lambda: _package("web3", "warn", f"for the ledger (keys, mining, proofs): {install_command('chain')}"),
+        lambda: _package("eth", "warn", f"to run a chain node (a device needs none): {install_command('node')}"),
+        lambda: _package("ray", "warn", f"only for `flwr run .`: {install_command('ray')}"),
         _cores,
         _memory,
         _disk,
@@ -74,10 +76,6 @@ def _python() -> Check:
 
 def _package(name: str, if_missing: str, do: str) -> Check:
     try:
-        if name == "torchvision":
-            from clients.sources import import_torchvision
-
-            import_torchvision()
         importlib.import_module(name)
         found = version({"eth": "py-evm"}.get(name, name.replace("_", "-")))
     except (ImportError, PackageNotFoundError, RuntimeError, OSError) as error:
@@ -86,6 +84,22 @@ def _package(name: str, if_missing: str, do: str) -> Check:
     if pinned and found.split("+")[0] != pinned:
         return Check(name, "warn", f"{found}, tested with {pinned}", f"install {name}=={pinned}")
     return Check(name, "ok", found)
+
+
+def _torchvision() -> Check:
+    """As a plug-in would meet it: `import torchvision`, which fails for a CUDA build beside a CPU build of torch. Our
+    own data sets are read there all the same.
+    """
+    get_it = f"for downloads, SVHN and plug-ins that import it: {install_command('simulation')}"
+    check = _package("torchvision", "warn", get_it)
+    if check.status != "warn" or "torchvision::" not in check.found:
+        return check
+    try:
+        import_torchvision()
+    except (ImportError, RuntimeError, OSError):
+        return check
+    found = f"a plug-in's `import torchvision` fails ({check.found.partition(': ')[2]}); bfl's own data sets work"
+    return Check("torchvision", "warn", found, "install torch and torchvision from the same index (docs/deploy.md)")
 
 
 def _pinned() -> dict[str, str]:

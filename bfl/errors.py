@@ -15,6 +15,10 @@ class RunFolderError(BflError):
     """A run folder that is missing, in use or damaged."""
 
 
+class RunInUseError(RunFolderError):
+    """A run folder that another process is writing just now."""
+
+
 class StopRun(Exception):  # noqa: N818 - as StopIteration: a wish, no error
     """Raised by a callback: the run ends after this round, which is recorded, and may be resumed."""
 

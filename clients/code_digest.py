@@ -8,7 +8,8 @@ import functools
 import hashlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,21 @@ def importable_name(function: Callable[..., Any]) -> str:
     module, name = getattr(function, "__module__", None) or "", getattr(function, "__qualname__", "")
     is_named = all(part.isidentifier() for part in (*module.split("."), name))
     return f"{module}:{name}" if is_named else ""
+
+
+def module_file_digest(module_name: str, places: Sequence[str]) -> str:
+    """sha256 of the file that a module would be read from, found without importing anything; empty where there is no
+    such file.
+    """
+    path: Sequence[str] | None = places
+    parts, origin = module_name.split("."), ""
+    for count in range(1, len(parts) + 1):
+        spec = PathFinder.find_spec(".".join(parts[:count]), path) if path else None
+        if spec is None:
+            return ""
+        path, origin = spec.submodule_search_locations, spec.origin or ""
+    source = Path(origin)
+    return hashlib.sha256(source.read_bytes()).hexdigest() if source.suffix == ".py" and source.is_file() else ""
 
 
 def _text_of(function: Callable[..., Any]) -> bytes:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from clients.code_digest import code_digest, importable_name
+from clients.code_digest import code_digest, importable_name, module_file_digest
 from clients.errors import ClientError
 from clients.parameters import did_you_mean
 
@@ -161,8 +162,11 @@ def load_plugin(kind: str, name: str, error: type[Exception]) -> Callable[..., A
     """The function behind a name of ours, an entry point of the group `bfl.KIND`, or `module:function`, of which
     modules of the current folder count too.
     """
-    if (kind, name) in _offered:
-        return _offered[kind, name]
+    return _offered[kind, name] if (kind, name) in _offered else _loaded(kind, name, error)[1]
+
+
+def _loaded(kind: str, name: str, error: type[Exception]) -> tuple[ModuleType, Callable[..., Any]]:
+    """The module that a name names, and the function in it."""
     point = OPEN_POINTS[kind]
     entry = _entry_points(kind).get(name)
     target = point.ours.get(name) or (entry.value if entry else name)
@@ -184,12 +188,40 @@ def load_plugin(kind: str, name: str, error: type[Exception]) -> Callable[..., A
         raise error(f'{kind}: {module_name} has no function "{function_name}"{did_you_mean(function_name, public)}')
     if not is_ours:
         code_digest(function)  # of the file as it is now; it may be edited while this runs
-    return function  # type: ignore[no-any-return]
+    return module, function
 
 
 def plugin_digest(kind: str, name: str, error: type[Exception]) -> str:
-    """sha256 of the code behind a name."""
+    """sha256 of the code behind a name (clients/code_digest.py)."""
     return code_digest(load_plugin(kind, name, error))
+
+
+def check_own_file(kind: str, name: str, error: type[Exception]) -> None:
+    """Raise an error unless the module that is named has the code itself: `file_digest` is that of its file."""
+    if (kind, name) in _offered:
+        return
+    module, function = _loaded(kind, name, error)
+    if module_file_digest(module.__name__, _places()) != code_digest(function):
+        home = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
+        raise error(
+            f"{kind} {name}: found {home}, whose digest is not that of the file of {module.__name__} as it is now; "
+            "expected a function that is defined with def in the module that is named"
+        )
+
+
+def file_digest(kind: str, name: str) -> str:
+    """sha256 of the file behind a name that nobody has imported yet, without importing it; empty where that cannot be
+    told.
+    """
+    entry = _entry_points(kind).get(name)
+    module_name = (entry.value if entry else name).partition(":")[0]
+    if (kind, name) in _offered or module_name in sys.modules:
+        return ""
+    return module_file_digest(module_name, _places())
+
+
+def _places() -> list[str]:
+    return [str(Path.cwd()), *sys.path]
 
 
 @cache
@@ -200,7 +232,7 @@ def _entry_points(kind: str) -> Mapping[str, EntryPoint]:
     return {each.name: each for each in entry_points(group=f"bfl.{kind}") if each.name not in OPEN_POINTS[kind].names}
 
 
-def _import(module_name: str, kind: str, name: str, error: type[Exception]) -> Any:
+def _import(module_name: str, kind: str, name: str, error: type[Exception]) -> ModuleType:
     from clients.sources import with_torchvision  # imports numpy: names are read by programs that need none
 
     here = str(Path.cwd())

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from clients.errors import DataError
 from clients.idx import read_idx
+from policy.extras import install_command
 
 DEBIAN_PACKAGE = "dataset-fashion-mnist"
 DEBIAN_FOLDER = Path("/usr/share/datasets/fashion-mnist")
@@ -210,7 +211,7 @@ def read_svhn(folder: Path | None) -> tuple[Split, Split, str]:
         with bounded_waits():
             parts = [SVHN(str(root), split=split, download=folder is None) for split in ("train", "test")]
     except ImportError as error:
-        raise DataError(f"SVHN needs torchvision and scipy ({error}): install bfl[simulation] and scipy") from error
+        raise DataError(f"SVHN needs torchvision ({error}); get it with: {install_command('simulation')}") from error
     except (OSError, RuntimeError, ValueError) as error:
         raise DataError(
             f"SVHN: {root} has no usable train_32x32.mat and test_32x32.mat ({error}). "

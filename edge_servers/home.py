@@ -19,7 +19,7 @@ from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess, RankedServer
 from edge_servers.learning.bounds import check_gradient
-from edge_servers.learning.gradients import Attendance, Gradient, Refusal
+from edge_servers.learning.gradients import LATE, Attendance, Gradient, Refusal
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.parameters import Settings
 from edge_servers.planning.proposal import LOCAL, planned_orders
@@ -92,7 +92,7 @@ class HomeServer(RankedServer):
         self._admit(left, self._collect({device.index for device in left}))
         for device in self.current.outgoing:
             detail = "its data came when there was no time left to train on them"
-            self.current.refusals.append(Refusal(f"device {device}", "late", detail))
+            self.current.refusals.append(Refusal(f"device {device}", LATE, detail))
         self.current.outgoing.clear()
 
     def _collect(self, devices: Collection[int], within_s: float | None = None) -> dict[int, Message]:

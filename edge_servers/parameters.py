@@ -3,11 +3,17 @@
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, key_of, read_params, setting
 from clients.plugins import OFF_CHAIN
+from policy.errors import PolicyError
+from policy.world.traces import read_speeds, read_trace
+
+if TYPE_CHECKING:
+    from policy.world.conditions import Conditions
 
 MOST_STEPS, MOST_SERVERS = 100, 64
 """Of a registry (chain/protocol/registry.vy)"""
@@ -49,7 +55,9 @@ class RoundParams:
         "norm-clip",
         "what is done to outlying gradients: none, norm-clip, krum, trimmed-mean, median, loss; joined with +",
     )
-    deadline_s: float = setting(600.0, "longest wait for the devices of a round, in seconds", minimum=1e-3)
+    deadline_s: float = setting(
+        600.0, "longest wait for the devices of a round, in seconds (simulated: of the latency model)", minimum=1e-3
+    )
     gradient_bound: float = setting(
         100.0, "largest |value| of a gradient per iteration; larger ones are refused", minimum=1e-6
     )
@@ -123,19 +131,75 @@ class RoundParams:
 
 
 @dataclass(frozen=True)
+class ConditionParams:
+    """What simulated devices are like; real ones are what they are (docs/devices.md)."""
+
+    device_speeds: str = setting(
+        "",
+        "factors on the CPU of simulated devices, dealt in turn, such as 1,1,0.1; or lognormal:SIGMA (default: all 1)",
+        only_if_set=True,
+    )
+    dropout: float = setting(
+        0.0, "probability that a simulated device is away in a round", minimum=0.0, maximum=1.0, only_if_set=True
+    )
+    availability: str = setting(
+        "",
+        "when simulated devices are there: a CSV file of device,from,to[,every], or its text such as 0:1-10;3:5-8/20",
+        only_if_set=True,
+    )
+
+    def __post_init__(self) -> None:
+        for key, read, text in (
+            ("device-speeds", read_speeds, self.device_speeds),
+            ("availability", read_trace, self.availability),
+        ):
+            try:
+                read(text)
+            except PolicyError as error:
+                raise ParameterError(f"{key}: {error}") from error
+
+
+CONDITION_KEYS = tuple(key_of(field.name) for field in dataclasses.fields(ConditionParams))
+
+
+@dataclass(frozen=True)
 class Settings:
     """What every server of a network computes with."""
 
     rounds: RoundParams = RoundParams()
     data: DataParams = DataParams()
     training: TrainingParams = TrainingParams()
+    conditions: ConditionParams = dataclasses.field(default=ConditionParams(), kw_only=True)
+
+    def __post_init__(self) -> None:
+        strangers = [n for n in read_trace(self.conditions.availability) if n >= self.data.devices]
+        if strangers:
+            raise ParameterError(
+                f"availability: found device {strangers[0]}, expected devices of 0 to {self.data.devices - 1}"
+            )
+
+    @cached_property
+    def devices(self) -> "Conditions":
+        """What the devices are like, round by round."""
+        from policy.world.conditions import Conditions  # numpy: not for a help text
+
+        said = self.conditions
+        return Conditions(said.device_speeds, said.dropout, said.availability, seed=self.data.seed)
+
+    @property
+    def times_devices(self) -> bool:
+        """Whether simulated devices answer when the latency model says so, which may be too late for the deadline."""
+        return self.conditions != ConditionParams() or self.rounds.deadline_s < RoundParams().deadline_s
 
     def flat(self) -> dict[str, Any]:
         """Every setting by its key: what `config.toml`, Flower's run configuration and the chain hold."""
-        parts = (self.rounds, self.data, self.training)
+        parts = (self.rounds, self.data, self.training, self.conditions)
         return {key_of(name): value for part in parts for name, value in dataclasses.asdict(part).items()}
 
     @classmethod
     def read(cls, flat: Mapping[str, object]) -> "Settings":
         """The reverse of `flat`; settings that are not in it have their defaults."""
-        return cls(read_params(RoundParams, flat), read_params(DataParams, flat), read_params(TrainingParams, flat))
+        return cls(
+            read_params(RoundParams, flat), read_params(DataParams, flat), read_params(TrainingParams, flat),
+            conditions=read_params(ConditionParams, flat),
+        )  # fmt: skip

@@ -54,7 +54,9 @@ def recovered_report(
     failed = [ranking[a % len(ranking)] for a in range(seal.attempt)]
     sample_bytes = server.task.like.sample_bytes
     barred = tuple(founding.network.server_index(each) for each in excluded)
-    state = round_state(round_, founding.network, server.settings.data, sample_bytes, barred)
+    state = round_state(
+        round_, founding.network, server.settings.data, sample_bytes, barred, devices=server.settings.devices
+    )
     facts = RoundFacts(
         plan=record.plan,
         seal=seal,

@@ -11,12 +11,11 @@ from edge_servers.learning.aggregation import FixedPoint, consensus_error, diver
 from edge_servers.learning.gradients import Refusal, Weight
 from edge_servers.ledger.sealing import Seal
 from edge_servers.parameters import Settings
-from edge_servers.planning.latency import real_terms
+from edge_servers.planning.latency import CODEC_BYTES, real_terms
 from edge_servers.planning.proposal import Draft
 from edge_servers.planning.state import LOCAL
 from edge_servers.replay.offences import Offence
 
-_CODEC_BYTES = {"fp32": 4, "fp16": 2, "int8": 1}
 _MODELS_OF_A_BLOCK = 20
 """What a block would hold where there is none, in models"""
 
@@ -114,10 +113,12 @@ def simulated_latency(
     draft: Draft, facts: RoundFacts, network: Network, settings: Settings
 ) -> dict[str, Mapping[str, float]]:
     """The plan's simulated latency, with the paper's constants and with what the round really moved (P24)."""
-    size, training = facts.model_size, settings.training
+    size, training, missed = facts.model_size, settings.training, None
+    if settings.times_devices:
+        missed = facts.plan.deadline_s, settings.devices.there(facts.plan.round, len(network.devices))
     real = real_terms(
-        draft.proposal, draft.state, size * _CODEC_BYTES[settings.rounds.codec],
+        draft.proposal, draft.state, size * CODEC_BYTES[settings.rounds.codec],
         facts.seal.block_bytes or _MODELS_OF_A_BLOCK * 4 * size,
-        training.batch, training.iterations, network.graph, facts.plan.phi, facts.sample_bytes,
+        training.batch, training.iterations, network.graph, facts.plan.phi, facts.sample_bytes, missed,
     )  # fmt: skip
     return {"paper": facts.plan.latency_s, "real": real}

@@ -101,6 +101,10 @@ def _make(name: str, make: MakeAgent, params: LatencyParams) -> object:
         raise PolicyError(f"agent {name}: expected a function of one argument, make(world) -> agent: {_WORKS}")
     try:
         return make(params)
+    except OSError as error:
+        raise PolicyError(
+            f"agent {name}: found {error}; is it trained, and the current folder the one it was?"
+        ) from error
     except (TypeError, AttributeError) as error:  # above all a decide(observation) in the place of make(world)
         place = traceback.extract_tb(error.__traceback__)[-1]
         raise PolicyError(

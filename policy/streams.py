@@ -26,6 +26,8 @@ class Purpose(IntEnum):
     VALIDATION = 16
     ATTACK = 17
     SPLIT = 23
+    ABSENCE = 40
+    SPEED = 41
 
 
 def stream(seed: int, purpose: Purpose, round_: int = 0, who: int = 0) -> np.random.Generator:

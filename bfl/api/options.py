@@ -56,7 +56,14 @@ class RunOptions(TypedDict, total=False):
     seed: int
     dataset: str | Code
     data_dir: str
-    partition: Literal["iid", "non-iid", "dirichlet"] | str | Code
+    label_column: str
+    group_column: str
+    drop_columns: str
+    header: Literal["auto", "yes", "no"]
+    class_names: str
+    image_size: int
+    hardness: float
+    partition: Literal["iid", "non-iid", "dirichlet", "by-group", "quantity"] | str | Code
     labels_per_device: int
     alpha: float
     data_per_round: Literal["state", "all"]
@@ -72,5 +79,10 @@ class RunOptions(TypedDict, total=False):
     chunk: int
     threads: int
 
+    # ConditionParams
+    device_speeds: str
+    dropout: float
+    availability: str
+
     # AttackParams
-    attack: str | Code | tuple[Code, str] | list[str | tuple[Code, str]]
+    attack: str | tuple[Code, str] | list[str | tuple[Code, str]]

@@ -79,11 +79,15 @@ class Begun:
     @property
     def lines(self) -> list[str]:
         """What is worth knowing before it begins: which data, what it costs, where it is."""
+        from bfl.simulation.cost import memory_told
+
         dataset, cost = self.ready.dataset, self.ready.cost
         told = [f"data: {dataset.name}, {len(dataset.train):,} samples, {dataset.source}"]
         if cost is not None:
             told.append(f"chain: {cost}")
-            told += [f"that is large. {cost.advice}"] * bool(cost.advice)
+            told += [f"that is large; {cost.advice}"] * bool(cost.advice)
+        elif memory := memory_told(self.ready.settings, self.ready.network):
+            told.append(f"memory: {memory}")
         where = " (temporary: run.save(path) keeps it)" * self.run.is_temporary
         return [*told, f"run folder: {self.run.folder}{where}"]
 

@@ -39,6 +39,12 @@ SERVER_KINDS: Mapping[str, Mapping[str, str]] = {
 }
 
 
+STEPPED = ("withheld-iterate", "equivocation")
+"""Kinds about an iterate of one step; so is iterate-noise, where servers gossip"""
+CHAIN_ONLY = ("equivocation", "double-signing", "broken-pass", "forged")
+"""Kinds that only signatures make possible: without a chain they do nothing"""
+
+
 KINDS = {**SERVER_KINDS, **DEVICE_KINDS}
 """Each kind with the options it takes and their defaults."""
 

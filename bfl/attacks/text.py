@@ -1,13 +1,15 @@
 """The setting `attack` as a text: `KIND@ROUNDS[:key=value,...]`, separated by semicolons (docs/attacks.md)."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from bfl.attacks.kinds import KINDS, LEADER, PHASES, REQUIRED, Attack
+from bfl.attacks.kinds import CHAIN_ONLY, KINDS, LEADER, PHASES, REQUIRED, STEPPED, Attack
 from bfl.attacks.own import OPTIONS, POSTS
 from bfl.errors import ConfigError
 from clients.parameters import did_you_mean
 from clients.plugins import is_named
+from edge_servers.learning.schemes import scheme_of
+from edge_servers.parameters import ON_CHAIN, RoundParams
 
 STRONGEST, MAX_STEP = 1e6, 10_000
 
@@ -15,6 +17,21 @@ STRONGEST, MAX_STEP = 1e6, 10_000
 def read_attacks(text: str, edges: int, devices: int) -> tuple[Attack, ...]:
     """The attacks of a text, separated by semicolons; `ConfigError` says what was found and what is expected."""
     return tuple(_read_attack(part.strip(), edges, devices) for part in text.split(";") if part.strip())
+
+
+def check_possible(attacks: Iterable[Attack], rounds: RoundParams) -> None:
+    """Raise `ConfigError` for an attack that never comes: it would be missed without a word."""
+    gossips = scheme_of(rounds.scheme).gossips
+    most = 0 if not gossips else rounds.max_phi if rounds.is_auto_phi else rounds.first_phi
+    for attack in attacks:
+        first = min((part.start for part in attack.rounds), default=1) if attack.rounds is not None else 1
+        if first > rounds.rounds:
+            raise refusal(f"{attack.kind}: ", f"round {first} as its first", f"1 to {rounds.rounds}; see --rounds")
+        of_a_step = attack.kind in STEPPED or (attack.kind == "iterate-noise" and gossips)
+        if of_a_step and attack.step > most:
+            raise refusal(f"{attack.kind}: ", f"step={attack.step}", f"0 to {most}, the consensus steps of a round")
+        if attack.kind in CHAIN_ONLY and not rounds.is_on_chain:
+            raise refusal(f"{attack.kind}: ", f"scheme {rounds.scheme}", f"one on a chain: {', '.join(ON_CHAIN)}")
 
 
 def refusal(where: str, found: str, expected: str) -> ConfigError:

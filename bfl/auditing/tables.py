@@ -8,8 +8,9 @@ from rich.text import Text
 
 from bfl.auditing.findings import Audit, AuditedRound
 from bfl.auditing.one_round import RoundAudit
-from bfl.auditing.verdict import gaps_in, verdict
+from bfl.auditing.verdict import WHAT, deeds, gaps_in, verdict
 from bfl.show.chain_tables import pairs_table
+from bfl.show.measures import LATENCY_TERMS
 from bfl.show.names import full_hex
 from bfl.show.text import printable, size_text, utc_time
 from chain.protocol.genesis import Genesis
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
     from bfl.auditing.portable_proof import VerifiedProof
 
 _CHECKED = "seals, links, signatures, roles, turns, digests, events"
-_WHAT = {
-    "iterate": "a wrong iterate",
-    "close": "the closed list",
-    "plan": "the plan",
-    "gradient": "its gradient",
-    "model": "the model",
-    "equivocation": "two posts for one slot",
-    "double_endorsement": "two blocks in one attempt",
-    "double_pass": "two passes to one attempt",
-    "broken_pass": "a pass that hides a signature",
-}
 _MOST_LINES = 20
 _PLACES: dict[int, str] = {
     Slot.PLAN: "plan", Slot.GRADIENT: "train", Slot.CLOSE: "close", Slot.MODEL: "model", Slot.EQUIVOCATION: "gossip",
@@ -46,6 +36,7 @@ def verdict_table(audit: Audit, genesis: Genesis, seconds: float) -> Table:
     executed = "" if audit.not_executed else ", receipts, state roots"
     rows = {
         "verdict": verdict(audit.findings, gaps),
+        **_row("misbehaved", deeds(audit.findings)),
         "believed": _lines(audit.believed, "nothing that a chain can show"),
         **({"not checked": _lines(map(printable, gaps))} if gaps else {}),
         **_row("absent", _absent(audit)),
@@ -72,6 +63,8 @@ def round_verdict_table(audit: RoundAudit, genesis: Genesis, seconds: float) -> 
     executed = "" if audit.not_executed else ", receipts, state root"
     rows = {
         "verdict": verdict(audit.round.findings),
+        **_row("misbehaved", deeds(audit.round.findings)),
+        **_row("excluded", _excluded_before(audit.round)),
         "not looked at": audit.left_out,
         "believed": _lines(audit.believed),
         **_simulated(audit.simulated),
@@ -88,6 +81,11 @@ def _row(name: str, told: Iterable[str]) -> dict[str, str]:
     if len(lines) > _MOST_LINES:
         lines = [*lines[:_MOST_LINES], f"and {len(lines) - _MOST_LINES} more"]
     return {name: _lines(lines)} if lines else {}
+
+
+def _excluded_before(each: AuditedRound) -> list[str]:
+    """Who was out of this round for what it had done before it."""
+    return [f"{name}, for what it did before: bfl audit why '{name}'" for name in each.virtual]
 
 
 def _absent(audit: Audit) -> list[str]:
@@ -146,7 +144,7 @@ def findings_table(findings: Iterable[Offence]) -> Table:
     for column in ("round", "step", "who", "what", "verdict", "what came of it"):
         table.add_column(column, overflow="fold")
     for offence in findings:
-        cells = [str(offence.round), _place(offence), offence.name, _WHAT.get(offence.kind, "an unknown slot")]
+        cells = [str(offence.round), _place(offence), offence.name, WHAT.get(offence.kind, "an unknown slot")]
         table.add_row(*map(Text, [*cells, f"{offence.verdict}: {printable(offence.detail)}", _outcome(offence)]))
     return table
 
@@ -193,9 +191,9 @@ def _virtual(each: AuditedRound) -> list[str]:
 
 
 def _latency(each: AuditedRound) -> list[str]:
-    """Its terms in seconds; the plan counts devices beside them."""
+    """Its terms in seconds, and what they are; the plan counts devices beside them."""
     terms = each.plan.latency_s
-    return [printable(f"{term} {terms[term]:.3f} s") for term in sorted(terms) if term.startswith("T")]
+    return [printable(f"{term} {terms[term]:.3f} s: {told}") for term, told in LATENCY_TERMS.items() if term in terms]
 
 
 def _lines(said: Iterable[str], nothing: str = "-") -> str:

@@ -12,6 +12,19 @@ from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
 if TYPE_CHECKING:
     from bfl.auditing.findings import Audit
 
+WHAT = {
+    "iterate": "a wrong iterate",
+    "close": "the closed list",
+    "plan": "the plan",
+    "gradient": "its gradient",
+    "model": "the model",
+    "equivocation": "two posts for one slot",
+    "double_endorsement": "two blocks in one attempt",
+    "double_pass": "two passes to one attempt",
+    "broken_pass": "a pass that hides a signature",
+}
+"""What an offence is about, in words, by its kind"""
+
 
 def verdict(findings: Iterable[Offence], gaps: Sequence[str] = ()) -> str:
     """The word for a chain that fits; `gaps` are what could not be checked."""
@@ -32,6 +45,21 @@ def misbehaving(findings: Iterable[Offence]) -> set[str]:
         found |= {finding.name} if finding.verdict == DERIVED else set()
         found |= set(finding.flagged_by) if finding.verdict == FALSE_FLAG else set()
     return found
+
+
+def deeds(findings: Sequence[Offence]) -> list[str]:
+    """Who misbehaved, when, and what came of it: beside the verdict, so that nobody reads "fits" alone."""
+    told = []
+    for name in sorted(misbehaving(findings)):
+        own = [each for each in findings if each.name == name and each.verdict == DERIVED and not each.is_absence]
+        false = [each for each in findings if each.verdict == FALSE_FLAG and name in each.flagged_by]
+        rounds = sorted({each.round for each in [*own, *false]})
+        through = max((each.excluded_through or 0 for each in own), default=0)
+        said = f"{name} in round{'s' * (len(rounds) > 1)} {', '.join(map(str, rounds))}"
+        said += f": {', '.join(dict.fromkeys(WHAT.get(each.kind, each.kind) for each in own))}" if own else ""
+        said += "; accused somebody of what is right" if false else ""
+        told.append(said + (f"; excluded through round {through}" if through else ""))
+    return told
 
 
 def believed_in(audit: "Audit") -> list[str]:

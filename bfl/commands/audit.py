@@ -155,6 +155,8 @@ def _told(explain: bool = False) -> Iterator[Console]:
             words = glossary_table(console.export_text())
             if words is not None:
                 console.print(words)
+    if not explain:
+        print("What the words mean: the same command with --explain")
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from bfl.errors import BflError
 from bfl.experiments.catalogue import ALL, ENTRIES, figure_names, find_figure
 from bfl.experiments.context import QUICK, Budget, ExperimentContext
 from bfl.show.task_display import TaskDisplay
+from policy.extras import install_command
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -159,7 +160,7 @@ def _make_figures(
     except PolicyError as error:
         raise BflError(str(error)) from error
     except ModuleNotFoundError as error:
-        raise BflError(f"{error.name} is not installed; get it with: pip install 'bfl[simulation]'") from error
+        raise BflError(f"{error.name} is not installed; get it with: {install_command('simulation')}") from error
 
 
 def _write_result(result: "FigureResult", context: ExperimentContext, command: str) -> "FigureResult":

@@ -14,7 +14,7 @@ from clients.consent import Consent
 from clients.errors import ClientError, ParameterError
 from clients.parameters import did_you_mean
 from clients.plugins import foreign_plugins, permit
-from edge_servers.parameters import Settings
+from edge_servers.parameters import CONDITION_KEYS, Settings
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,30}[a-z0-9])?")
 _HOST = re.compile(r"(?=.{1,253}\Z)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?(?:\.[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)*")
@@ -180,6 +180,9 @@ def _settings(found: object, edges: int, devices: int, path: Path, allow_plugins
         if key in found:
             raise ConfigError(f"{path}, [settings]: found {key}, which is counted; expected [[{key}]] alone")
     check_keys(found, f"{path}, [settings]")
+    for key in CONDITION_KEYS:
+        if key in found:
+            raise ConfigError(f"{path}, [settings]: found {key}, which is of simulated devices; expected none of it")
     own = foreign_plugins({key: found[key] for key in ("filter", "scheme") if key in found})
     if own:
         key, name = next(iter(own.items()))

@@ -53,9 +53,12 @@ WantedBy=multi-user.target
 def container_file(role: str) -> bytes:
     """The same command in a container; the kit is a volume, and no part of the image."""
     extra = "simulation" if role == "edge" else "chain"
-    return f"""# podman build -t bfl-{role} . ; podman run --network=host -v ./KIT:/kit -e BFL_KEY_PASSWORD bfl-{role}
+    wheel = f"bfl-{__version__}-py3-none-any.whl"
+    return f"""# In a clone of bfl, for the wheel: pip wheel --no-deps -w KIT . ; then, here:
+# podman build -t bfl-{role} . ; podman run --network=host -v ./KIT:/kit -e BFL_KEY_PASSWORD bfl-{role}
 FROM docker.io/library/python:3.11-slim
-RUN pip install --no-cache-dir 'bfl[{extra}]=={__version__}' && useradd --uid 1000 bfl
+COPY {wheel} /tmp/
+RUN pip install --no-cache-dir '/tmp/{wheel}[{extra}]' && useradd --uid 1000 bfl
 USER bfl
 VOLUME /kit
 ENTRYPOINT ["bfl", "network", "{role}", "/kit"]

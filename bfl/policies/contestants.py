@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from rich.console import Console
 
+import policy.actor
+import policy.rivals
 from bfl.errors import BflError
 from bfl.policies.comparison import cached_agent
 from clients.plugins import is_named, load_plugin, permit, plugin_digest
@@ -54,7 +57,7 @@ class Stable:
             return _own(name, world)
         fixed = fixed_agent(name)
         if fixed:
-            return [Contestant(name, lambda: fixed)]
+            return [Contestant(f"{name}-{_digest(_our_code())}", lambda: fixed)]
         return self._trained(name, world)
 
     def _trained(self, name: str, world: LatencyParams) -> list[Contestant]:
@@ -91,7 +94,7 @@ def weights_path(name: str) -> Path:
 
 def _of_weights(name: str, path: Path, made: Callable[[Path], Agent]) -> Contestant:
     agent = made(path)  # what cannot be read is refused before anything is computed
-    return Contestant(f"{name}-{sha256(path.read_bytes()).hexdigest()[:_DIGITS]}", lambda: agent)
+    return Contestant(f"{name}-{_digest(path.read_bytes() + _our_code())}", lambda: agent)
 
 
 def _own(name: str, world: LatencyParams) -> list[Contestant]:
@@ -101,4 +104,15 @@ def _own(name: str, world: LatencyParams) -> list[Contestant]:
         return []
     made_of = plugin_digest(KIND, name, BflError) + agent.behaviour(world)
     safe = "".join(letter if letter.isalnum() or letter in "_-" else "." for letter in name)
-    return [Contestant(f"{safe}-{sha256(made_of.encode()).hexdigest()[:_DIGITS]}", lambda: agent)]
+    return [Contestant(f"{safe}-{_digest(made_of.encode())}", lambda: agent)]
+
+
+def _digest(content: bytes) -> str:
+    return sha256(content).hexdigest()[:_DIGITS]
+
+
+@cache
+def _our_code() -> bytes:
+    """What our networks and rules are made of: another version of them is another agent."""
+    folders = [Path(str(package.__file__)).parent for package in (policy.actor, policy.rivals)]
+    return b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))

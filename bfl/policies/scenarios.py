@@ -54,6 +54,6 @@ def chosen_scenarios(text: str) -> list[Scenario]:
 
 def scenario_key(scenario: Scenario, states: int) -> str:
     """Name of a scenario's states and of the physics that judges them: whatever changes makes all scores anew."""
-    physics = [path.read_bytes() for path in sorted(Path(policy.world.__file__).parent.glob("*.py"))]
+    physics = [path.read_bytes() for path in sorted(Path(str(policy.world.__file__)).parent.glob("*.py"))]
     known = json.dumps([asdict(scenario.world), SEEDS, states]).encode()
     return f"{scenario.name}-{sha256(known + b''.join(physics)).hexdigest()[:12]}"

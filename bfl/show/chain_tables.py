@@ -12,7 +12,9 @@ from chain.audit.archive import Archive
 from chain.audit.found import Inspection
 from chain.protocol.contract import decode_log
 from chain.protocol.genesis import Genesis
+from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.blocks import Block
+from chain.wire.headers import Header
 
 SHOWN_BLOCKS = 20
 
@@ -44,13 +46,21 @@ def chain_table(archive: Archive, last: int = SHOWN_BLOCKS) -> Table:
             str(number - 1) if number > 1 else "-",
             short_hex(header.hash),
             utc_time(header.timestamp),
-            names.short(header.coinbase) if number else "-",
+            _builder(header, names),
             names.short(header.winner) if header.winner else "-",
             listed or ("genesis" if number == 0 else "none"),
             size_text(sum(len(transaction.raw) for transaction in block.transactions)),
             str(header.difficulty),
         )
     return table
+
+
+def _builder(header: Header, names: Names) -> str:
+    """Who led the block; the first one is the founder's, who is no participant."""
+    if not header.block_number:
+        return "-"
+    founder = "founder " * (header.block_number == FOUNDING_BLOCK and not names.find(header.coinbase))
+    return founder + names.short(header.coinbase)
 
 
 def block_tables(block: Block, genesis: Genesis, names: Names) -> list[Table]:

@@ -8,6 +8,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from edge_servers.learning.gradients import LATE
 from edge_servers.report import RoundReport
 
 
@@ -52,7 +53,13 @@ class RunDisplay:
             print(f"round {report.round}/{self._rounds}  {told}  {seconds:.2f} s", flush=True)
         for told in _incident_lines(report):
             self._console.print(Text(f"round {report.round}: {told}", style="yellow"), soft_wrap=True)
+        late = [refusal.node for refusal in report.refused if refusal.reason == LATE]
+        if late:
+            told = f"round {report.round}: no answer in time, so out of the round: {', '.join(late)}"
+            self._console.print(Text(told, style="yellow"), soft_wrap=True)
         for refusal in report.refused:
+            if refusal.reason == LATE:
+                continue
             told = f"round {report.round}: {refusal.node} is out ({refusal.reason}): {refusal.detail}"
             self._console.print(Text(told, style="yellow"), soft_wrap=True)  # as it is: a device wrote it
 
@@ -68,6 +75,12 @@ def _incident_lines(report: RoundReport) -> list[str]:
     offenders = {offence.name for offence in wrong}
     said += [f"server {m} is excluded by a majority" for m in report.excluded if f"server {m}" in offenders]
     return said
+
+
+def _latency_text(terms: dict[str, float]) -> str:
+    """What a round would take in the field, with a word on what the terms are: they differ by orders of magnitude."""
+    on_a_clock = f"T_wall {terms['T_wall']:.2f} s on a clock"
+    return f"T {terms['T']:.2f} s summed over all devices, {on_a_clock}, per round (simulated)"
 
 
 def summary_table(summary: dict[str, Any]) -> Table:
@@ -86,12 +99,15 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "planner": f"{summary['planner']}, {summary['offloaded'] or 0:.1f} devices offload in a round",
     }
     for kind, terms in summary["latency"].items():
-        rows[f"latency, {kind}"] = f"T {terms['T']:.2f} s, T_wall {terms['T_wall']:.2f} s per round (simulated)"
+        rows[f"latency, {kind}"] = _latency_text(terms)
+    if summary["latency"]:
+        rows["paper, real"] = "with the paper's sizes of model and data; with those of this run, and its graph"
     if summary["blocks"]:
         rows["offences"] = f"{summary['offences']} found"
         if summary["absent"]:
             rows["absent"] = f"{summary['absent']} times a server was away, which is no offence"
         rows["chain"] = f"{summary['blocks']} sealed rounds, head 0x{summary['head'][:16]}..."
+        rows["keys and clock"] = "simulated: the chain shows what happened here, and proves it to nobody else"
     for name, value in rows.items():
         table.add_row(name, value)
     return table

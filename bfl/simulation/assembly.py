@@ -13,12 +13,14 @@ from bfl.attacks.kinds import Attack
 from bfl.attacks.text import read_attacks
 from bfl.errors import BflError
 from bfl.simulation.grid import InProcessGrid, SimulatedClock
+from bfl.simulation.punctuality import who_misses
 from clients.data import Dataset
 from clients.device import Device
 from clients.partition import Share
 from edge_servers.federation import Federation, found_federation
 from edge_servers.hosting import OffChain
 from edge_servers.parameters import Settings
+from policy.extras import install_command
 
 if TYPE_CHECKING:
     from edge_servers.chain_hosting import HostedChain
@@ -37,7 +39,9 @@ def assemble(
     if not settings.rounds.is_on_chain:
         clock = SimulatedClock()
         hosting = AttackedHosting(OffChain(settings), attacks, settings)
-        return found_federation(grid, settings, dataset, network, clock, grid.train, hosting), None
+        federation = found_federation(grid, settings, dataset, network, clock, grid.train, hosting)
+        grid.misses = who_misses(settings, federation)
+        return federation, None
     return _on_chain(settings, attacks, grid, dataset, network, folder)
 
 
@@ -55,7 +59,7 @@ def _on_chain(
         from edge_servers.founding.simulated import START_S
     except ModuleNotFoundError as error:
         raise BflError(
-            f"scheme {settings.rounds.scheme} needs {error.name}: pip install 'bfl[node]', "
+            f"scheme {settings.rounds.scheme} needs {error.name}: {install_command('node')}, "
             "or choose --scheme consensus-no-chain"
         ) from error
     clock = SimulatedClock(START_S)
@@ -67,6 +71,7 @@ def _on_chain(
         raise BflError(f"scheme {settings.rounds.scheme}: found {type(hosted).__name__}, expected a chain")
     with ExitStack() as undo:
         undo.callback(hosted.close)
+        grid.misses = who_misses(settings, federation)
         grid.equip(hosted.wallets(hosting.account("device", n) for n in range(settings.data.devices)))
         undo.pop_all()
     return federation, hosted

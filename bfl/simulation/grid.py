@@ -27,6 +27,10 @@ Fault = Callable[[Message], Message | None]
 """What becomes of a device's reply on its way: changed, replaced, or lost (None)."""
 
 
+Misses = Callable[[int, int], bool]
+"""Whether a device, in a round, is away or answers too late"""
+
+
 class SimulatedClock:
     """Time that passes only when somebody waits: a device that never answers costs no real time."""
 
@@ -56,6 +60,8 @@ class InProcessGrid(Grid):
         self._devices = {_FIRST_NODE_ID + device.index: device for device in devices}
         self._engine, self._chunk = engine, chunk
         self._faults = faults or {}
+        self.misses: Misses | None = None
+        """Who is out of a round, if anybody ever is; what it would have answered is not computed."""
         self._ids = count(1)
         self._run = empty_run(_RUN_ID)
         self._waiting: list[Message] = []
@@ -139,6 +145,8 @@ class InProcessGrid(Grid):
         answered = {message.metadata.message_id for message in messages}
         self._waiting = [m for m in self._waiting if m.metadata.message_id not in answered]
         orders = [m for m in messages if m.metadata.message_type in (TRAIN, OFFLOAD)]
+        if self.misses is not None:
+            orders = [m for m in orders if not self.misses(self._device(m), int(m.metadata.group_id))]
         asked = [(self._devices[m.metadata.dst_node_id], m) for m in orders]
         replies = answer_orders(asked, self._engine, self._chunk, train, now=_no_time)
         replies += [self._answer(m) for m in messages if m.metadata.message_type not in (TRAIN, OFFLOAD)]
@@ -147,6 +155,9 @@ class InProcessGrid(Grid):
             arrived = self._faults[device](reply) if device in self._faults else reply
             if arrived is not None:
                 self._replies[reply.metadata.reply_to_message_id] = arrived
+
+    def _device(self, message: Message) -> int:
+        return self._devices[message.metadata.dst_node_id].index
 
     def _answer(self, message: Message) -> Message:
         device = self._devices[message.metadata.dst_node_id]

@@ -11,7 +11,7 @@ import torch
 from flwr.serverapp import Grid
 from torch import nn
 
-from bfl.attacks.text import read_attacks
+from bfl.attacks.text import check_possible, read_attacks
 from bfl.config import RunSettings
 from bfl.errors import RunFolderError
 from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
@@ -64,7 +64,8 @@ def check_settings(settings: RunSettings) -> None:
     """Refuse what cannot work before any data is loaded."""
     make_graph(settings.rounds.graph, settings.rounds.edges)
     deterministic_filter(settings.rounds.filter)
-    read_attacks(settings.attacks.attack, settings.rounds.edges, settings.data.devices)
+    attacks = read_attacks(settings.attacks.attack, settings.rounds.edges, settings.data.devices)
+    check_possible(attacks, settings.rounds)
     make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     _ = settings.training.hidden_sizes
 
@@ -81,10 +82,6 @@ def start(settings: RunSettings, out: Path) -> Simulation:
         undo.callback(folder.release)
         if pressed:
             raise KeyboardInterrupt
-        if can_plot():
-            title = f"{dataset.name}, {settings.data.partition}: who holds what"
-            labels = dataset.train.labels.numpy()
-            plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
         federation, chain = assemble(settings, settings.attacks.attack, dataset, shares, network, folder.path)
         undo.pop_all()
     return Simulation(settings, federation, folder, shares, network, environment, chain=chain, cost=cost)
@@ -249,8 +246,12 @@ def finish(simulation: Simulation, recorded: list[Standing], ending: Ending, wal
         name = "model.pt" if m == 0 else f"model-server-{m}.pt"
         torch.save(with_parameters(simulation.network, standing.model).state_dict(), folder.path / name)
     if can_plot():
-        scheme, dataset = simulation.settings.rounds.scheme, simulation.dataset.name
-        title = f"{dataset}, {simulation.settings.data.partition}, {scheme}"
+        scheme, dataset = simulation.settings.rounds.scheme, simulation.dataset
+        title = f"{dataset.name}, {simulation.settings.data.partition}"
+        labels, where = dataset.train.labels.numpy(), folder.plots / "partition.png"
+        if simulation.shares:  # with Flower's engine every device has its own
+            plot_partition(simulation.shares, labels, dataset.classes, where, f"{title}: who holds what")
+        title += f", {scheme}"
         plot_curves(metrics, folder.plots, title)
         plot_latency(metrics, folder.plots, f"{title}, planner {simulation.settings.rounds.planner}")
     summary = summarise(simulation, metrics, ending.status, wall_s, ending.stopped_by)

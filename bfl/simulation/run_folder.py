@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from bfl.config import RunSettings, read_settings, write_toml
-from bfl.errors import RunFolderError
+from bfl.errors import RunFolderError, RunInUseError
 from bfl.simulation.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from edge_servers.founding.standing import Standing
 from edge_servers.report import RoundReport
@@ -43,7 +43,7 @@ class RunFolder:
         try:
             self._lock.acquire()
         except Timeout as error:
-            raise RunFolderError(f"{self.path} is in use by another process; wait for it, or stop it") from error
+            raise RunInUseError(f"{self.path} is in use by another process; wait for it, or stop it") from error
 
     def release(self) -> None:
         """Let others write the run."""

@@ -32,6 +32,7 @@ from edge_servers.federation import WallClock, found_federation
 from edge_servers.founding.parameters import tensors_of
 from edge_servers.founding.simulated import START_S, SimulatedKeys
 from edge_servers.hosting import OffChain
+from edge_servers.parameters import CONDITION_KEYS, ConditionParams
 from edge_servers.report import RoundReport
 
 app = ServerApp()
@@ -47,6 +48,9 @@ def main(grid: Grid, context: Context) -> None:
     check_settings(settings)  # before the data is loaded
     if settings.attacks.attack:
         raise BflError("found an attack, expected none: devices of Flower's engine are honest; use `bfl simulate`")
+    if settings.conditions != ConditionParams():
+        given = ", ".join(key for key in CONDITION_KEYS if settings.flat()[key])
+        raise BflError(f"found {given}, expected none: devices of Flower's engine are real; use `bfl simulate`")
     if settings.training.threads:
         torch.set_num_threads(settings.training.threads)
     simulation = open_simulation(grid, settings, _folder(str(context.run_config.get("out", ""))))

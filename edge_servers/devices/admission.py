@@ -15,7 +15,7 @@ from edge_servers.errors import GradientRefusedError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.filters import VERDICTS, deterministic_filter
-from edge_servers.learning.gradients import Attendance, Gradient, Refusal
+from edge_servers.learning.gradients import LATE, Attendance, Gradient, Refusal
 from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.proposal import LOCAL
@@ -52,7 +52,7 @@ def admit_reply(message: Message | None, expected: Expected, board: Board) -> Gr
     """
     device, plan = expected.device, expected.plan
     if message is None:
-        raise GradientRefusedError("late", f"no answer within {plan.deadline_s:g} s")
+        raise GradientRefusedError(LATE, f"no answer within {plan.deadline_s:g} s")
     if message.has_error():
         raise GradientRefusedError("failed", message.error.reason or f"error code {message.error.code}")
     try:

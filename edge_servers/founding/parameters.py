@@ -18,11 +18,12 @@ from clients.errors import ClientError
 from clients.founded_work import FoundedWork
 from clients.parameters import DataParams, TrainingParams, key_of
 from edge_servers.errors import EdgeError, FederationError
+from edge_servers.founding.code import read_code
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.origin import Origin, read_origin
 from edge_servers.learning.gossip import WEIGHT_BITS
 from edge_servers.learning.graph import Graph, components
-from edge_servers.parameters import RoundParams, Settings
+from edge_servers.parameters import ConditionParams, RoundParams, Settings
 
 if TYPE_CHECKING:
     from torch import nn
@@ -116,14 +117,14 @@ def _device_row(device: DeviceRecord) -> list[str | int]:
 
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
-    flat = Settings(settings.rounds, settings.data, settings.training).flat()
+    flat = Settings(settings.rounds, settings.data, settings.training, conditions=settings.conditions).flat()
     return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN and _later().get(key) != value}
 
 
 @cache
 def _later() -> dict[str, object]:
     """Settings that foundings of before know nothing of, with their defaults, which are not written."""
-    parts = (RoundParams, DataParams, TrainingParams)
+    parts = (RoundParams, DataParams, TrainingParams, ConditionParams)
     return {
         key_of(each.name): each.default
         for part in parts
@@ -161,9 +162,10 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         graph = Graph(len(servers), frozenset((int(i), int(j)) for i, j in content["graph"]))
         network = Network(tuple(map(_address, servers)), devices, graph, int(content["weight"]))
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
+        settings = Settings.read(content["settings"])
         founding = FoundingParameters(
-            Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]),
-            read_origin(content.get("origin")), _code(content.get("code", {})),
+            settings, network, tensors, int(content["sample-bytes"]), read_origin(content.get("origin")),
+            read_code(content.get("code", {}), settings),
         )  # fmt: skip
         _check_network(network)
         _check_settings(founding)
@@ -172,12 +174,6 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         return founding
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
-
-
-def _code(found: Any) -> dict[str, str]:
-    if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in found.items()):
-        raise ValueError("found code without a digest")
-    return dict(found)
 
 
 def _check_settings(founding: FoundingParameters) -> None:

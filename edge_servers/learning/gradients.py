@@ -9,6 +9,9 @@ from chain.wire.address import Address
 from chain.wire.sidecar import Sidecar
 from chain.wire.transactions import Transaction
 
+LATE = "late"
+"""Why somebody is out that was away, or too slow for the deadline: no offence (D3.6)"""
+
 
 @dataclass(frozen=True)
 class Weight:

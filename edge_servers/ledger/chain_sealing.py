@@ -97,11 +97,14 @@ class ChainSealer(BlockReader):
         except ChainError as error:  # without a block the attempt fails, and the next in rank tries
             _LOG.warning("%s cannot propose a block: %s", self._founding.network.name(leader), error)
             return
-        devices = self._founding.network.devices
-        shares: dict[bytes, float] = {
-            device.address: rate for device, rate in zip(devices, plan.hash_rate, strict=True)
-        }
-        self._node.seal_by_draw(shares, head.hash)
+        self._node.seal_by_draw(self._miners(plan), head.hash)
+
+    def _miners(self, plan: Plan) -> dict[bytes, float]:
+        """Hash rates by address, of the devices that are there; of all where none is, because somebody has to mine."""
+        network, conditions = self._founding.network, self._founding.settings.devices
+        there = conditions.there(plan.round, len(network.devices))
+        rates = zip(network.devices, plan.hash_rate, there, strict=True)
+        return {device.address: rate for device, rate, is_there in rates if is_there or not any(there)}
 
 
 def seal_of(node: SealedChain, header: Header, founding: FoundingParameters) -> Seal:

@@ -16,7 +16,7 @@ def draft_plan(
     """The plan of an attempt at the round after `standing`, and what it was made from (Algorithm 1, line 5)."""
     round_, iterations = standing.round + 1, settings.training.iterations
     barred = tuple(network.server_index(each) for each in standing.excluded)
-    state = round_state(round_, network, settings.data, sample_bytes, barred)
+    state = round_state(round_, network, settings.data, sample_bytes, barred, devices=settings.devices)
     proposal = propose_offloading(planner, state)
     given = proposal.allocation
     plan = Plan(

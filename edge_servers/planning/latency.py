@@ -2,15 +2,18 @@
 
 Keys of both: T = T_learn + T_cons + T_mine, the paper's sums; T_wall, what a clock on the wall would show (seconds);
 n_off devices with a slot, n_timeout of which do not get their data across, n_demoted that lost their slot to another.
+Where devices may miss a round, `real` also has n_late and n_away.
 Hash rates are simulated in both.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from edge_servers.errors import PlanError
 from edge_servers.learning.graph import Graph
+from edge_servers.planning.answers import expected_answers, spent_until_due, waited_until_due
 from edge_servers.planning.proposal import Proposal
 from edge_servers.planning.state import RoundState, widen_channels
 from policy.parameters import LatencyParams
@@ -18,6 +21,8 @@ from policy.world.latency import Latency, latency_of_allocation, wall_clock_s
 from policy.world.state import Array, State, path_gain, server_positions_m
 
 BYTES_PER_MB = 1e6
+CODEC_BYTES = {"fp32": 4, "fp16": 2, "int8": 1}
+"""Of a value of a gradient"""
 
 
 def paper_terms(proposal: Proposal, state: RoundState) -> dict[str, float]:
@@ -36,14 +41,37 @@ def real_terms(
     graph: Graph,
     phi: int,
     sample_bytes: int,
+    missed: tuple[float, Sequence[bool]] | None = None,
 ) -> dict[str, float]:
-    """The same allocation with the actual model, block, data, mini-batches, graph and steps."""
+    """The same allocation with the actual model, block, data, mini-batches, graph and steps.
+
+    `missed`: who may be away or late, which is counted then.
+    """
+    latency, params = real_latency(proposal, state, payload_bytes, block_bytes, batch, iterations, phi, sample_bytes)
+    latency = replace(latency, consensus_s=graph_consensus_s(graph, params))
+    if missed is None:
+        return _terms(latency, params)
+    answers = expected_answers(latency, proposal.assignment, *missed)
+    terms = _terms(spent_until_due(latency, answers), params)
+    wall_s = float(wall_clock_s(waited_until_due(latency, answers), params)[0])
+    return {**terms, "T_wall": wall_s, "n_late": int(answers.late.sum()), "n_away": int(answers.away.sum())}
+
+
+def real_latency(
+    proposal: Proposal,
+    state: RoundState,
+    payload_bytes: int,
+    block_bytes: int,
+    batch: int,
+    iterations: int,
+    phi: int,
+    sample_bytes: int,
+) -> tuple[Latency, LatencyParams]:
+    """How long the actual work of a round takes everybody, with consensus as on a complete graph."""
     world, params = widen_channels(state, proposal.channels)
     params = replace(params, model_bits=8.0 * payload_bytes, block_mb=block_bytes / BYTES_PER_MB, phi=phi, passes=1.0)
-    latency = latency_of_allocation(
-        proposal.allocation, _real_world(world, proposal, state, batch, iterations, sample_bytes), params
-    )
-    return _terms(replace(latency, consensus_s=graph_consensus_s(graph, params)), params)
+    world = _real_world(world, proposal, state, batch, iterations, sample_bytes)
+    return latency_of_allocation(proposal.allocation, world, params), params
 
 
 def graph_consensus_s(graph: Graph, params: LatencyParams) -> float:

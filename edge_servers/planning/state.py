@@ -13,6 +13,7 @@ from clients.parameters import DataParams
 from edge_servers.errors import PlanError
 from edge_servers.founding.network import Network
 from policy.parameters import LatencyParams
+from policy.world.conditions import Conditions
 from policy.world.round_data import data_bits, data_samples
 from policy.world.rounds import simulated_state
 from policy.world.state import Array, State
@@ -73,8 +74,12 @@ def round_state(
     sample_bytes: int,
     excluded: Iterable[int] = (),
     phi: int = LatencyParams.phi,
+    devices: Conditions | None = None,
 ) -> RoundState:
-    """The state of a round: how much data each device works on (P22), what it allows, and the world it is in (P23)."""
+    """The state of a round: how much data each device works on (P22), what it allows, and the world it is in (P23).
+
+    `devices`: how fast they are, where they are not all alike.
+    """
     barred = tuple(sorted(set(excluded)))
     if any(not 0 <= server < len(network.servers) for server in barred):
         raise PlanError(f"excluded servers: found {barred}, expected servers of 0 to {len(network.servers) - 1}")
@@ -83,6 +88,8 @@ def round_state(
     bits = np.array([device.samples for device in network.devices]) * (8.0 * sample_bytes)
     if data.data_per_round == "state":
         bits = np.minimum(bits, world.data_bits[0])
+    if devices is not None and devices.speeds:
+        world = replace(world, cpu_hz=world.cpu_hz * devices.factors(len(network.devices)))
     return RoundState(
         round=round_,
         samples=round_samples(round_, network, data, sample_bytes),

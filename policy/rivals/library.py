@@ -17,6 +17,7 @@ import numpy as np
 
 from policy.env.observation import LastAllocation
 from policy.errors import PolicyError, StoredFileError
+from policy.extras import install_command
 from policy.files import read_bounded
 from policy.parameters import LatencyParams
 from policy.stored_zip import stored_members
@@ -173,7 +174,7 @@ def check_library() -> None:
     try:
         import stable_baselines3  # noqa: F401
     except ModuleNotFoundError as error:
-        raise PolicyError("stable-baselines3 is not installed; get it with: pip install 'bfl[baselines]'") from error
+        raise PolicyError(f"stable-baselines3 is not installed; get it with: {install_command('baselines')}") from error
 
 
 def library_spec(name: str) -> LibrarySpec:

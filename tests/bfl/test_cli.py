@@ -62,9 +62,27 @@ def only_the_first_line(shown: str) -> bool:
 def test_an_unknown_flag_names_the_nearest_one(tmp_path: Path) -> None:
     done = bfl("simulate", "--round", "3", folder=tmp_path)
     assert done.returncode == 2
-    assert "No such option '--round'" in done.stderr
-    assert "--rounds" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert done.stderr == 'error: no such option: --round (did you mean "--rounds"?); see: bfl simulate --help\n'
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("simulat", 'no such command: simulat (did you mean "simulate"?); see: bfl --help'),
+        ("audit chek", 'no such command: chek (did you mean "check"?); see: bfl audit --help'),
+        ("audit xyz", "no such command: xyz; see: bfl audit --help"),
+        (
+            "simulate --rounds few",
+            "invalid value for '--rounds': 'few' is not a valid integer; see: bfl simulate --help",
+        ),
+        ("chain block", "missing argument 'NUMBER'; see: bfl chain block --help"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_one_line_and_names_what_was_meant_once(
+    command: Command, arguments: str, message: str
+) -> None:
+    answer = command(*arguments.split())
+    assert (answer.code, answer.out, answer.err) == (2, "", f"error: {message}\n")
 
 
 @pytest.mark.parametrize(
@@ -96,24 +114,26 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
         (
             "--planner fixd",
             'planner: found "fixd", expected one of fixed, random, a2c, random-action, all-local, all-offload, '
-            'greedy-channel, threshold, near-optimum (did you mean "fixed"?)',
+            'greedy-channel, threshold, near-optimum or your own as module:function (did you mean "fixed"?)',
         ),
         ("--planner fixed:4", 'planner: found "fixed:4": expected devices of 0 to 3'),
         (
             "--scheme bfl-no-consens",
             'scheme: found "bfl-no-consens", expected one of bfl, bfl-no-consensus, consensus-no-chain, '
-            'no-consensus-no-chain, traditional, fedavg (did you mean "bfl-no-consensus"?)',
+            "no-consensus-no-chain, traditional, fedavg or your own as module:function "
+            '(did you mean "bfl-no-consensus"?)',
         ),
         (
             "--filter norm-clp",
-            'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean, loss, or some joined by + '
-            '(did you mean "norm-clip"?)',
+            'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean, loss, your own as '
+            'module:function, or some joined by + (did you mean "norm-clip"?)',
         ),
         ("--nodes 2", "nodes: found 2, expected 1 (shared) or 3 (one per edge server)"),
         ("--codec fp8", 'codec: found "fp8", expected one of fp16, fp32, int8'),
         (
             "--partition noniid",
-            'partition: found "noniid", expected one of iid, non-iid, dirichlet (did you mean "non-iid"?)',
+            'partition: found "noniid", expected one of iid, non-iid, dirichlet, by-group, quantity or your own as '
+            'module:function (did you mean "non-iid"?)',
         ),
         (
             "--dataset nosuch",

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from bfl.config import RunSettings
 from bfl.simulation import run as simulation
 from bfl.simulation import run_folder
 from bfl.simulation.run_folder import RunFolder
@@ -73,7 +74,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str,
         scheme = str(settings.get("scheme", "bfl"))
         if scheme not in known:
             out = tmp_path_factory.mktemp("whole") / "run"
-            read = simulation.RunSettings.read(settings)
+            read = RunSettings.read(settings)
             simulation.run(simulation.start(read, out), lambda report: None)
             known[scheme] = metrics_without_seconds(out)
         return known[scheme]
@@ -126,7 +127,7 @@ def test_a_folder_of_a_run_that_was_killed_while_it_was_made_is_taken_again(tmp_
     (out / "plots").mkdir(parents=True)
     for name in ("environment.json", "metrics.jsonl", ".lock"):
         (out / name).touch()
-    assert command("simulate", *flags_of({**OFF_CHAIN, "rounds": 1}), "--out", str(out)).code == 0
+    assert command("simulate", *flags_of({**OFF_CHAIN, "rounds": 1, "attack": ""}), "--out", str(out)).code == 0
     assert len(metrics_without_seconds(out)) == 1
 
 
@@ -136,3 +137,12 @@ def test_a_run_in_which_nothing_is_learned_ends_with_a_code_of_its_own(tmp_path:
     assert answer.code == 3
     assert answer.err.startswith("error: nothing was learned: ")
     assert answer.err.endswith("; try a smaller learning-rate\n")
+
+
+def test_ctrl_c_in_any_other_command_is_answered_too(monkeypatch: pytest.MonkeyPatch, command: Command) -> None:
+    def pressed() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("bfl.doctor.examine", pressed)
+    answer = command("doctor")
+    assert (answer.code, answer.err) == (130, "Interrupted.\n")

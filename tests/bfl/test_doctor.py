@@ -15,6 +15,7 @@ from rich.console import Console
 from bfl import doctor
 from bfl.doctor import Check, examine, report
 from clients import sources
+from policy.extras import install_command
 from tests.bfl.conftest import Command
 from tests.bfl.runs import ROOT
 
@@ -132,13 +133,33 @@ def test_a_missing_extra_is_a_warning_that_names_it(monkeypatch: pytest.MonkeyPa
     (check,) = [check for check in examine() if check.name == "matplotlib"]
     assert check.status == "warn"
     assert "cannot be imported" in check.found
-    assert "bfl[simulation]" in check.do
+    assert check.do == f"for plots: {install_command('simulation')}"
 
 
 def test_an_advice_reaches_the_screen_with_its_brackets() -> None:
-    assert "install bfl[simulation] for plots" in shown(
-        [Check("matplotlib", "warn", "nothing", "install bfl[simulation] for plots")]
+    assert "install '.[simulation]' for plots" in shown(
+        [Check("matplotlib", "warn", "nothing", "install '.[simulation]' for plots")]
     )
+
+
+@pytest.mark.parametrize("works_for_us", [True, False])
+def test_torchvision_is_tried_as_a_plug_in_would(monkeypatch: pytest.MonkeyPatch, works_for_us: bool) -> None:
+    """A CUDA build beside a CPU build of torch: only our own import mends it."""
+
+    def fails(name: str) -> None:
+        raise RuntimeError("operator torchvision::nms does not exist")
+
+    def mends() -> None:
+        if not works_for_us:
+            raise RuntimeError("operator torchvision::nms does not exist")
+
+    monkeypatch.setattr("bfl.doctor.importlib.import_module", fails)
+    monkeypatch.setattr(doctor, "import_torchvision", mends)
+    check = doctor._torchvision()
+    assert check.status == "warn"
+    assert ("bfl's own data sets work" in check.found) is works_for_us
+    assert "operator torchvision::nms does not exist" in check.found
+    assert "from the same index" in check.do if works_for_us else "pip install" in check.do
 
 
 def test_what_was_found_may_contain_any_text() -> None:

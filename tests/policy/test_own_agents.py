@@ -1,5 +1,6 @@
 """Somebody's own agent decides like ours, and what is wrong with one is told in a line."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,7 @@ def test_what_is_no_agent_is_told(subtests: pytest.Subtests) -> None:
         (lambda: 3, PolicyError, r"agent mine: expected a function of one argument, make\(world\)"),
         (lambda state, params, rng: 3, PolicyError, "a function of one argument"),
         (decide, PolicyError, r"called with the world.*not subscriptable; .*test_own_agents.py, line \d+"),
+        (lambda world: Path("no.zip").read_bytes(), PolicyError, r"agent mine: found .*'no.zip'; is it trained, and"),
         (lambda world: 3, PolicyError, "its function gave 3, expected an object with decide"),
         (lambda world: Drawing, PolicyError, "its function gave <class"),
         (lambda world: lambda observation: None, ActionError, "agent mine: found an action that is no array"),

@@ -26,8 +26,8 @@ Code = Callable[..., Any]
 class RunOptions(TypedDict, total=False):
     """Every setting, by its name in Python."""
 '''
-_SEVERAL = {"filter": " | list[str | Code]", "attack": " | tuple[Code, str] | list[str | tuple[Code, str]]"}
-"""Where several may be given, or a function with the rounds in which it is at work"""
+_OPEN = {"filter": " | Code | list[str | Code]", "attack": " | tuple[Code, str] | list[str | tuple[Code, str]]"}
+"""Where several may be given, or a function with the rounds in which it is at work; elsewhere a function"""
 _NUMBERS_TOO = ("phi", "hidden", "keep-payloads")
 """Texts that are mostly numbers"""
 _WIDTH = 120
@@ -58,7 +58,7 @@ def _option(key: str, field: "Field[Any]") -> str:
 
 
 def _open(key: str) -> str:
-    return f" | Code{_SEVERAL.get(key, '')}" if key in OPEN_POINTS else ""
+    return _OPEN.get(key, " | Code") if key in OPEN_POINTS else ""
 
 
 if __name__ == "__main__":

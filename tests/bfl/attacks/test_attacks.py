@@ -13,7 +13,7 @@ from flwr.supercore.task_identity import TaskIdentity
 from bfl.attacks.conduct import WITHHELD, Conduct, Twice, conduct_of, honest
 from bfl.attacks.devices import LARGEST_VALUE, PoisonedDevice, poison_device
 from bfl.attacks.kinds import DEVICE_KINDS, KINDS, SERVER_KINDS, Attack
-from bfl.attacks.text import read_attacks
+from bfl.attacks.text import check_possible, read_attacks
 from bfl.errors import BflError
 from chain.client.keys import address_of, simulated_account
 from chain.wire.address import Address
@@ -487,3 +487,38 @@ def test_device_attacks_add_up() -> None:
     reply = reported("sign-flip@20:device=3; inflated-samples@20:device=3,strength=2")
     assert reply.samples == 80
     np.testing.assert_array_equal(reply.values, -UPDATE.values)
+
+
+def impossible(text: str, **rounds: Any) -> str:
+    """Why an attack cannot come; empty where it can."""
+    try:
+        check_possible(read_attacks(text, EDGES, DEVICES), RoundParams(**{"rounds": 30, **rounds}))
+    except BflError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize(
+    ("text", "rounds", "message"),
+    [
+        ("sign-flip@31:device=3", {}, "sign-flip: found round 31 as its first, expected 1 to 30; see --rounds"),
+        ("sign-flip@30,31-40:device=3", {}, ""),
+        ("sign-flip@all:device=3", {}, ""),
+        ("iterate-noise@1:step=6", {}, "iterate-noise: found step=6, expected 0 to 5, the consensus steps of a round"),
+        ("iterate-noise@1:step=6", {"phi": "auto"}, ""),
+        ("iterate-noise@1:step=6", {"scheme": "fedavg"}, ""),  # it poisons the model there
+        (
+            "withheld-iterate@1:step=3",
+            {"scheme": "bfl-no-consensus"},
+            "withheld-iterate: found step=3, expected 0",
+        ),
+        ("equivocation@1:step=5", {}, ""),
+        ("forged@1:device=3", {"scheme": "fedavg"}, "forged: found scheme fedavg, expected one on a chain: bfl"),
+        ("broken-pass@1", {"scheme": "consensus-no-chain"}, "broken-pass: found scheme consensus-no-chain"),
+        ("sign-flip@2:device=3; double-signing@40", {}, "double-signing: found round 40 as its first"),
+    ],
+)
+def test_an_attack_that_cannot_come_is_refused(text: str, rounds: dict[str, Any], message: str) -> None:
+    found = impossible(text, **rounds)
+    assert found.startswith(f"attack: {message}" if message else "")
+    assert bool(found) is bool(message)

@@ -10,7 +10,7 @@ import pytest
 
 from bfl.auditing.findings import Audit, audit_rounds
 from bfl.auditing.glossary import WORDS, glossary_table
-from bfl.auditing.verdict import believed_in, believed_of_the_last_blocks, gaps_in, misbehaving, verdict
+from bfl.auditing.verdict import believed_in, believed_of_the_last_blocks, deeds, gaps_in, misbehaving, verdict
 from chain.audit.found import Inspection
 from chain.errors import NodeUnreachableError
 from chain.wire.address import Address
@@ -42,6 +42,28 @@ def test_a_chain_fits_and_those_who_misbehaved_are_counted_once() -> None:
 def test_a_false_flag_is_its_accusers_deed_and_a_word_convicts_nobody() -> None:
     assert misbehaving([offence("server 1", FALSE_FLAG, "server 0", "server 3")]) == {"server 0", "server 3"}
     assert misbehaving([offence("server 1", WORD, "server 0", "server 3")]) == set()
+
+
+def test_beside_the_verdict_stands_who_did_what_and_what_came_of_it() -> None:
+    lie = replace(offence("server 1", DERIVED, "server 0"), round=5, excluded_through=15)
+    again = replace(lie, round=3, excluded_through=None)
+    twice = replace(again, kind="equivocation")
+    false = replace(offence("server 1", FALSE_FLAG, "server 0"), round=7)
+    absent = replace(offence("server 2", DERIVED), kind="absent")
+    assert deeds([lie, again, twice, absent]) == [
+        "server 1 in rounds 3, 5: a wrong iterate, two posts for one slot; excluded through round 15"
+    ]
+    assert deeds([false]) == ["server 0 in round 7; accused somebody of what is right"]
+    assert deeds([offence("server 1", WORD, "server 0"), absent]) == []
+
+
+def test_nobody_reads_that_a_chain_fits_without_reading_who_lied(command: Command, tmp_path: Path) -> None:
+    run = str(chain(LIES).written(tmp_path))
+    whole, alone = (command("audit", "check", run, *more).out for more in ([], ["--round", "3"]))
+    assert "│ misbehaved     │ server 1 in round 1: a wrong iterate; excluded through round" in whole
+    assert "server 2 in round 2: two posts for one slot" in whole
+    assert "│ excluded       │ server 1, for what it did before: bfl audit why 'server 1'" in alone
+    assert whole.rstrip().endswith("What the words mean: the same command with --explain")
 
 
 def test_what_was_believed_is_said_line_by_line() -> None:
@@ -143,7 +165,7 @@ def test_explain_adds_the_words_that_were_used(command: Command, tmp_path: Path)
     run = str(chain(LIES).written(tmp_path))
     plain, explained = (command("audit", "check", run, *more) for more in ([], ["--explain"]))
     assert (plain.code, explained.code) == (0, 0)
-    assert "words" not in plain.out
+    assert "\nwords" not in plain.out
     told = explained.out.split("\nwords")[1]
     for word in ("seal", "link", "digest", "receipt", "state root", "believed", "flag", "excluded", "repaired"):
         assert re.search(rf"│ {word} +│ {re.escape(WORDS[word][:20])}", told), word

@@ -61,7 +61,7 @@ def test_every_point_takes_module_and_function(stranger: Path, on_chain: bool) -
     assert [each["node"] for each in line["refused"]] == ["device 2"]
     assert line["refused"][0]["reason"] == "filtered"
     assert line["offloaded"] == 1
-    assert ["server 1" in str(each) for each in line["offences"]] == ([True] if on_chain else [])
+    assert {"server 1" in str(each) for each in line["offences"]} == ({True} if on_chain else set())
 
 
 def test_every_point_takes_an_entry_point_of_an_installed_package(

@@ -1,11 +1,13 @@
 """Code of others that a replay needs: named by its digest in the founding, run by nobody who has not allowed it."""
 
+import hashlib
 import importlib
 import json
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +16,9 @@ from bfl.dashboard.index import child
 from bfl.errors import RunFolderError
 from bfl.simulation import run as simulation
 from chain.audit.archive import FileArchive
-from clients.plugins import forget_permissions, offer
+from clients.plugins import forget_permissions, offer, permit
 from edge_servers.errors import CodeNotAllowedError, ForeignCodeError
-from edge_servers.founding.code import check_code, code_of
+from edge_servers.founding.code import check_code, code_of, read_code
 from edge_servers.founding.parameters import read_founding_parameters
 from edge_servers.parameters import RoundParams, Settings
 from edge_servers.replay.record import parameters_in
@@ -25,7 +27,7 @@ from tests.bfl.open_points.stranger import SMALL, SOURCE
 from tests.bfl.runs import ignore
 
 FLAGS = SMALL | {"dataset": "synthetic", "planner": "fixed", "filter": "stranger:keep", "scheme": "stranger:next_model"}
-NOT_ALLOWED = "filter 'stranger:keep' is code of others, and nobody here has allowed it; if you know it, add --allow-pl"
+NOT_ALLOWED = "is code of others, and nobody here has allowed it; if you know it, add --allow-plugins"
 
 
 def forget() -> None:
@@ -69,7 +71,8 @@ def test_an_audit_without_permission_checks_all_but_the_models_and_imports_nothi
     told = command("audit", "check", "run")
     assert told.code == 2
     assert "fits, as far as it could be checked" in " ".join(told.out.split())
-    assert f"no model could be derived again: {NOT_ALLOWED}" in told.err
+    assert "no model could be derived again: filter 'stranger:keep' (sha256 " in told.err
+    assert NOT_ALLOWED in told.err
     assert not (here / "imported").exists()
 
 
@@ -85,6 +88,7 @@ def test_an_audit_with_another_version_of_the_code_is_no_verdict_on_the_chain(he
     assert (told.code, told.out) == (2, "")
     assert "error: filter stranger:keep: found code of sha256" in told.err
     assert "get that version, nothing else derives the same models" in told.err
+    assert not (here / "imported").exists(), "code of another digest is not even imported"
 
 
 def test_an_audit_where_the_code_is_not_is_no_verdict_on_the_chain(here: Path, command: Command) -> None:
@@ -143,8 +147,8 @@ def test_the_founding_names_the_code_by_its_digest(here: Path) -> None:
     founding = read_founding_parameters(parameters_in(archive.block(1), archive))
     archive.close()
     assert sorted(founding.code) == ["filter stranger:keep", "scheme stranger:next_model"]
-    assert all(len(digest) == 64 for digest in founding.code.values())
-    with pytest.raises(CodeNotAllowedError, match="filter 'stranger:keep' is code of others"):
+    digest = hashlib.sha256(SOURCE.encode()).hexdigest()
+    with pytest.raises(CodeNotAllowedError, match=f"filter 'stranger:keep' .sha256 {digest}. is code of others"):
         check_code(founding.settings, founding.code)
     assert not (here / "imported").exists()
 
@@ -153,9 +157,35 @@ def test_the_founding_names_the_code_by_its_digest(here: Path) -> None:
 def test_what_a_chain_names_is_not_imported(here: Path, name: str) -> None:
     for rounds in (RoundParams(filter=name), RoundParams(filter=f"krum+{name}")):
         with pytest.raises(CodeNotAllowedError) as caught:
-            code_of(Settings(rounds=rounds))
+            check_code(Settings(rounds=rounds), {f"filter {name}": "0" * 64})
         assert len(str(caught.value)) < 400
+        with pytest.raises(ForeignCodeError):
+            code_of(Settings(rounds=rounds))
     assert not (here / "imported").exists()
+
+
+ELSEWHERE = ["from stranger import keep", "from functools import partial\nkeep = partial(sorted, key=len)"]
+
+
+@pytest.mark.parametrize("text", ELSEWHERE)
+def test_code_that_is_not_in_the_file_that_is_named_is_refused(here: Path, text: str) -> None:
+    """An auditor compares that file with the digest before anything of it runs."""
+    (here / "front.py").write_text(text)
+    permit({"filter": "front:keep"})
+    sys.modules.pop("front", None)
+    with pytest.raises(ForeignCodeError, match="expected a function that is defined with def"):
+        code_of(Settings(rounds=RoundParams(filter="front:keep")))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [{"filter a:b": "0"}, {"filter a:b": 7}, {"filter c:d": "0" * 64}, {"model a:b": "0" * 64}, {"": "0" * 64}, ["x"]],
+)
+def test_digests_that_no_founding_has_are_refused(code: Any) -> None:
+    settings = Settings(rounds=RoundParams(filter="krum+a:b"))
+    assert read_code({"filter a:b": "0" * 64}, settings) == {"filter a:b": "0" * 64}
+    with pytest.raises((ValueError, AttributeError)):
+        read_code(code, settings)
 
 
 def test_a_function_of_the_same_name_that_is_given_again_must_be_the_same(here: Path, command: Command) -> None:

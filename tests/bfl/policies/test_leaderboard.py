@@ -2,6 +2,7 @@
 
 import csv
 import json
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from bfl.policies import leaderboard, scenarios
 from bfl.policies.contestants import Stable
 from bfl.policies.scenarios import SCENARIOS, SEEDS, Scenario, scenario_key
 from bfl.show.task_display import wide_console
+from clients import plugins
 from clients.plugins import OPEN_POINTS
 from policy.agents import NAMES
 from policy.parameters import LatencyParams
@@ -112,7 +114,7 @@ def test_a_damaged_score_is_measured_again(board: Path, command: Command) -> Non
     flags = ("policy", "leaderboard", "--scenarios", "four", "--states", "2", "--out", "board")
     assert command(*flags).code == 0
     before = rows(board)["threshold", "four"]["mean_s"]
-    (point,) = (board / "board" / "points").glob("threshold--*.json")
+    (point,) = (board / "board" / "points").glob("threshold-*--*.json")
     point.write_text("{")
     assert "evaluate threshold, four" in command(*flags).out
     assert json.loads(point.read_text())["agent"] == "threshold"
@@ -130,6 +132,19 @@ def test_an_agent_has_a_key_of_what_it_is_made_of(board: Path) -> None:
     assert ours.key.startswith("a2c-")
     assert [each.key[:9] for each in stable.contestants("dqn", LatencyParams())] == ["dqn-seed0", "dqn-seed1"]
     assert stable.contestants("a2c-paper", LatencyParams(devices=7)) == []
+
+
+def test_an_installed_package_may_offer_an_agent_and_python_a_function(
+    board: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = EntryPoint("theirs", write_agent(board, "board_agent_g", 0, 1.0), "bfl.agent")
+    monkeypatch.setattr(plugins, "_entry_points", lambda kind: {"theirs": entry} if kind == "agent" else {})
+    given = plugins.offer("agent", lambda world: lambda observation: {"choice": [0] * 4, "params": [[1.0] * 4] * 4})
+    flags = ("--devices", "4", "--states", "2", "--out", "out")
+    answer = command("policy", "evaluate", "--agents", f"theirs,all-local,{given}", *flags)
+    assert answer.code == 0, answer.err
+    lines = csv.DictReader((board / "out" / "evaluation.csv").open())
+    assert len({line["mean_s"] for line in lines}) == 1, "all three let everybody train"
 
 
 def test_the_open_point_names_every_agent() -> None:

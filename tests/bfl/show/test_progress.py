@@ -42,10 +42,12 @@ def test_in_a_pipe_a_round_without_evaluation_is_a_line_that_says_so(capsys: pyt
 
 
 def test_whoever_is_out_is_named_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
-    late = Refusal("device 4", "late", "no answer within 600 s")
-    assert in_a_pipe(capsys, report(2, refused=(late,))).splitlines() == [
+    late = [Refusal(f"device {n}", "late", "no answer within 600 s") for n in (4, 7)]
+    failed = Refusal("device 5", "failed", "no memory")
+    assert in_a_pipe(capsys, report(2, refused=(late[0], failed, late[1]))).splitlines() == [
         "round 2/9  not evaluated  1.50 s",
-        "round 2: device 4 is out (late): no answer within 600 s",
+        "round 2: no answer in time, so out of the round: device 4, device 7",
+        "round 2: device 5 is out (failed): no memory",
     ]
 
 
@@ -104,7 +106,7 @@ def test_the_table_at_the_end_tells_the_whole_run() -> None:
         "12.3 s in all, 1.500 s per round without evaluation",
         "2 gradients",
         "fixed:0, 1.2 devices offload in a round",
-        "T 3.46 s, T_wall 7.89 s per round (simulated)",
+        "T 3.46 s summed over all devices, T_wall 7.89 s on a clock, per round (simulated)",
     ):
         assert part in table
     assert "offences" not in table

@@ -98,6 +98,11 @@ def test_an_attack_is_refused(tmp_path: Path) -> None:
         run_on(tmp_path / "run", attack="silent-leader@all")
 
 
+def test_conditions_of_simulated_devices_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BflError, match="found dropout, expected none: devices of Flower's engine are real"):
+        run_on(tmp_path / "run", dropout=0.5)
+
+
 def test_a_real_device_takes_its_chain_from_nobodys_message() -> None:
     node = Context(1, 5, {"device-id": 0}, RecordDict(), Settings().flat())
     message = Message(RecordDict({"chain": ConfigRecord({"joined": b"{}", "keys": b"k"})}), 5, "query.join")

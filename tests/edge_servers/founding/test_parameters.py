@@ -63,7 +63,10 @@ def test_a_standby_is_written_where_there_is_one() -> None:
     assert read_founding_parameters(founded.encode()).network == network
 
 
-LATER = ("label-column", "group-column", "drop-columns", "header", "class-names", "image-size", "hardness")
+LATER = (
+    "label-column", "group-column", "drop-columns", "header", "class-names", "image-size", "hardness", "device-speeds",
+    "dropout", "availability",
+)  # fmt: skip
 
 
 def test_settings_that_came_later_are_written_only_where_they_are_set() -> None:
