@@ -147,7 +147,7 @@ def test_data_and_dataset_are_not_given_together() -> None:
 
 
 def test_a_run_learns_from_arrays() -> None:
-    settings = {name: value for name, value in QUICK.items() if name != "dataset"}
+    settings = {name: value for name, value in QUICK.items() if name not in ("dataset", "hardness")}
     settings |= {"rounds": 3, "iterations": 10, "model": lambda: nn.Sequential(nn.Flatten(), nn.Linear(256, 3))}
     run = bfl.simulate(**settings, data=pictures(300))
     assert run.settings["dataset"].startswith("given:dataset_")
@@ -156,7 +156,7 @@ def test_a_run_learns_from_arrays() -> None:
 
 
 def test_a_dataset_of_ours_and_a_function_that_makes_one_are_data_too() -> None:
-    settings = {name: value for name, value in QUICK.items() if name != "dataset"} | {"rounds": 1}
+    settings = {name: value for name, value in QUICK.items() if name not in ("dataset", "hardness")} | {"rounds": 1}
     given, made = bfl.simulate(**settings, data=synthetic(None, 0)), bfl.simulate(**settings, dataset=synthetic)
     assert made.settings["dataset"] == "clients.data:synthetic"
     assert given.metrics[0]["loss"] == made.metrics[0]["loss"]
@@ -211,7 +211,7 @@ def test_another_process_sees_the_run_and_needs_the_functions_again_to_go_on(tmp
 
 
 def test_the_command_line_says_where_a_run_with_functions_goes_on(tmp_path: Path) -> None:
-    settings = {name: value for name, value in QUICK.items() if name != "dataset"} | {"rounds": 1}
+    settings = {name: value for name, value in QUICK.items() if name not in ("dataset", "hardness")} | {"rounds": 1}
     run = bfl.simulate(**settings, data=pictures(100), out=tmp_path / "run")
     code = (
         "from bfl.cli import main\n"
