@@ -49,6 +49,11 @@ class RoundParams:
         "norm-clip",
         "what is done to outlying gradients: none, norm-clip, krum, trimmed-mean, median, loss; joined with +",
     )
+    reputation: int = setting(
+        0, "times that the filter takes a device's gradient out until it is set aside for a while (0: never)", minimum=0
+    )
+    reputation_window: int = setting(20, "rounds in which it takes them out so often", minimum=1)
+    reputation_rounds: int = setting(10, "rounds that a device is set aside, doubled up to 8 times as long", minimum=1)
     deadline_s: float = setting(600.0, "longest wait for the devices of a round, in seconds", minimum=1e-3)
     gradient_bound: float = setting(
         100.0, "largest |value| of a gradient per iteration; larger ones are refused", minimum=1e-6
@@ -76,6 +81,7 @@ class RoundParams:
         if self.is_on_chain:
             self._check_chain()
         _ = self.kept_rounds
+        self._check_reputation()
         if self.nodes not in (1, self.edges):
             raise ParameterError(
                 f"nodes: found {self.nodes}, expected 1 (shared) or {self.edges} (one per edge server)"
@@ -92,6 +98,17 @@ class RoundParams:
             raise ParameterError(f"phi: found up to {max(steps, self.first_phi)} steps, expected at most {MOST_STEPS}")
         if self.edges > MOST_SERVERS:
             raise ParameterError(f"edges: found {self.edges}, a registry takes at most {MOST_SERVERS}")
+
+    def _check_reputation(self) -> None:
+        if self.reputation > self.reputation_window:
+            raise ParameterError(
+                f"reputation: found {self.reputation} times in reputation-window {self.reputation_window}, expected at "
+                "most one a round: nobody could ever be set aside"
+            )
+        if self.reputation == 1 and self.edges > 1:
+            raise ParameterError(
+                "reputation: found 1, expected 0 or at least 2: one round of one leader would set a device aside"
+            )
 
     @property
     def is_on_chain(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 
 from edge_servers.errors import PlanError
 from edge_servers.learning.graph import Graph
-from edge_servers.planning.proposal import Proposal
+from edge_servers.planning.proposal import Proposal, at_rest
 from edge_servers.planning.state import RoundState, widen_channels
 from policy.parameters import LatencyParams
 from policy.world.latency import Latency, latency_of_allocation, wall_clock_s
@@ -43,7 +43,7 @@ def real_terms(
     latency = latency_of_allocation(
         proposal.allocation, _real_world(world, proposal, state, batch, iterations, sample_bytes), params
     )
-    return _terms(replace(latency, consensus_s=graph_consensus_s(graph, params)), params)
+    return _terms(replace(at_rest(latency, state), consensus_s=graph_consensus_s(graph, params)), params)
 
 
 def graph_consensus_s(graph: Graph, params: LatencyParams) -> float:

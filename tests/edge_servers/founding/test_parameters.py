@@ -65,6 +65,7 @@ def test_a_standby_is_written_where_there_is_one() -> None:
 
 def test_what_a_run_may_change_is_not_written_and_everything_else_is() -> None:
     free = {"rounds", "data-dir", "threads", "engine", "chunk", "evaluate-every", "nodes", "keep-payloads", "attack"}
+    free |= {"reputation", "reputation-window", "reputation-rounds"}  # of a network that keeps none
     assert set(SETTINGS.flat()) - set(founding_settings(SETTINGS)) == free
     found = read_founding_parameters(ARTICLES.encode()).settings
     assert founding_settings(found) == founding_settings(SETTINGS)
