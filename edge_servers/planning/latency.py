@@ -12,7 +12,7 @@ import numpy as np
 from edge_servers.errors import PlanError
 from edge_servers.learning.graph import Graph
 from edge_servers.planning.proposal import Proposal, at_rest
-from edge_servers.planning.state import RoundState, widen_channels
+from edge_servers.planning.state import NEXT_TO_NOTHING, RoundState, widen_channels
 from policy.parameters import LatencyParams
 from policy.world.latency import Latency, latency_of_allocation, wall_clock_s
 from policy.world.state import Array, State, path_gain, server_positions_m
@@ -84,7 +84,7 @@ def _real_world(
     offloaded = np.array([samples[assignment == m].sum() for m in range(state.servers)])
     return replace(
         world,
-        data_bits=samples[None] * (8.0 * sample_bytes),
+        data_bits=np.maximum(samples[None] * (8.0 * sample_bytes), NEXT_TO_NOTHING),
         work_cycles=world.work_cycles * passes(samples, batch, iterations),
         server_work_cycles=world.server_work_cycles * passes(offloaded, batch, iterations),
     )

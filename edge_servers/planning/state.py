@@ -17,6 +17,8 @@ from policy.world.round_data import data_bits, data_samples
 from policy.world.rounds import simulated_state
 from policy.world.state import Array, State
 
+NEXT_TO_NOTHING = 1.0
+"""Bits of data that a planner sees of who is set aside: a world has some everywhere"""
 LOCAL = -1
 """In an assignment: the device trains itself"""
 
@@ -89,7 +91,7 @@ def round_state(
     bits = np.array([device.samples for device in network.devices]) * (8.0 * sample_bytes)
     if data.data_per_round == "state":
         bits = np.minimum(bits, world.data_bits[0])
-    bits[list(away)] = 0.0
+    bits[list(away)] = NEXT_TO_NOTHING
     return RoundState(
         round=round_,
         samples=without(away, round_samples(round_, network, data, sample_bytes)),
