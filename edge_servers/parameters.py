@@ -49,11 +49,6 @@ class RoundParams:
         "norm-clip",
         "what is done to outlying gradients: none, norm-clip, krum, trimmed-mean, median, loss; joined with +",
     )
-    reputation: int = setting(
-        0, "times that the filter takes a device's gradient out until it is set aside for a while (0: never)", minimum=0
-    )
-    reputation_window: int = setting(20, "rounds in which it takes them out so often", minimum=1)
-    reputation_rounds: int = setting(10, "rounds that a device is set aside, doubled up to 8 times as long", minimum=1)
     deadline_s: float = setting(600.0, "longest wait for the devices of a round, in seconds", minimum=1e-3)
     gradient_bound: float = setting(
         100.0, "largest |value| of a gradient per iteration; larger ones are refused", minimum=1e-6
@@ -71,6 +66,11 @@ class RoundParams:
     sign_s: float = setting(5.0, "seconds in which servers sign the sealed block", minimum=1e-3)
     flag_window: int = setting(3, "rounds that an accusation counts", minimum=1)
     exclusion_rounds: int = setting(10, "rounds that an exclusion lasts", minimum=1)
+    reputation: int = setting(
+        0, "times that the filter takes a device's gradient out until it is set aside for a while (0: never)", minimum=0
+    )
+    reputation_window: int = setting(20, "rounds in which it takes them out so often", minimum=1)
+    reputation_rounds: int = setting(10, "rounds that a device is set aside, doubled up to 8 times as long", minimum=1)
     difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
     keep_payloads: str = setting("all", "rounds whose gradients and models a node keeps: all, or a number")
     nodes: int = setting(1, "chain nodes of a simulation: 1 shared by all servers, or one per server", minimum=1)

@@ -237,7 +237,7 @@ class Referee:
             key = (server, offence.offender)
             if offence.is_absence or offence.offender == server or key in found.accused:
                 continue
-            if not self._may_flag(offence.offender):
+            if offence.offender in found.virtual or self.board.is_excluded(offence.offender):
                 continue
             found.accused.add(key)
             self._flag(server, offence, proven[offence.offender][1] if offence.offender in proven else None)
@@ -276,14 +276,11 @@ class Referee:
 
     def wait_for_flags(self, until_s: float) -> None:
         """Let the others accuse whom this server has found out: a flag that is not in the block counts for nothing."""
-        suspects = {each.offender for each in self._found.offences.values() if not each.is_absence}
-        suspects -= self._found.virtual
-        active = len(self.founding.network.servers) - len(self._found.virtual)
+        virtual = self._found.virtual
+        suspects = {each.offender for each in self._found.offences.values() if not each.is_absence} - virtual
+        active = len(self.founding.network.servers) - len(virtual)
         if suspects and 2 * (active - 1) > active:  # of two nobody can exclude the other
             self.board.wait(lambda: all(self.board.is_excluded(each) for each in suspects), until_s)
-
-    def _may_flag(self, offender: Address) -> bool:
-        return offender not in self._found.virtual and not self.board.is_excluded(offender)
 
     def excluded(self) -> set[Address]:
         """Servers that may not post any more in this round: excluded before it, or by its flags."""
