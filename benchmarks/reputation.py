@@ -31,7 +31,7 @@ from bfl.simulation import run as simulation
 from edge_servers.learning.reputation import JudgedRound, Reputation, ReputationTerms, after
 from edge_servers.report import RoundReport
 
-GRID = ((4, 20), (6, 20), (8, 20), (10, 20), (12, 20), (15, 20), (18, 20))
+GRID = ((3, 20), (4, 20), (6, 20), (8, 20), (10, 20), (12, 20), (15, 20), (18, 20))
 """Strikes and window"""
 ABSENCE, SERVERS, DEVICES = 10, 3, 10
 NEVER = 1_000_000
