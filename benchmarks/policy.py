@@ -17,7 +17,8 @@ import numpy as np
 import torch
 
 from policy.agents import LEARNERS, policy_agent
-from policy.env.offloading import EdgeOffloadEnv, EdgeOffloadVectorEnv, FlatAction
+from policy.env.offloading import EdgeOffloadEnv, EdgeOffloadVectorEnv
+from policy.env.wrappers import FlatAction
 from policy.parameters import LatencyParams
 from policy.rivals.optimum import near_optimum
 from policy.training.settings import LearningParams

@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 
 from bfl import __version__
+from bfl.api import simulating
+from bfl.api.run import Run
 from bfl.commands import audit as audit_commands
 from bfl.commands import chain as chain_commands
 from bfl.commands import network as network_commands
@@ -29,7 +31,9 @@ from bfl.commands.node import node
 from bfl.commands.page_beside import page_beside
 from bfl.commands.report import compare, report
 from bfl.config import AttackParams, all_fields, read_settings
-from bfl.errors import BflError
+from bfl.errors import BflError, RunInterrupted
+from bfl.libraries import leaving_at_once, settle_libraries
+from bfl.show.beginning import first_line
 from chain.errors import ChainError
 from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
@@ -38,11 +42,7 @@ from edge_servers.errors import EdgeError
 from edge_servers.parameters import RoundParams
 from policy.errors import PolicyError
 
-# Read by torch when it is first imported, which no module above does. Threads that wait for each other spin for
-# milliseconds by default, which on a busy machine makes a round ten times slower; this is microseconds.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
-os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+settle_libraries()  # before torch is first imported, which no module above does
 
 _PATHS = ("config", "out", "resume")
 PANELS = {
@@ -109,6 +109,8 @@ def simulate(
 
     Settings come from the defaults, then --config, then environment variables such as BFL_ROUNDS, then flags.
     Everything about the run is recorded in the run folder; Ctrl-C leaves it complete and resumable.
+    Exit codes: 0 it has run; 2 refused, and why; 3 it has run and nothing was learned; 130 Ctrl-C. In Python:
+    bfl.simulate(rounds=20, ...).
     """
     given = {key_of(name): value for name, value in flags.items() if value is not None}
     if resume:
@@ -116,35 +118,44 @@ def simulate(
     elif allow_other_environment:
         raise BflError("--allow-other-environment goes with --resume")
     settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
+    print(f"resuming {resume}; loading ..." if resume else first_line(settings.rounds, settings.data), flush=True)
+    again = f"--resume {resume}" if resume else "again"
+    with leaving_at_once(f"Interrupted before anything was done. Start with: {this_program()} simulate {again}"):
+        simulating.load()
 
-    from bfl.show.progress import RunDisplay, summary_table
-    from bfl.simulation import (
-        run as simulation,  # torch takes a second to load; what can be refused without it has been
-    )
-
-    console = Console()
-    if resume:
-        ready = simulation.resume(resume, given.get("rounds"), allow_other_environment, allow_plugins)
-    else:
-        simulation.check_settings(settings)
-        ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
-    dataset, folder = ready.dataset, ready.folder.path
-    print(f"data: {dataset.name}, {len(dataset.train):,} images, {dataset.source}")
-    if ready.cost is not None:
-        print(f"chain: {ready.cost}")
-    print(f"run folder: {folder}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with page_beside(folder, dashboard) as stay:
-        with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:
-            summary = simulation.run(ready, display.show)
-        console.print(summary_table(summary))
-        _say_what_is_where(folder, summary["head"])
-        if summary["status"] == "interrupted":
-            word = " --allow-plugins" * bool(foreign_plugins(ready.settings.flat()))
-            again = f"{this_program()} simulate --resume {folder}{word}"
-            print(f"Interrupted after round {summary['rounds']}. Go on with: {again}")
-            raise typer.Exit(130)
-        stay()
+    try:
+        if resume:
+            rounds = given.get("rounds")
+            begun = simulating.begin_again(Run(resume, None, allow_plugins), rounds, allow_other_environment)
+        else:
+            folder = out or _default_folder(settings.rounds.scheme, settings.data.partition)
+            begun = simulating.begin(settings, folder, allow_plugins)
+        simulating.introduce(begun)
+        with page_beside(begun.run.folder, dashboard) as stay:
+            run = simulating.go(begun, progress=True)
+            _say_what_is_where(run)
+            if not run.problem:
+                stay()
+    except RunInterrupted as interrupted:
+        _say_how_to_go_on(interrupted)
+        raise typer.Exit(130) from None
+    if run.problem:
+        print(f"error: nothing was learned: {run.problem}", file=sys.stderr)
+        raise typer.Exit(3)
+
+
+def _say_how_to_go_on(interrupted: RunInterrupted) -> None:
+    run = interrupted.run
+    if run is None:
+        print("Interrupted before the run began: nothing was written. Give the same command again.", flush=True)
+        return
+    done = len(run.rounds)
+    if run.summary:
+        _say_what_is_where(run)
+    word = " --allow-plugins" * bool(foreign_plugins(run.settings))
+    told = f"after round {done}" if done else "before round 1"
+    print(f"Interrupted {told}. Go on with: {this_program()} simulate --resume {run.folder}{word}", flush=True)
 
 
 def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None) -> None:
@@ -160,9 +171,10 @@ def _default_folder(scheme: str, partition: str) -> Path:
     return Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{scheme}-{partition}"
 
 
-def _say_what_is_where(folder: Path, head: str) -> None:
+def _say_what_is_where(run: Run) -> None:
     from bfl.show.plots import can_plot
 
+    folder, head = run.folder, run.summary["head"]
     print(f"metrics: {folder / 'metrics.jsonl'}   summary: {folder / 'summary.json'}   model: {folder / 'model.pt'}")
     if head:
         print(f"chain: {folder / 'chain.db'}   head: 0x{head}   check it: {this_program()} audit check {folder}")

@@ -17,6 +17,8 @@ _DOCUMENT_BYTES_PER_DEVICE = 250
 """Of plan and closed list"""
 _PROCESS_BYTES = 450 << 20
 """torch, py-evm, numpy and a small dataset"""
+_LARGE_BYTES = 1 << 30
+"""Of disk or memory, where it is worth a word how to need less"""
 _PRUNED_EVERY = 10
 """Blocks; what a flag may still be about is not pruned either"""
 
@@ -34,6 +36,16 @@ class RunCost:
             f"about {size_text(self.per_round)} per round, {size_text(self.total)} in all; "
             f"memory about {size_text(self.memory)}"
         )
+
+    @property
+    def advice(self) -> str:
+        """How to need less, where it is much."""
+        said = []
+        if self.total > _LARGE_BYTES:
+            said.append("a smaller chain: keep-payloads 10 (but then only those rounds can be derived again)")
+        if self.memory > 2 * _LARGE_BYTES:
+            said.append("less memory: fewer devices, a smaller model")
+        return "; ".join([*said, "smaller posts: codec int8"] if said else [])
 
 
 def run_cost(settings: RunSettings, architecture: nn.Module, rounds: int) -> RunCost:

@@ -20,7 +20,7 @@ from clients.vectors import Vector
 from edge_servers.learning.aggregation import Exact
 from edge_servers.learning.filtered import Filter, Filtered, NamedFilter, with_values
 from edge_servers.learning.gradients import Close, Gradient, Refusal
-from edge_servers.learning.own_filter import foreign_filter
+from edge_servers.learning.own_filter import own_filter
 from edge_servers.learning.validation import loss_verdicts
 from edge_servers.parameters import Settings
 
@@ -158,7 +158,7 @@ def make_filter(text: str) -> Filter:
 def _make_stage(part: str, text: str) -> Filter:
     name, colon, option = part.partition(":")
     if name not in (*_PLAIN, *_WITH_NUMBER) and is_named("filter", part):
-        return foreign_filter(part)
+        return own_filter(part)
     if name in _PLAIN:
         if colon:
             raise ParameterError(f'filter: found "{text}", expected {name} without a number')

@@ -69,7 +69,8 @@ def test_random_offloads_about_as_often_as_it_is_told() -> None:
         ("all-locl", 'did you mean "all-local"'),
         ("nearoptimum", 'did you mean "near-optimum"'),
         ("", "expected one of fixed, random, a2c"),
-        ("a2c:3", "expected a2c without an argument"),
+        ("a2c:3", "no weights at 3; make them with"),
+        ("threshold:3", "expected threshold without an argument"),
         ("threshold:", "expected threshold without an argument"),
     ],
 )
