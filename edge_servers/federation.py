@@ -160,6 +160,7 @@ class Federation:
             first=oversight.iterates(0),
             last=oversight.iterates(running.plan.phi),
             offences=oversight.offences,
+            filtered=oversight.filtered,
             failed=[server.ranking[a % len(server.ranking)] for a in range(seal.attempt)],
             draft=next((each.draft for each in self.servers if each.draft is not None), None),
             model_size=len(server.standing.model),

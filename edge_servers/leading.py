@@ -83,9 +83,11 @@ class RankedServer:
     @property
     def served(self) -> list[DeviceRecord]:
         """The devices that this server orders in this round: those whose home it is, or whose standby while their home
-        is dormant.
+        is dormant; but for those that are set aside (R5).
         """
-        return [device for device, m in zip(self.network.devices, self.serving, strict=True) if m == self.index]
+        aside = self.standing.reputation.aside(self.round)
+        there = zip(self.network.devices, self.serving, strict=True)
+        return [device for device, m in there if m == self.index and device.index not in aside]
 
     @property
     def leader(self) -> Address:

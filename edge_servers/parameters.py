@@ -74,6 +74,16 @@ class RoundParams:
     sign_s: float = setting(5.0, "seconds in which servers sign the sealed block", minimum=1e-3)
     flag_window: int = setting(3, "rounds that an accusation counts", minimum=1)
     exclusion_rounds: int = setting(10, "rounds that an exclusion lasts", minimum=1)
+    reputation: int = setting(
+        0,
+        "times that the filter takes a device's gradient out until it is set aside for a while (0: never)",
+        minimum=0,
+        only_if_set=True,
+    )
+    reputation_window: int = setting(20, "rounds in which it takes them out so often", minimum=1, only_if_set=True)
+    reputation_rounds: int = setting(
+        10, "rounds that a device is set aside, doubled up to 8 times as long", minimum=1, only_if_set=True
+    )
     difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
     keep_payloads: str = setting("all", "rounds whose gradients and models a node keeps: all, or a number")
     nodes: int = setting(1, "chain nodes of a simulation: 1 shared by all servers, or one per server", minimum=1)
@@ -84,6 +94,7 @@ class RoundParams:
         if self.is_on_chain:
             self._check_chain()
         _ = self.kept_rounds
+        self._check_reputation()
         if self.nodes not in (1, self.edges):
             raise ParameterError(
                 f"nodes: found {self.nodes}, expected 1 (shared) or {self.edges} (one per edge server)"
@@ -100,6 +111,17 @@ class RoundParams:
             raise ParameterError(f"phi: found up to {max(steps, self.first_phi)} steps, expected at most {MOST_STEPS}")
         if self.edges > MOST_SERVERS:
             raise ParameterError(f"edges: found {self.edges}, a registry takes at most {MOST_SERVERS}")
+
+    def _check_reputation(self) -> None:
+        if self.reputation > self.reputation_window:
+            raise ParameterError(
+                f"reputation: found {self.reputation} times in reputation-window {self.reputation_window}, expected at "
+                "most one a round: nobody could ever be set aside"
+            )
+        if self.reputation == 1 and self.edges > 1:
+            raise ParameterError(
+                "reputation: found 1, expected 0 or at least 2: one round of one leader would set a device aside"
+            )
 
     @property
     def is_on_chain(self) -> bool:

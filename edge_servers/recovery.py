@@ -11,6 +11,7 @@ from edge_servers.errors import ReplayError
 from edge_servers.founding.network import Network
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.gradients import Refusal
+from edge_servers.learning.reputation import aside_in
 from edge_servers.ledger.block_check import body_of, excluded_after
 from edge_servers.ledger.chain_sealing import SealedChain, seal_of
 from edge_servers.planning.proposal import Draft, propose_offloading
@@ -55,8 +56,9 @@ def recovered_report(
     sample_bytes = server.task.like.sample_bytes
     barred = tuple(founding.network.server_index(each) for each in excluded)
     state = round_state(
-        round_, founding.network, server.settings.data, sample_bytes, barred, devices=server.settings.devices
-    )
+        round_, founding.network, server.settings.data, sample_bytes, barred,
+        devices=server.settings.devices, aside=aside_in(record.plan),
+    )  # fmt: skip
     facts = RoundFacts(
         plan=record.plan,
         seal=seal,
@@ -66,6 +68,7 @@ def recovered_report(
         last=derived.iterates.last,
         offences=_offences(record, derived, founding.network, failed),
         failed=failed,
+        filtered=derived.filtered,
         draft=Draft(state, propose_offloading(server.planner, state)),
         model_size=len(derived.model),
         sample_bytes=sample_bytes,

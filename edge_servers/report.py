@@ -9,6 +9,7 @@ from clients.evaluation import Scores
 from edge_servers.founding.network import Network
 from edge_servers.learning.aggregation import FixedPoint, consensus_error, divergence, total_samples
 from edge_servers.learning.gradients import Refusal, Weight
+from edge_servers.learning.reputation import Absence, absences_in, reputation_terms
 from edge_servers.ledger.sealing import Seal
 from edge_servers.parameters import Settings
 from edge_servers.planning.latency import CODEC_BYTES, real_terms
@@ -18,6 +19,16 @@ from edge_servers.replay.offences import Offence
 
 _MODELS_OF_A_BLOCK = 20
 """What a block would hold where there is none, in models"""
+
+
+@dataclass(frozen=True)
+class DeviceStanding:
+    """What a round says of devices' reputation: no offence, whoever is in it."""
+
+    filtered: tuple[int, ...]
+    """Whose gradients count as taken out by a filter (R1)."""
+    aside: tuple[Absence, ...]
+    """Who took no part (R5)."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +56,8 @@ class RoundReport:
     excluded: tuple[int, ...] = ()
     """Servers that may not post in the next round."""
     failed_leaders: tuple[int, ...] = ()
+    standing: DeviceStanding | None = None
+    """Whom the filters took out and who is set aside; None in a network that keeps no reputation."""
     block: str = ""
     """Hash of the round's block; empty without a chain."""
     block_bytes: int = 0
@@ -75,6 +88,8 @@ class RoundFacts:
     offences: Sequence[Offence]
     failed: Sequence[Address]
     """Leaders that failed, in their order."""
+    filtered: tuple[int, ...]
+    """Devices whose gradients count as taken out by a filter (R1)."""
     draft: Draft | None
     """What the leader planned with, where it is known."""
     model_size: int
@@ -86,6 +101,7 @@ def make_report(
 ) -> RoundReport:
     """The report of a finished round."""
     plan, seal, index = facts.plan, facts.seal, network.server_index
+    terms = reputation_terms(settings.rounds)
     return RoundReport(
         round=plan.round,
         leader=index(seal.leader),
@@ -104,6 +120,7 @@ def make_report(
         offences=tuple(facts.offences),
         excluded=tuple(map(index, seal.excluded_next)),
         failed_leaders=tuple(map(index, facts.failed)),
+        standing=DeviceStanding(facts.filtered, absences_in(plan, terms)) if terms.filtered else None,
         block=seal.block_hash.hex() if seal.block_bytes else "",
         block_bytes=seal.block_bytes,
     )

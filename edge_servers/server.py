@@ -3,6 +3,7 @@
 import logging
 from dataclasses import replace
 
+from chain.wire.address import Address
 from chain.wire.plan import Plan
 from clients.orders import vector_digest
 from clients.training import Trainer, local_updates
@@ -19,6 +20,7 @@ from edge_servers.learning.aggregation import (
 from edge_servers.learning.filters import close_list
 from edge_servers.learning.gossip import next_iterate
 from edge_servers.learning.gradients import Close
+from edge_servers.learning.reputation import JudgedRound, Reputation, after, reputation_terms
 from edge_servers.learning.schemes import ClosedRound, scheme_of
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.planning.drafting import draft_plan
@@ -171,6 +173,13 @@ class EdgeServer(HomeServer):
             tenure=self.standing.tenure.after(seal.leader),
             divergence=divergence(self.oversight.iterates(0)),
             excluded=seal.excluded_next,
+            reputation=self._reputation(seal.leader),
         )
+
+    def _reputation(self, leader: Address) -> Reputation:
+        """What is held against devices after the round, where no block says so (R3)."""
+        judged = JudgedRound(self.round, self.network.server_index(leader), self.oversight.filtered)
+        terms = reputation_terms(self.settings.rounds)
+        return after(self.standing.reputation, judged, terms, len(self.network.devices))
 
     # --- what the steps share -----------------------------------------------------------------------------------

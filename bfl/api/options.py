@@ -46,6 +46,9 @@ class RunOptions(TypedDict, total=False):
     sign_s: float
     flag_window: int
     exclusion_rounds: int
+    reputation: int
+    reputation_window: int
+    reputation_rounds: int
     difficulty: int
     keep_payloads: str | int
     nodes: int

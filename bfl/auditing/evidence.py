@@ -9,6 +9,7 @@ from bfl.auditing.tables import absences_table, evidence_table, refusals_table
 from bfl.errors import BflError
 from chain.wire.address import Address
 from edge_servers.founding.network import Network
+from edge_servers.learning.reputation import Absence
 
 _NUMBERED = re.compile(r"(server|device)[ -]?(\d+)")
 
@@ -28,8 +29,12 @@ def evidence_against(text: str, audit: Audit) -> tuple[str, list[Table]]:
         tables.append(absences_table(name, absences))
     if refusals:
         tables.append(refusals_table(name, refusals))
+    device = network.find_device(address)
+    standing = _standing(device.index, audit) if device is not None else []
+    if device is not None and standing:
+        tables.append(reputation_table(device.index, audit))
     if not findings:
-        return "; ".join([f"nobody has accused {name}", *_beside(name, audit, refusals)]), tables
+        return "; ".join([f"nobody has accused {name}", *_beside(name, audit, refusals), *standing]), tables
     through = max((finding.excluded_through or 0) for finding in findings)
     accused = f"{name} was accused in round {', '.join(map(str, sorted({finding.round for finding in findings})))}"
     return f"{accused} and excluded through round {through}" if through else f"{accused}, never excluded", tables
@@ -45,6 +50,45 @@ def _beside(name: str, audit: Audit, refusals: list[tuple[int, str]]) -> list[st
     if refusals:
         told.append(f"its gradient did not count in round {', '.join(str(round_) for round_, _ in refusals)}")
     return told
+
+
+def _standing(device: int, audit: Audit) -> list[str]:
+    """What the filters of the rounds say of a device, and what came of it (R1-R7): nobody's word is in it."""
+    filtered = [str(each.round) for each in audit.rounds if device in each.filtered]
+    if not filtered:
+        return []
+    told = [f"the filter took its gradient out in round {', '.join(filtered)}, as everybody can derive"]
+    absences = _absences(device, audit)
+    if not absences:
+        return [*told, "it was never set aside"]
+    spans = ", ".join(f"{each.first} to {each.through}" for each in absences)
+    last = max(each.through for each in absences)
+    is_back = audit.rounds[-1].round >= last
+    return [
+        *told,
+        f"it was set aside in rounds {spans}, which is no offence, and "
+        f"{'came back' if is_back else 'comes back'} in round {last + 1}",
+    ]
+
+
+def _absences(device: int, audit: Audit) -> list[Absence]:
+    """Each time that a device was set aside, once."""
+    found = {each.first: each for round_ in audit.rounds for each in round_.aside if each.device == device}
+    return [found[first] for first in sorted(found)]
+
+
+def reputation_table(device: int, audit: Audit) -> Table:
+    """The rounds in which the filter took a device's gradient out, under whom, and what followed."""
+    table = Table(title=f"device {device}: what the filter took out", title_justify="left")
+    for column in ("round", "closed by", "derived again", "then"):
+        table.add_column(column)
+    begins = {each.first: each for each in _absences(device, audit)}
+    for each in audit.rounds:
+        absence = begins.get(each.round + 1)
+        if device in each.filtered:
+            then = "" if absence is None else f"set aside in rounds {absence.first} to {absence.through}"
+            table.add_row(str(each.round), each.closed_by, "taken out", then)
+    return table
 
 
 def find_address(text: str, network: Network) -> Address:

@@ -24,6 +24,7 @@ from chain.wire.plan import Plan
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.founding.simulated import what_is_simulated
 from edge_servers.learning.aggregation import SCALE_BITS, norm
+from edge_servers.learning.reputation import Absence, absences_in, reputation_terms
 from edge_servers.replay.audit import Auditor, DerivedRound
 from edge_servers.replay.offences import DERIVED, FALSE_FLAG, SIGNED_TWICE, WORD, Offence
 
@@ -69,6 +70,10 @@ class AuditedRound:
     """Leaders of the attempts before it."""
     digests: Mapping[str, bytes]
     """Of plan, closed list and model."""
+    filtered: tuple[int, ...]
+    """Devices whose gradients the replay takes out of the list (R1)."""
+    aside: tuple[Absence, ...]
+    """Devices that took no part: no offence (R5)."""
 
 
 @dataclass
@@ -99,6 +104,15 @@ class Audit:
         told = [finding for each in self.rounds for finding in each.findings]
         known = {(finding.offender, finding.signed_round) for finding in told if finding.verdict == DERIVED}
         return told + [finding for finding in self.beside if (finding.offender, finding.round) not in known]
+
+    @property
+    def aside_in(self) -> dict[int, list[int]]:
+        """In which rounds a device was set aside, by number."""
+        found: dict[int, list[int]] = {}
+        for each in self.rounds:
+            for absence in each.aside:
+                found.setdefault(absence.device, []).append(each.round)
+        return found
 
     @property
     def absent_in(self) -> dict[str, list[int]]:
@@ -185,6 +199,8 @@ def audited_round(derived: DerivedRound) -> AuditedRound:
         attempt=derived.attempt,
         passed_over=tuple(map(network.name, derived.passed_over)),
         digests={name: post.digest for name, post in posts.items() if post is not None},
+        filtered=replayed.filtered,
+        aside=absences_in(record.plan, reputation_terms(derived.founding.settings.rounds)),
     )
 
 

@@ -48,6 +48,7 @@ WORDS = {
     "reverted": "the registry did not take the post; it is in the block and says nothing",
     "role": "who may post what: devices gradients, servers the rest",
     "seal": "a nonce that solves the puzzle of a header: work that was done for exactly this block",
+    "set aside": "takes no part for some rounds, because the filter took its gradients out too often: no offence",
     "signature": "proves that the key of an address signed exactly these bytes",
     "simulated": "keys and times follow from the settings: the numbers follow, but anybody could have signed",
     "state root": "one hash over all that the registry remembers after a block",

@@ -89,6 +89,10 @@ class RoundFact:
     excluded: tuple[int, ...] = ()
     """Servers that may not post in the NEXT round."""
     failed_leaders: tuple[int, ...] = ()
+    filtered: tuple[int, ...] = ()
+    """Devices whose gradients the filter took out."""
+    aside: tuple[tuple[int, int], ...] = ()
+    """(device, last round of it) of those that took no part in this round: no offence."""
     block: str = ""
     """0x and the hash of its block; empty without a chain."""
     block_bytes: int = 0

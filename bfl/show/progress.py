@@ -72,6 +72,13 @@ def _incident_lines(report: RoundReport) -> list[str]:
     for who in dict.fromkeys(offence.offender for offence in wrong):
         first = next(offence for offence in wrong if offence.offender == who)
         said.append(f"{first.detail} ({first.kind})")
+    began = () if report.standing is None else report.standing.aside
+    said += [
+        f"device {each.device} is set aside through round {each.through}: the filter took its gradients out too often, "
+        "which is no offence"
+        for each in began
+        if each.first == report.round
+    ]
     offenders = {offence.name for offence in wrong}
     said += [f"server {m} is excluded by a majority" for m in report.excluded if f"server {m}" in offenders]
     return said
@@ -104,6 +111,9 @@ def summary_table(summary: dict[str, Any]) -> Table:
         rows["paper, real"] = "with the paper's sizes of model and data; with those of this run, and its graph"
     if summary["blocks"]:
         rows["offences"] = f"{summary['offences']} found"
+        if aside := summary.get("set-aside"):
+            told = ", ".join(f"{name} for {rounds} rounds" for name, rounds in aside.items())
+            rows["set aside"] = f"{told}; no offence"
         if summary["absent"]:
             rows["absent"] = f"{summary['absent']} times a server was away, which is no offence"
         rows["chain"] = f"{summary['blocks']} sealed rounds, head 0x{summary['head'][:16]}..."

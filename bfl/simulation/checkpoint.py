@@ -15,6 +15,7 @@ from bfl.errors import RunFolderError
 from chain.errors import CodecError
 from chain.wire.address import Address
 from edge_servers.founding.standing import Standing, Tenure
+from edge_servers.learning.reputation import reputation_of
 from policy.errors import StoredFileError
 from policy.files import read_bounded, replacing
 from policy.stored_zip import stored_members
@@ -91,6 +92,7 @@ def _standing_to_json(standing: Standing) -> dict[str, Any]:
         "leader": str(standing.tenure.leader or ""),
         "terms": standing.tenure.terms,
         "divergence": standing.divergence,
+        **({"reputation": standing.reputation.rows} if standing.reputation.rows else {}),
     }
 
 
@@ -102,4 +104,5 @@ def _standing_from_json(stored: dict[str, Any], model: Any) -> Standing:
         winner=None if stored["winner"] is None else int(stored["winner"]),
         tenure=Tenure(Address(stored["leader"]) if stored["leader"] else None, int(stored["terms"])),
         divergence=float(stored["divergence"]),
+        reputation=reputation_of(stored.get("reputation", [])),
     )

@@ -19,7 +19,7 @@ from bfl.config import RunSettings, read_settings, write_toml
 from bfl.errors import RunFolderError, RunInUseError
 from bfl.simulation.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from edge_servers.founding.standing import Standing
-from edge_servers.report import RoundReport
+from edge_servers.report import DeviceStanding, RoundReport
 from policy.files import read_bounded_text, replacing
 
 MOST_FILES = 10_000
@@ -217,6 +217,11 @@ def _entries(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
+def _standing(standing: DeviceStanding) -> dict[str, Any]:
+    """Whom the filters took out, and who was set aside from which round through which."""
+    return {"filtered": list(standing.filtered), "set-aside": [asdict(each) for each in standing.aside]}
+
+
 def metrics_of(report: RoundReport) -> dict[str, Any]:
     """One line of metrics.jsonl. Apart from `seconds`, the same seed gives the same line (P11)."""
     return {
@@ -242,6 +247,7 @@ def metrics_of(report: RoundReport) -> dict[str, Any]:
         "absent": report.absent,
         "excluded": list(report.excluded),
         "failed-leaders": list(report.failed_leaders),
+        **({} if report.standing is None else _standing(report.standing)),
         "block": report.block,
         "block-bytes": report.block_bytes,
         "seconds": {phase: round(seconds, 6) for phase, seconds in report.seconds.items()},

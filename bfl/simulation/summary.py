@@ -1,5 +1,6 @@
 """The numbers of a run, from its metrics."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,10 +45,17 @@ def summarise(
         "latency": _mean_latency(metrics),
         "offences": sum(len(line["offences"]) for line in metrics),
         "absent": sum(len(line.get("absent", [])) for line in metrics),
+        **({"set-aside": _set_aside(metrics)} if settings.rounds.reputation else {}),
         "blocks": len([line for line in metrics if line["block"]]),
         "head": metrics[-1]["block"] if metrics else "",
         "environment": simulation.environment,
     }
+
+
+def _set_aside(metrics: list[dict[str, Any]]) -> dict[str, int]:
+    """In how many rounds a device took no part, by name."""
+    found = Counter(each["device"] for line in metrics for each in line.get("set-aside", []))
+    return {f"device {device}": found[device] for device in sorted(found)}
 
 
 def _mean(values: list[float]) -> float | None:

@@ -46,12 +46,17 @@ class Plan:
     """What the plan should take, by term."""
     start_ms: Whole = 0
     """When the attempt began, in milliseconds of the epoch: deadlines count from it."""
+    reputation: tuple[tuple[Whole, ...], ...] = ()
+    """What is held against devices, a row for each (R6); a plan without any has no word for it."""
     kind: str = _KIND
 
     @cached_property
     def payload(self) -> bytes:
         """The plan as it is hashed, and travels beside its post: canonical JSON."""
-        return canonical_json(asdict(self))
+        content = asdict(self)
+        if not self.reputation:
+            del content[_REPUTATION]
+        return canonical_json(content)
 
     @cached_property  # every order and every reply of a round names it
     def digest(self) -> str:
@@ -60,6 +65,7 @@ class Plan:
 
 
 _FIELDS = Plan.__dataclass_fields__.keys()
+_REPUTATION = "reputation"
 NO_PLAN = Plan(-1, "", (), (), (), (), 0, 0.0, 0.0, "")
 """Of a server that has not read one yet"""
 
@@ -70,7 +76,8 @@ def read_plan(payload: bytes) -> Plan:
         content = read_canonical_json(payload)
     except CodecError as error:
         raise CodecError(f"the plan: {error}") from error
-    if not isinstance(content, dict) or content.keys() != _FIELDS or content["kind"] != _KIND:
+    keys = {*content, _REPUTATION} if isinstance(content, dict) else set()
+    if keys != _FIELDS or content["kind"] != _KIND or content.get(_REPUTATION) == []:
         raise CodecError(f"found a plan with other fields than {', '.join(Plan.__dataclass_fields__)}")
     try:
         return read_record(Plan, payload)

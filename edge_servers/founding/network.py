@@ -73,6 +73,10 @@ class Network:
         """The device with this address."""
         return None if address is None else self._by_address.get(address)
 
+    def device_numbers(self, addresses: Collection[bytes]) -> tuple[int, ...]:
+        """Those of them that are devices, by number."""
+        return tuple(device.index for device in self.devices if device.address in addresses)
+
     @cached_property
     def _by_address(self) -> dict[bytes, DeviceRecord]:
         return {device.address: device for device in self.devices}

@@ -33,8 +33,8 @@ _NOT_WRITTEN = ("rounds", "data-dir", "threads", "engine", "chunk", "evaluate-ev
 _KIND = "founding"
 _KEYS = ("kind", "settings", "servers", "devices", "graph", "sample-bytes", "weight", "tensors")
 _DOCUMENT_BYTES = 8192
-_PLAN_BYTES = 256
-"""Of a plan, per training node, at most"""
+_PLAN_BYTES, _STRIKE_BYTES = 256, 16
+"""Of a plan, per training node, at most; and of what is held against it, per strike and for its head"""
 _CLOSE_BYTES = 256
 """Of a closed list, per training node, at most: a hash, a refusal"""
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
@@ -63,12 +63,13 @@ class FoundingParameters:
     @cached_property
     def payload_sizes(self) -> PayloadSizes:
         """How large the payloads of a round are: exact for numbers, at most for documents (B2)."""
-        nodes = len(self.network.devices) + len(self.network.servers)
+        nodes, strikes = len(self.network.devices) + len(self.network.servers), self.settings.rounds.reputation
+        held = _STRIKE_BYTES * (strikes + 3) if strikes else 0
         return PayloadSizes(
             gradient=encoded_size(self.sizes, self.settings.rounds.codec),
             iterate=encoded_size(self.sizes, "int32"),
             model=encoded_size(self.sizes, "fp32"),
-            plan=_DOCUMENT_BYTES + _PLAN_BYTES * nodes,
+            plan=_DOCUMENT_BYTES + (_PLAN_BYTES + held) * nodes,
             close=_DOCUMENT_BYTES + _CLOSE_BYTES * nodes,
         )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from chain.wire.address import Address
 from clients.vectors import Vector
+from edge_servers.learning.reputation import Reputation
 
 
 @dataclass(frozen=True)
@@ -31,3 +32,5 @@ class Standing:
     divergence: float = 0.0
     excluded: tuple[Address, ...] = ()
     """Servers that may not post in the next round (P14)."""
+    reputation: Reputation = Reputation()
+    """What is held against devices (R3)."""

@@ -12,8 +12,9 @@ from chain.wire.headers import Header
 from edge_servers.errors import EdgeError, FederationError, ForeignCodeError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters
 from edge_servers.learning.aggregation import divergence
+from edge_servers.learning.reputation import Reputation
 from edge_servers.replay.record import GradientReader, RoundRecord, model_in, parameters_in
-from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
+from edge_servers.replay.replay import Before, Consequences, Replayed, consequences, replay_round
 
 _KEPT = 2
 """Blocks of which is remembered what was worked out"""
@@ -67,15 +68,16 @@ class RoundChecker:
             raise ReplayError(f"the node has no block {parent.block_number}")
         model = model_in(block, self.founding, chain)
         if parent.block_number == FOUNDING_BLOCK:
-            return Before(model, 0.0)
-        return Before(model, self._divergence(block, chain), excluded_after(parent, self.founding, chain))
+            return Before(model, 0.0, reputation=Reputation())
+        left = self._consequences(block, chain)
+        return Before(model, left.divergence, excluded_after(parent, self.founding, chain), left.reputation)
 
-    def _divergence(self, block: Block, chain: ChainReader) -> float:
+    def _consequences(self, block: Block, chain: ChainReader) -> Consequences:
         body = body_of(block, chain)
         known = self._replayed.get(body.name)
         if known is not None:
-            return divergence(known.iterates.first)
-        return divergence(aggregates(RoundRecord.of_block(body.round, body.executed, chain), self.reader))
+            return Consequences(divergence(known.iterates.first), known.reputation)
+        return consequences(RoundRecord.of_block(body.round, body.executed, chain), self.reader)
 
 
 def excluded_after(parent: Header, founding: FoundingParameters, chain: ChainReader) -> tuple[Address, ...]:

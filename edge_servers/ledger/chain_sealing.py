@@ -137,8 +137,11 @@ def standing_at(node: SealedChain, head: Header, checker: RoundChecker) -> Stand
     if head.block_number == FOUNDING_BLOCK:
         return Standing(0, model, head.hash)
     seal = seal_of(node, head, founding)
-    measured = divergence(checker.replayed(body_of(block, node), node).iterates.first)
-    return Standing(seal.round, model, head.hash, seal.winner, tenure_at(node, head), measured, seal.excluded_next)
+    replayed = checker.replayed(body_of(block, node), node)
+    measured, tenure = divergence(replayed.iterates.first), tenure_at(node, head)
+    return Standing(
+        seal.round, model, head.hash, seal.winner, tenure, measured, seal.excluded_next, replayed.reputation
+    )
 
 
 def tenure_at(node: SealedChain, head: Header) -> Tenure:

@@ -13,6 +13,7 @@ class Findings:
 
     def __init__(self, before: Standing, attempt: int) -> None:
         self.round, self.model, self.divergence = before.round + 1, before.model, before.divergence
+        self.reputation = before.reputation
         self.attempt = attempt
         self.virtual = set(before.excluded)
         self.offences: dict[tuple[Address, int], Offence] = {}

@@ -12,6 +12,7 @@ from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
 from edge_servers.learning.filters import VERDICTS, deterministic_filter
 from edge_servers.learning.gradients import Close, Gradient, Refusal
+from edge_servers.learning.reputation import filtered_senders
 from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.replay.offences import Offence
 
@@ -67,23 +68,29 @@ class Oversight(Protocol):
     def offences(self) -> Sequence[Offence]:
         """What was found in this round."""
 
+    @property
+    def filtered(self) -> tuple[int, ...]:
+        """Devices whose gradients count as taken out by a filter in this round (R1)."""
+
 
 class Trusting:
     """Believes whatever is on the board; a server that posts no iterate stops the round."""
 
     offences: Sequence[Offence] = ()
+    filtered: tuple[int, ...] = ()
 
     def __init__(self, board: Board, network: Network, filter_text: str) -> None:
         self._board, self._network = board, network
         self._filter = deterministic_filter(filter_text)
-        self._round = 0
+        self._round, self._planned_samples = 0, 0
 
     def begin(self, standing: Standing, attempt: int) -> None:
         """A new round starts."""
-        self._round = standing.round + 1
+        self._round, self.filtered = standing.round + 1, ()
 
     def check_plan(self, plan: Plan, leader: Address) -> None:
         """Any plan is believed."""
+        self._planned_samples = sum(plan.samples)
 
     def gradients(self) -> tuple[dict[Address, Gradient], list[Refusal]]:
         """Everything on the board; it was checked on admission."""
@@ -93,8 +100,11 @@ class Trusting:
         """The accepted gradients, filtered: over the list that the leader filtered, so that Krum runs once (P7)."""
         judged = {refusal.node for refusal in close.refused if refusal.reason in VERDICTS}
         gradients = self._board.read(RoundSlot(self._round, "gradient")).values()
-        kept = self._filter([gradient for gradient in gradients if gradient.node not in judged]).kept
-        return [gradient for gradient in kept if gradient.sender in close.accepted]
+        list_ = [gradient for gradient in gradients if gradient.node not in judged]
+        result = self._filter(list_)
+        senders = filtered_senders(list_, result.removed, self._planned_samples)
+        self.filtered = self._network.device_numbers(senders)
+        return [gradient for gradient in result.kept if gradient.sender in close.accepted]
 
     def expected(self) -> Collection[Address]:
         """All of them."""

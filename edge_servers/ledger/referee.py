@@ -35,7 +35,7 @@ from edge_servers.replay.offences import (
     refused_post,
     wrong_model,
 )
-from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
+from edge_servers.replay.plan_check import check_follows, check_phi, check_plan
 from edge_servers.replay.record import is_gibberish
 from edge_servers.replay.replay import (
     close_offence,
@@ -88,7 +88,7 @@ class Referee:
         try:
             check_plan(plan, self.founding, self._found.round, barred)
             check_phi(plan, self.founding)
-            check_divergence(plan, self._found.divergence)
+            check_follows(plan, self._found.divergence, self._found.reputation)
         except PlanError as error:
             self._note(refused_post(leader, Slot.PLAN, self._sent(leader, Slot.PLAN), str(error), network))
             raise LeaderFailedError(leader, str(error)) from error
@@ -114,9 +114,8 @@ class Referee:
         if not self.board.wait_for_gradients(found.slot("gradient"), needed, until_s):
             # Its payloads did not come in time: nobody else can replay it, and that is absence, no lie (B4).
             self._note(absent_post(leader, Slot.CLOSE, "close", self.founding.network))
-            raise LeaderFailedError(
-                leader, f"{self.founding.network.name(leader)} closed a list that others cannot read"
-            )
+            told = f"{self.founding.network.name(leader)} closed a list that others cannot read"
+            raise LeaderFailedError(leader, told)
         record = self.board.record(found.round)
         try:
             closed = closed_round(record, self.board.reader)
@@ -125,8 +124,7 @@ class Referee:
             self._note(refused_post(leader, Slot.CLOSE, sent, str(error), self.founding.network))
             raise LeaderFailedError(leader, str(error)) from error
         found.record, found.closed = record, closed
-        omission = close_offence(record, closed.omitted, self.founding) if closed.omitted else None
-        if omission is not None:
+        if omission := close_offence(record, closed.omitted, self.founding):
             self._note(omission)
         return list(closed.counted)
 
@@ -177,8 +175,8 @@ class Referee:
             return
         wait_s = until_s if self._is_waited_for(server) else 0.0
         posted = self.board.posted_iterate(found.slot("iterate", step), server, wait_s)
-        m = self.founding.network.server_index(server)
-        offence = iterate_offence(posted, self._iterates.digest(step, m), server, step, self.founding)
+        expected = self._iterates.digest(step, self.founding.network.server_index(server))
+        offence = iterate_offence(posted, expected, server, step, self.founding)
         found.checked.add((server, step))
         if posted is None:
             found.silent.add(server)  # nobody waits for it again in this round
@@ -192,8 +190,7 @@ class Referee:
     def check_model(self, model: Vector, leader: Address) -> None:
         """The leader's model must be the replayed one, bit for bit."""
         found = self._found
-        m = self.founding.network.server_index(leader)
-        weights = found.closed.weights if found.closed else ()
+        m, weights = self.founding.network.server_index(leader), found.closed.weights if found.closed else ()
         expected = replayed_model(weights, self._iterates.last[m], m, found.model, self.founding)
         post = self.board.ledger.posts(found.round, Slot.MODEL).get(leader)
         right = payload_digest(model_payload(expected, self.founding))
@@ -240,7 +237,7 @@ class Referee:
             key = (server, offence.offender)
             if offence.is_absence or offence.offender == server or key in found.accused:
                 continue
-            if not self._may_flag(offence.offender):
+            if offence.offender in found.virtual or self.board.is_excluded(offence.offender):
                 continue
             found.accused.add(key)
             self._flag(server, offence, proven[offence.offender][1] if offence.offender in proven else None)
@@ -279,22 +276,23 @@ class Referee:
 
     def wait_for_flags(self, until_s: float) -> None:
         """Let the others accuse whom this server has found out: a flag that is not in the block counts for nothing."""
-        suspects = {each.offender for each in self._found.offences.values() if not each.is_absence}
-        suspects -= self._found.virtual
-        active = len(self.founding.network.servers) - len(self._found.virtual)
+        virtual = self._found.virtual
+        suspects = {each.offender for each in self._found.offences.values() if not each.is_absence} - virtual
+        active = len(self.founding.network.servers) - len(virtual)
         if suspects and 2 * (active - 1) > active:  # of two nobody can exclude the other
             self.board.wait(lambda: all(self.board.is_excluded(each) for each in suspects), until_s)
 
-    def _may_flag(self, offender: Address) -> bool:
-        return offender not in self._found.virtual and not self.board.is_excluded(offender)
-
     def excluded(self) -> set[Address]:
         """Servers that may not post any more in this round: excluded before it, or by its flags."""
-        suspects = {offence.offender for offence in self._found.offences.values()}
-        servers = set(self.founding.network.servers)
-        return self._found.virtual | {each for each in suspects & servers if self.board.is_excluded(each)}
+        suspects = {offence.offender for offence in self._found.offences.values()} & {*self.founding.network.servers}
+        return self._found.virtual | {each for each in suspects if self.board.is_excluded(each)}
 
     @property
     def offences(self) -> Sequence[Offence]:
         """What was found in this round."""
         return list(self._found.offences.values())
+
+    @property
+    def filtered(self) -> tuple[int, ...]:
+        """Devices whose gradients count as taken out by a filter in this round (R1)."""
+        return () if self._found.closed is None else self._found.closed.filtered

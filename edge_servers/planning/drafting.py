@@ -16,7 +16,8 @@ def draft_plan(
     """The plan of an attempt at the round after `standing`, and what it was made from (Algorithm 1, line 5)."""
     round_, iterations = standing.round + 1, settings.training.iterations
     barred = tuple(network.server_index(each) for each in standing.excluded)
-    state = round_state(round_, network, settings.data, sample_bytes, barred, devices=settings.devices)
+    aside = standing.reputation.aside(round_)
+    state = round_state(round_, network, settings.data, sample_bytes, barred, devices=settings.devices, aside=aside)
     proposal = propose_offloading(planner, state)
     given = proposal.allocation
     plan = Plan(
@@ -36,5 +37,6 @@ def draft_plan(
         hash_rate=tuple(given.hash_rate[0].tolist()),
         latency_s=paper_terms(proposal, state),
         start_ms=round(start_s * 1000) if isfinite(start_s) else 0,
+        reputation=standing.reputation.rows,
     )
     return Draft(state, proposal), plan

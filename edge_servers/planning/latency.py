@@ -14,8 +14,8 @@ import numpy as np
 from edge_servers.errors import PlanError
 from edge_servers.learning.graph import Graph
 from edge_servers.planning.answers import expected_answers, spent_until_due, waited_until_due
-from edge_servers.planning.proposal import Proposal
-from edge_servers.planning.state import RoundState, widen_channels
+from edge_servers.planning.proposal import Proposal, at_rest
+from edge_servers.planning.state import NEXT_TO_NOTHING, RoundState, widen_channels
 from policy.parameters import LatencyParams
 from policy.world.latency import Latency, latency_of_allocation, wall_clock_s
 from policy.world.state import Array, State, path_gain, server_positions_m
@@ -71,7 +71,7 @@ def real_latency(
     world, params = widen_channels(state, proposal.channels)
     params = replace(params, model_bits=8.0 * payload_bytes, block_mb=block_bytes / BYTES_PER_MB, phi=phi, passes=1.0)
     world = _real_world(world, proposal, state, batch, iterations, sample_bytes)
-    return latency_of_allocation(proposal.allocation, world, params), params
+    return at_rest(latency_of_allocation(proposal.allocation, world, params), state), params
 
 
 def graph_consensus_s(graph: Graph, params: LatencyParams) -> float:
@@ -112,7 +112,7 @@ def _real_world(
     offloaded = np.array([samples[assignment == m].sum() for m in range(state.servers)])
     return replace(
         world,
-        data_bits=samples[None] * (8.0 * sample_bytes),
+        data_bits=np.maximum(samples[None] * (8.0 * sample_bytes), NEXT_TO_NOTHING),
         work_cycles=world.work_cycles * passes(samples, batch, iterations),
         server_work_cycles=world.server_work_cycles * passes(offloaded, batch, iterations),
     )

@@ -1,7 +1,7 @@
 """The leader's plan of a round: who really offloads where, for how many steps servers gossip, and the orders."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,7 +66,15 @@ def propose_offloading(planner: Planner, state: RoundState) -> Proposal:
     slot = latency.allocation.slot[0]
     arrives = (slot >= 0) & (request.insists | ~latency.is_timeout[0])
     assignment = np.where(arrives, slot // params.channels, LOCAL)
-    return Proposal(tuple(assignment.tolist()), latency.allocation, latency)
+    return Proposal(tuple(assignment.tolist()), latency.allocation, at_rest(latency, state))
+
+
+def at_rest(latency: Latency, state: RoundState) -> Latency:
+    """The latency of a round in which who is set aside uploads nothing (R5): it has no data in the world already."""
+    if not state.aside:
+        return latency
+    rests = np.isin(np.arange(len(state.homes)), state.aside)[None]
+    return replace(latency, trains=latency.trains & ~rests, upload_s=np.where(rests, 0.0, latency.upload_s))
 
 
 def _permitted(request: Request, state: RoundState) -> Decision:

@@ -1,7 +1,7 @@
 """What a planner sees of a round: data, consent, channels, CPU and hash rates of every device (P22, P23, P25)."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 
@@ -18,6 +18,8 @@ from policy.world.round_data import data_bits, data_samples
 from policy.world.rounds import simulated_state
 from policy.world.state import Array, State
 
+NEXT_TO_NOTHING = 1.0
+"""Bits of data that a planner sees of who is set aside: a world has some everywhere"""
 LOCAL = -1
 """In an assignment: the device trains itself"""
 
@@ -33,6 +35,8 @@ class RoundState:
     consents: tuple[str, ...]
     excluded: tuple[int, ...]
     """Servers that may not take data in this round."""
+    aside: tuple[int, ...]
+    """Devices that take no part in this round (R5): they have no data."""
     world: State
     """A batch of 1; its data is that of `samples`, before rounding to whole samples."""
     params: LatencyParams
@@ -45,7 +49,8 @@ class RoundState:
 
     def allows(self, device: int, server: int) -> bool:
         """Whether a plan may send this device's data to this server (P25)."""
-        return server not in self.excluded and Consent(self.consents[device]).allows(server)
+        is_free = server not in self.excluded and device not in self.aside
+        return is_free and Consent(self.consents[device]).allows(server)
 
     @cached_property
     def digest(self) -> str:
@@ -59,6 +64,7 @@ class RoundState:
                 "excluded": self.excluded,
                 "world": {field.name: _array_digest(getattr(self.world, field.name)) for field in fields(State)},
                 "params": asdict(self.params),
+                **({"aside": self.aside} if self.aside else {}),
             }
         )
 
@@ -75,11 +81,13 @@ def round_state(
     excluded: Iterable[int] = (),
     phi: int = LatencyParams.phi,
     devices: Conditions | None = None,
+    aside: Iterable[int] = (),
 ) -> RoundState:
     """The state of a round: how much data each device works on (P22), what it allows, and the world it is in (P23).
 
-    `devices`: how fast they are, where they are not all alike.
+    `devices`: how fast they are, where they are not all alike; `aside`: who is set aside (R5).
     """
+    away = tuple(sorted(aside))
     barred = tuple(sorted(set(excluded)))
     if any(not 0 <= server < len(network.servers) for server in barred):
         raise PlanError(f"excluded servers: found {barred}, expected servers of 0 to {len(network.servers) - 1}")
@@ -90,12 +98,14 @@ def round_state(
         bits = np.minimum(bits, world.data_bits[0])
     if devices is not None and devices.speeds:
         world = replace(world, cpu_hz=world.cpu_hz * devices.factors(len(network.devices)))
+    bits[list(away)] = NEXT_TO_NOTHING
     return RoundState(
         round=round_,
-        samples=round_samples(round_, network, data, sample_bytes),
+        samples=without(away, round_samples(round_, network, data, sample_bytes)),
         homes=tuple(device.home for device in network.devices),
         consents=tuple(device.consent.text for device in network.devices),
         excluded=barred,
+        aside=away,
         world=replace(world, data_bits=bits[None]),
         params=params,
     )
@@ -108,6 +118,11 @@ def round_samples(round_: int, network: Network, data: DataParams, sample_bytes:
         bits = data_bits(LatencyParams(), data.seed, round_, len(shares))
         shares = np.minimum(shares, data_samples(bits, sample_bytes))
     return tuple(shares.tolist())
+
+
+def without(aside: Collection[int], samples: Sequence[int]) -> tuple[int, ...]:
+    """The data of a round, by device; who is set aside has none in it (R5)."""
+    return tuple(0 if n in aside else count for n, count in enumerate(samples))
 
 
 def widen_channels(state: RoundState, channels: int) -> tuple[State, LatencyParams]:

@@ -24,6 +24,7 @@ from edge_servers.errors import CodeNotAllowedError, EdgeError, FederationError,
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
+from edge_servers.learning.reputation import Reputation
 from edge_servers.replay.plan_check import check_plan
 from edge_servers.replay.record import (
     GradientReader,
@@ -34,7 +35,7 @@ from edge_servers.replay.record import (
     model_of,
     parameters_in,
 )
-from edge_servers.replay.replay import Before, Replayed, aggregates, replay_round
+from edge_servers.replay.replay import Before, Replayed, consequences, replay_round
 
 
 class AuditError(EdgeError):
@@ -87,6 +88,7 @@ class Auditor:
     def __init__(self, genesis: Genesis) -> None:
         self._genesis = genesis
         self._divergence: float | None = 0.0
+        self._reputation: Reputation | None = Reputation()
         self._excluded: dict[bytes, int] = {}
         self._reader: GradientReader | None = None
         self.obstacle = "the chain is not founded"
@@ -140,7 +142,8 @@ class Auditor:
         try:
             check_plan(record.plan, founding, record.round)
             _check_leader(record, founding)
-            self._divergence = divergence(aggregates(record, self._reader))
+            left = consequences(record, self._reader)
+            self._divergence, self._reputation = left.divergence, left.reputation
             self.model = model_in(inspected.block, founding, inspected.source)
         except (LedgerError, ForeignCodeError):
             raise
@@ -152,7 +155,7 @@ class Auditor:
         """A round whose payloads are not here: nothing can be derived, its model is believed if it is here (B6)."""
         payload = inspected.source.payload(model_digest_in(inspected.block))
         self.model = None if payload is None else model_of(payload, founding)
-        self._divergence = None
+        self._divergence = self._reputation = None
 
     # --- founding
 
@@ -189,8 +192,10 @@ class Auditor:
         _check_leader(record, founding)
         if self.model is None:
             raise PrunedModelError("the model before it was pruned: `bfl chain fetch` brings it back")
-        replayed = replay_round(record, Before(self.model, self._divergence, virtual), reader)
+        before = Before(self.model, self._divergence, virtual, self._reputation)
+        replayed = replay_round(record, before, reader)
         self.model, self._divergence = replayed.model, divergence(replayed.iterates.first)
+        self._reputation = replayed.reputation
         news = {Address(who): k for who, k in through.items() if self._excluded.get(who) != k}
         header, posts = inspected.block.header, inspected.calls
         return DerivedRound(

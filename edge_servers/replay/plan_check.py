@@ -7,8 +7,9 @@ from chain.protocol.slots import MAX_STEP
 from chain.wire.plan import Plan
 from edge_servers.errors import PlanError
 from edge_servers.founding.parameters import FoundingParameters
+from edge_servers.learning.reputation import Reputation, aside_in, check_reputation, reputation_in, reputation_terms
 from edge_servers.learning.schemes import scheme_of
-from edge_servers.planning.state import LOCAL, round_samples
+from edge_servers.planning.state import LOCAL, round_samples, without
 
 _LONGEST_S = 1_000_000
 """Longest that a plan may say its round takes: the time of the chain follows from it"""
@@ -21,13 +22,23 @@ def check_divergence(plan: Plan, expected: float) -> None:
         raise PlanError(f"plan: found divergence {plan.divergence!r} of the round before, expected {expected!r}")
 
 
+def check_follows(plan: Plan, divergence: float | None, reputation: Reputation | None) -> None:
+    """Raise `PlanError` unless the plan says of the rounds before it what they give; None where nobody can say."""
+    if divergence is not None:
+        check_divergence(plan, divergence)
+    if reputation is not None:
+        check_reputation(plan, reputation)
+
+
 def check_plan(plan: Plan, founding: FoundingParameters, round_: int, excluded: Iterable[int] = ()) -> None:
-    """Raise `PlanError` for a plan that the founding parameters do not allow (P2, P22, P25)."""
+    """Raise `PlanError` for a plan that the founding parameters do not allow (P2, P22, P25, R5)."""
     network, settings = founding.network, founding.settings
     n, m = len(network.devices), len(network.servers)
     if plan.round != round_ or len(plan.assignment) != n or len(plan.samples) != n:
         raise PlanError(f"found a plan of round {plan.round} for {len(plan.assignment)} devices")
-    samples = round_samples(round_, network, settings.data, founding.sample_bytes)
+    reputation_in(plan, reputation_terms(settings.rounds))
+    aside = aside_in(plan)
+    samples = without(aside, round_samples(round_, network, settings.data, founding.sample_bytes))
     if plan.samples != samples:
         wrong = next(i for i in range(n) if plan.samples[i] != samples[i])
         raise PlanError(f"plan: found {plan.samples[wrong]} samples of device {wrong}, expected {samples[wrong]}")
@@ -47,7 +58,8 @@ def check_plan(plan: Plan, founding: FoundingParameters, round_: int, excluded: 
         raise PlanError(f"plan: found a round of {wall_s:g} s, expected 0 to {_LONGEST_S}")
     barred = set(excluded)
     for device, target in zip(network.devices, plan.assignment, strict=True):
-        if target != LOCAL and not (0 <= target < m and target not in barred and device.consent.allows(target)):
+        is_free = device.index not in aside and device.consent.allows(target)
+        if target != LOCAL and not (0 <= target < m and target not in barred and is_free):
             raise PlanError(f"plan: device {device.index} may not offload to server {target}")
 
 

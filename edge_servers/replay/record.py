@@ -29,6 +29,8 @@ from edge_servers.learning.gradients import Gradient
 
 UNAVAILABLE = "unavailable"
 """The reason of a leader that does not hold a gradient's payload: it needs no proof (B4)"""
+SET_ASIDE = "set-aside"
+"""The reason of a gradient whose device takes no part in the round"""
 
 
 @dataclass(frozen=True)
@@ -189,6 +191,8 @@ def read_gradient(post: Post, payload: bytes, plan: Plan, founding: FoundingPara
     """A posted gradient, checked as P6 says; `GradientRefusedError` with the reason it cannot count."""
     sender = Address(post.sender)
     name, server, samples, iterations = _weight(sender, plan, founding)
+    if not samples and sender not in founding.network.servers:
+        raise GradientRefusedError(SET_ASIDE, f"found a gradient of {name}, expected none: it is set aside (R5)")
     call = post.arguments
     found = int(call["samples"]), int(call["iterations"])
     is_server = sender in founding.network.servers

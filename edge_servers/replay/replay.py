@@ -17,14 +17,28 @@ from chain.wire.sidecar import payload_digest
 from clients.vectors import Vector
 from edge_servers.errors import ReplayError
 from edge_servers.founding.parameters import FoundingParameters
-from edge_servers.learning.aggregation import FixedPoint, partial_aggregate, to_fixed_point, total_samples
+from edge_servers.learning.aggregation import (
+    FixedPoint,
+    divergence,
+    partial_aggregate,
+    to_fixed_point,
+    total_samples,
+)
 from edge_servers.learning.filters import deterministic_filter, verdicts_of
 from edge_servers.learning.gradients import Gradient, Weight
+from edge_servers.learning.reputation import (
+    JudgedRound,
+    Reputation,
+    after,
+    filtered_senders,
+    reputation_in,
+    reputation_terms,
+)
 from edge_servers.learning.schemes import ClosedRound, scheme_of
 from edge_servers.replay.admitted import Admitted, available_gradients, counted_twice
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, absent_iterate, omitted_gradients, wrong_iterate
-from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
+from edge_servers.replay.plan_check import check_follows, check_phi, check_plan
 from edge_servers.replay.record import GradientReader, RoundRecord
 
 
@@ -38,6 +52,8 @@ class ClosedGradients:
     """Good ones that the leader left out without a word: evidence against it (P4)."""
     touched: int
     """How many of them a filter changed."""
+    filtered: tuple[int, ...]
+    """Devices whose gradients count as taken out by a filter (R1)."""
 
     @property
     def weights(self) -> list[Weight]:
@@ -63,7 +79,7 @@ def closed_round(record: RoundRecord, reader: GradientReader) -> "AggregatedRoun
         closed = closed_gradients(record, reader.founding, available_gradients(record, reader))
         iterates = Iterates(replayed_aggregates(closed.counted, reader.founding), record.plan.phi, reader.founding)
         reader.make_room()
-        reader.rounds[key] = AggregatedRound(closed.counted, closed.omitted, closed.touched, iterates)
+        reader.rounds[key] = AggregatedRound(closed.counted, closed.omitted, closed.touched, closed.filtered, iterates)
     found: AggregatedRound = reader.rounds[key]
     return found
 
@@ -98,7 +114,8 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
     explained = {gradient.sender for gradient in [*input_, *judged]}
     rolled = record.rolled(closed.rolls)  # what is in none of them came late, and is nobody's fault (D3.6)
     omitted = tuple(g for g in admitted.good.values() if g.sender not in explained and g.transaction_hash in rolled)
-    return ClosedGradients(result.kept, omitted, result.touched)
+    filtered = filtered_senders(input_, result.removed, sum(record.plan.samples))
+    return ClosedGradients(result.kept, omitted, result.touched, founding.network.device_numbers(filtered))
 
 
 def _accepted(closed: ClosedList, listed: Mapping[Address, Gradient], round_: int) -> list[Gradient]:
@@ -174,6 +191,8 @@ class Before:
     """Of the round before; None where nobody can say."""
     excluded: tuple[Address, ...] = ()
     """Servers that may not post (P14)."""
+    reputation: Reputation | None = None
+    """What is held against devices; None where nobody can say, and the plan is believed."""
 
 
 @dataclass(frozen=True)
@@ -187,16 +206,38 @@ class Replayed:
     refused: tuple[tuple[str, str], ...]
     """(who, reason) as the leader closed the list."""
     touched: int
+    filtered: tuple[int, ...]
+    """Devices whose gradients count as taken out by a filter (R1)."""
+    reputation: Reputation
+    """What is held against devices after the round."""
 
 
-def aggregates(record: RoundRecord, reader: GradientReader) -> list[FixedPoint]:
-    """x_m(0) of all servers, from the closed list alone: what the divergence of a round is measured on.
+@dataclass(frozen=True)
+class Consequences:
+    """What the next round needs of one, beside its model."""
+
+    divergence: float
+    reputation: Reputation
+
+
+def consequences(record: RoundRecord, reader: GradientReader) -> Consequences:
+    """What follows for the next round from the closed list and the plan alone.
 
     No consensus step is computed: the plan of a block that is only believed may ask for any number of them.
     """
     founding = reader.founding
     closed = closed_gradients(record, founding, available_gradients(record, reader))
-    return replayed_aggregates(closed.counted, founding)
+    first = replayed_aggregates(closed.counted, founding)
+    return Consequences(divergence(first), reputation_after(record, closed.filtered, founding))
+
+
+def reputation_after(record: RoundRecord, filtered: tuple[int, ...], founding: FoundingParameters) -> Reputation:
+    """What is held against devices after a round, by its plan and by who closed its list (R3-R7)."""
+    post, terms = record.only(Slot.CLOSE), reputation_terms(founding.settings.rounds)
+    if post is None:
+        raise ReplayError(f"round {record.round} is not closed")
+    judged = JudgedRound(record.round, founding.network.server_index(Address(post.sender)), filtered)
+    return after(reputation_in(record.plan, terms), judged, terms, len(founding.network.devices))
 
 
 def replay_round(record: RoundRecord, before: Before, reader: GradientReader) -> Replayed:
@@ -208,8 +249,7 @@ def replay_round(record: RoundRecord, before: Before, reader: GradientReader) ->
     founding, model = reader.founding, before.model
     check_plan(record.plan, founding, record.round, map(founding.network.server_index, before.excluded))
     check_phi(record.plan, founding)
-    if before.divergence is not None:
-        check_divergence(record.plan, before.divergence)
+    check_follows(record.plan, before.divergence, before.reputation)
     closed = closed_round(record, reader)
     offences = _iterate_offences(record, closed.iterates, before, founding)
     if closed.omitted:
@@ -221,7 +261,10 @@ def replay_round(record: RoundRecord, before: Before, reader: GradientReader) ->
     derived = replayed_model(closed.weights, closed.iterates.last[leader], leader, model, founding)
     _check_published(published, derived, record.round, founding)
     found = tuple(offence for offence in offences if offence is not None)
-    return Replayed(closed.counted, closed.iterates, derived, found, record.closed_list.refused, closed.touched)
+    return Replayed(
+        closed.counted, closed.iterates, derived, found, record.closed_list.refused, closed.touched,
+        closed.filtered, reputation_after(record, closed.filtered, founding),
+    )  # fmt: skip
 
 
 def _iterate_offences(

@@ -32,8 +32,9 @@ _LATE_IMPORTS = (
     "flwr_datasets",
 )
 RUN: dict[str, object] = {
-    "dataset": "synthetic", "devices": 4, "edges": 3, "iterations": 1, "batch": 5, "threads": 1, "hidden": 2, "phi": 2,
-    "planner": "fixed:0", "difficulty": 1, "attack": "iterate-noise@3:server=1,step=1",
+    "dataset": "synthetic", "devices": 6, "edges": 3, "iterations": 1, "batch": 5, "threads": 1, "hidden": 2, "phi": 2,
+    "planner": "fixed:0", "difficulty": 1, "filter": "krum", "reputation": 2, "reputation-rounds": 2,
+    "attack": "iterate-noise@3:server=1,step=1; sign-flip@all:device=3,strength=20",
 }  # fmt: skip
 
 

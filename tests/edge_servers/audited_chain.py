@@ -7,7 +7,7 @@ signature, receipt and state root fits.
 import functools
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,9 +32,8 @@ from chain.store.store import Store
 from chain.wire.address import Address
 from chain.wire.blocks import Block, encode_block
 from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
-from chain.wire.documents import ClosedList, canonical_json
+from chain.wire.documents import ClosedList, canonical_json, read_canonical_json
 from chain.wire.headers import Header
-from chain.wire.plan import read_plan
 from chain.wire.sidecar import Sidecar, payload_digest
 from chain.wire.transactions import Envelope, sign_transaction
 from edge_servers.chain_hosting import ChainHosting
@@ -261,7 +260,7 @@ def with_other_iterate(honest: Chain, step: int, by: int) -> tuple[Chain, Addres
 def with_other_plan(honest: Chain, **changes: Any) -> Chain:
     """Another plan, and gradients that name it; `samples` also of their own weight."""
     post = honest.post("plan")
-    payload = canonical_json(asdict(read_plan(honest.beside(post))) | changes)
+    payload = canonical_json(read_canonical_json(honest.beside(post)) | changes)
     edits: dict[bytes, dict[str, Any]] = {post.transaction.hash: {"payload": payload}}
     hashes = []
     for each in honest.posts(len(honest.blocks) - 1):

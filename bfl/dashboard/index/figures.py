@@ -142,6 +142,12 @@ class Credit:
     absent: int = 0
     excluded_through: int | None = None
     """Last round of an exclusion that holds now."""
+    filtered: int = 0
+    """Rounds in which the filter took its gradient out."""
+    aside: int = 0
+    """Rounds in which it took no part for that."""
+    aside_through: int | None = None
+    """Last round of that, where it holds now."""
 
 
 def credits_of(snapshot: Snapshot) -> dict[str, Credit]:
@@ -156,6 +162,9 @@ def _credits(rounds: tuple[RoundFact, ...], names: tuple[str, ...]) -> dict[str,
     refused = Counter(node.name for each in rounds for node in each.refused)
     offences = Counter(offence.offender for each in rounds for offence in each.offences)
     absent = Counter(name for each in rounds for name in each.absent)
+    filtered = Counter(f"device {n}" for each in rounds for n in each.filtered)
+    aside = Counter(f"device {n}" for each in rounds for n, _ in each.aside)
+    away = {f"device {n}": through for n, through in (rounds[-1].aside if rounds else ()) if through > rounds[-1].round}
     offloads, known = _offloads(rounds, sum(name.startswith("device ") for name in names))
     until = {each.who: each.last for each in bands(rounds) if rounds and each.last > rounds[-1].round}
     found: dict[str, Credit] = {}
@@ -172,6 +181,9 @@ def _credits(rounds: tuple[RoundFact, ...], names: tuple[str, ...]) -> dict[str,
             offences=offences[name],
             absent=absent[name],
             excluded_through=until.get(name),
+            filtered=filtered[name],
+            aside=aside[name],
+            aside_through=away.get(name),
         )
     return found
 

@@ -130,6 +130,7 @@ def round_fact(
         offences=offences_in(posted, round_, founded),
         absent=_absent(posted, founded, barred),
         excluded=tuple(sorted(server for server, last in after.items() if last > round_)),
+        aside=tuple((row[0], row[2]) for row in plan.reputation if len(row) > 2 and row[2] >= plan.round),
         block=fact.hash,
         block_bytes=fact.size,
     )

@@ -40,6 +40,7 @@ def _together(measured: RoundFact, sealed: RoundFact) -> RoundFact:
         assignment=sealed.assignment if measured.assignment is None else measured.assignment,
         offences=tuple(_with_exclusion(each, through.get(each.id)) for each in measured.offences),
         latency=measured.latency or sealed.latency,
+        aside=measured.aside or sealed.aside,
     )
 
 

@@ -54,6 +54,8 @@ def _fact(content: Mapping[str, Any], round_: int, exclusion_rounds: int, is_rea
         absent=tuple(_named(each) for each in listed(content.get("absent"), MOST_SERVERS)),
         excluded=excluded,
         failed_leaders=_indices(content.get("failed-leaders")),
+        filtered=_indices(content.get("filtered"), MOST_DEVICES),
+        aside=_aside(content.get("set-aside")),
         block=hex_text(content.get("block"), 64),
         block_bytes=whole(content.get("block-bytes")),
     )
@@ -89,8 +91,14 @@ def _latency(found: Any) -> dict[str, dict[str, float]]:
     return {kind: terms for kind in ("paper", "real") if (terms := latency_terms(kinds.get(kind)))}
 
 
-def _indices(found: Any) -> tuple[int, ...]:
-    read = (index(each) for each in listed(found, MOST_SERVERS))
+def _aside(found: Any) -> tuple[tuple[int, int], ...]:
+    rows = (each for each in listed(found, MOST_DEVICES) if isinstance(each, dict))
+    read = ((index(each.get("device")), index(each.get("through"))) for each in rows)
+    return tuple((device, through) for device, through in read if device is not None and through is not None)
+
+
+def _indices(found: Any, most: int = MOST_SERVERS) -> tuple[int, ...]:
+    read = (index(each) for each in listed(found, most))
     return tuple(each for each in read if each is not None)
 
 

@@ -108,6 +108,12 @@ METRICS = (
         "Servers that may not post in the next round.",
         _one(lambda s, _: len(s.rounds[-1].excluded) if s.rounds else 0),
     ),
+    Metric(
+        "bfl_devices_set_aside",
+        "gauge",
+        "Devices that took no part in the last round, because the filter took them out too often.",
+        _one(lambda s, _: len(s.rounds[-1].aside) if s.rounds else 0),
+    ),
     Metric("bfl_block_number", "gauge", "Number of the head.", _one(lambda _, f: f.block_number)),
     Metric(
         "bfl_final_block_number",

@@ -73,7 +73,7 @@ def _rounds(snapshot: Snapshot) -> Rows:
         "round", "accuracy", "loss", "leader", "winner", "phi", "training_nodes", "samples", "offloaded", "divergence",
         "consensus_error", "block", "block_bytes",
     )  # fmt: skip
-    counted = ("refused", "offences", "absent", "excluded", "failed_leaders")
+    counted = ("refused", "offences", "absent", "excluded", "failed_leaders", "filtered", "set_aside")
     yield [
         *plain, *counted, *(f"{kind} {term} s" for kind in (*kinds, "measured") for term in terms),
         *(f"{phase} s" for phase in phases),
@@ -95,6 +95,8 @@ def _listed(fact: RoundFact, name: str) -> str:
         "absent": list(fact.absent),
         "excluded": [f"server {each}" for each in fact.excluded],
         "failed_leaders": [f"server {each}" for each in fact.failed_leaders],
+        "filtered": [f"device {each}" for each in fact.filtered],
+        "set_aside": [f"device {each}" for each, _ in fact.aside],
     }
     return "; ".join(told[name])
 

@@ -380,3 +380,16 @@ def test_a_damaged_environment_is_refused_by_its_name(interrupted: Path) -> None
     (interrupted / "environment.json").write_text('{"threads": ', encoding="utf-8")
     with pytest.raises(RunFolderError, match=r"environment\.json: damaged"):
         simulation.resume(interrupted, None, False)
+
+
+def test_what_is_held_against_devices_outlives_every_interruption_without_a_chain(tmp_path: Path) -> None:
+    settings = small(
+        rounds=8, devices=5, planner="fixed:0", filter="krum", reputation=2, reputation_window=6, reputation_rounds=2,
+        term_cap=1, attack="sign-flip@all:device=3,strength=20",
+    )  # fmt: skip
+    whole = run_through(settings, tmp_path / "whole")
+    assert [each["device"] for line in whole for each in line["set-aside"]].count(3) >= 2
+    interrupt(settings, tmp_path / "run", after=1)
+    for round_ in range(2, 8):
+        simulation.run(simulation.resume(tmp_path / "run", None, False), ctrl_c_after(round_))
+    assert go_on(tmp_path / "run") == whole

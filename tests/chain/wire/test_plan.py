@@ -1,7 +1,7 @@
 """Plans as they are posted: what is written is read back, and what is no plan is refused."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ PLAN = Plan(
     round=3, state_digest="ab" * 32, assignment=(-1, 2), samples=(40, 7), iterations=(3, 3), server_iterations=(3,),
     phi=5, deadline_s=30.0, divergence=0.125, policy_digest="fixed", power_w=(0.5, 1.0), bandwidth_hz=(2e7, 0.0),
     cpu_hz=(1e9, 2e9), hash_rate=(0.25, 0.75), latency_s={"T": 3.5, "n_off": 1},
+    reputation=((1, 0, 0, 2, 0),),
 )  # fmt: skip
 
 
@@ -77,6 +78,7 @@ def test_any_plan_has_one_form(**changes: Any) -> None:
         ({"power_w": ["1"]}, r"expected tuple\[float"),
         ({"latency_s": [3.5]}, "found latency_s"),
         ({"latency_s": {"T": "3.5"}}, "found latency_s"),
+        ({"reputation": [[1, "0"]]}, r"found reputation = \[\[1, '0'\]\], expected tuple"),
         ({"extra": 1}, "found a plan with other fields than round, state_digest"),
     ],
 )
@@ -91,8 +93,16 @@ def test_a_long_field_is_not_quoted_in_full() -> None:
     assert len(str(refused.value)) < 200
 
 
+def test_a_plan_that_holds_nothing_against_anybody_has_no_word_for_it() -> None:
+    plan = replace(PLAN, reputation=())
+    assert b"reputation" not in plan.payload
+    assert read_plan(plan.payload) == plan
+    with pytest.raises(CodecError, match="other fields"):  # or one plan would have two digests
+        read_plan(changed(reputation=[]))
+
+
 def test_a_plan_without_one_of_its_fields_is_refused() -> None:
-    for name in asdict(PLAN):
+    for name in asdict(PLAN).keys() - {"reputation"}:
         payload = canonical_json({key: value for key, value in asdict(PLAN).items() if key != name})
         with pytest.raises(CodecError, match="other fields"):
             read_plan(payload)

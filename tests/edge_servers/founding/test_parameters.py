@@ -65,7 +65,7 @@ def test_a_standby_is_written_where_there_is_one() -> None:
 
 LATER = (
     "label-column", "group-column", "drop-columns", "header", "class-names", "image-size", "hardness", "device-speeds",
-    "dropout", "availability",
+    "dropout", "availability", "reputation", "reputation-window", "reputation-rounds",
 )  # fmt: skip
 
 

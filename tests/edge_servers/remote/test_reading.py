@@ -41,6 +41,16 @@ def test_where_a_network_stands_is_read_over_rpc_as_from_the_node_itself() -> No
         np.testing.assert_array_equal(far.model, near.model)
 
 
+def test_what_is_held_against_devices_is_read_over_rpc_as_from_the_node_itself() -> None:
+    kept: dict[str, Any] = {"devices": 5, "filter": "krum", "reputation": 2, "term_cap": 1}
+    with chain_network(attack="sign-flip@all:device=3,strength=20", **kept) as network:
+        network.run(2)
+        chain, checker = RemoteChain(connected(network)), RoundChecker(GradientReader(network.founding))
+        far = standing_at(chain, chain.final, checker)
+        assert far.reputation == network.servers[0].standing.reputation
+        assert far.reputation.aside(3) == (3,)
+
+
 @pytest.mark.parametrize("round_", [1, 2])
 def test_how_a_round_ended_is_read_over_rpc_as_from_the_node_itself(round_: int) -> None:
     with chain_network() as network:

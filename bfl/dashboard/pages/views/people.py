@@ -155,7 +155,21 @@ def _device_facts(found: Participant, credit: Credit, to: Links) -> tuple[tuple[
         ("offloaded", Cell(offloaded), "a server trained for it; in the others it trained itself"),
         ("blocks sealed", Cell(whole(credit.sealed)), "its credit: it found the seal"),
         ("gradients refused", Cell(whole(credit.refused)), "that did not count, for a reason that its round names"),
+        *_reputation_facts(credit),
         ("address", Cell(found.address or UNKNOWN, mark="hash"), "its key signs everything that it posts"),
+    )
+
+
+def _reputation_facts(credit: Credit) -> tuple[tuple[str, Cell, str], ...]:
+    """Nothing for whom no filter has ever taken out."""
+    if not credit.filtered and not credit.aside:
+        return ()
+    through = credit.aside_through
+    now = Cell("no") if through is None else Cell(f"through round {through:,}", tone="warn")
+    return (
+        ("filtered", Cell(count(credit.filtered, "round")), "in which the filter took its gradient out"),
+        ("set aside", Cell(count(credit.aside, "round")), "in which it took no part for that; no offence"),
+        ("set aside now", now, "comes back in the round after"),
     )
 
 
@@ -193,6 +207,8 @@ def _device_round(fact: RoundFact, found: Participant, to: Links) -> tuple[Cell,
     if fact.assignment is not None and found.index < len(fact.assignment):
         target = int(fact.assignment[found.index])
     by = Cell("itself", tone="muted") if target == ITSELF else server(target, to)
+    if found.index in (n for n, _ in fact.aside):
+        by = Cell("set aside", tone="warn")
     why = next((each for each in fact.refused if each.name == found.name), None)
     told = "" if why is None else f"{why.reason}: {words.reason_meaning(why.reason)} {why.detail}".strip(" :")
     sealed = Cell("the block") if fact.winner == found.index else Cell("")

@@ -158,6 +158,13 @@ def _facts(snapshot: Snapshot, fact: RoundFact, to: Links) -> tuple[tuple[str, C
     ]
     if barred:
         told.append(("excluded", several(barred, to), "may not post in this round"))
+    if fact.filtered:
+        told.append(
+            ("filtered", several([f"device {n}" for n in fact.filtered], to), "the filter took its gradient out")
+        )
+    if fact.aside:
+        away = several([f"device {n}" for n, _ in fact.aside], to)
+        told.append(("set aside", away, "takes no part for some rounds: filtered too often; no offence"))
     if fact.absent:
         told.append(("absent", several(fact.absent, to), "posted nothing in time; that is no offence"))
     if failed:

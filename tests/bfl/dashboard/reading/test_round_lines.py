@@ -41,6 +41,13 @@ def test_what_a_network_measured_is_told_by_the_same_terms() -> None:
     assert fact.measured == {"learn": 3.5, "consensus": 0.5, "mine": 4.0, "T": 8.0, "T_wall": 8.0}
 
 
+def test_a_line_tells_whom_the_filter_took_out_and_who_was_set_aside() -> None:
+    aside = [{"device": 2, "times": 1, "first": 3, "through": 12}, {"device": "2", "through": 9}, 7, {"device": 3}]
+    fact = taken({**line(3), "filtered": [1, -4, "2", None], "set-aside": aside})
+    assert (fact.filtered, fact.aside) == ((1,), ((2, 12),))
+    assert (taken(line(3)).filtered, taken(line(3)).aside) == ((), ())
+
+
 def test_an_older_line_has_no_assignment() -> None:
     content = line(3)
     del content["assignment"]

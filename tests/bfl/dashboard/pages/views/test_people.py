@@ -86,3 +86,12 @@ def test_machines_are_shown_as_this_one_sees_them() -> None:
         "edge 1", "look at it", "does not answer", "39", "2", "–", "–", "–", "–", "never",
     ]  # fmt: skip
     assert (table.rows[0][1].tone, table.rows[1][1].tone) == ("good", "warn")
+
+
+def test_a_device_that_is_set_aside_is_told_without_a_word_of_blame() -> None:
+    rounds = [fact(1, filtered=(3,)), fact(2, filtered=(3,)), fact(3, aside=((3, 12),))]
+    view = person_view(snapshot(rounds), "device", 3, TO, 1)
+    told = {name: cell.text for name, cell, _ in view.facts}
+    assert (told["filtered"], told["set aside"], told["set aside now"]) == ("2 rounds", "1 round", "through round 12")
+    assert next(row[1].text for row in view.rounds.rows) == "set aside"
+    assert "set aside" not in {name for name, *_ in person_view(snapshot(rounds), "device", 1, TO, 1).facts}
