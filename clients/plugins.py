@@ -75,9 +75,10 @@ OPEN_POINTS: Mapping[str, OpenPoint] = {
         prefix=OFF_CHAIN,
     ),
     "attack": OpenPoint((
-        "sign-flip", "noise", "label-flip", "inflated-samples", "forged", "iterate-noise", "lying-aggregate",
-        "poisoned-gradient", "inflated-weight", "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation",
-        "silent-leader", "slow-leader", "double-signing", "broken-pass",
+        "sign-flip", "noise", "label-flip", "inflated-samples", "forged", "alie", "ipm", "mimic", "model-replacement",
+        "absent", "iterate-noise", "lying-aggregate", "poisoned-gradient", "inflated-weight", "withheld-gradient",
+        "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation", "silent-leader", "slow-leader",
+        "double-signing", "broken-pass",
     ), separator=";", tail="@"),
     "agent": OpenPoint(("a2c",)),
 }  # fmt: skip
