@@ -2,8 +2,11 @@
 
 import gc
 import os
+from collections.abc import Iterator
 
 import pytest
+
+from clients.plugins import forget_permissions
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -28,6 +31,13 @@ _EXPERIMENTS = {
     "tests/policy/training/test_learning.py",
 }  # fmt: skip
 """Whole experiments, trainings and measurements: only `./run.sh test --all` runs them"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_permitted() -> Iterator[None]:
+    """No test lives on what another one has permitted or offered."""
+    yield
+    forget_permissions()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

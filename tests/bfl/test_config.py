@@ -137,7 +137,10 @@ def test_a_folder_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
         ('phi = "auto:many"', 'phi: found "auto:many", expected a whole number or auto'),
         ('phi = "automatic"', 'phi: found "automatic", expected a whole number or auto'),
         (f"learning-rate = {10**400}", "expected a value of type float"),
-        ('partition = "noniid"', 'expected one of iid, non-iid, dirichlet (did you mean "non-iid"?)'),
+        (
+            'partition = "noniid"',
+            'expected one of iid, non-iid, dirichlet or your own as module:function (did you mean "non-iid"?)',
+        ),
         ("data-dir = ['a', 'b']", "data-dir: found ['a', 'b'], expected a value of type str"),
     ],
 )

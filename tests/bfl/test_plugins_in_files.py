@@ -53,7 +53,8 @@ def test_a_run_folder_that_names_a_program_does_not_run_it(command: Command, her
     assert (answer.code, answer.out) == (2, "")
     assert answer.err == (
         "error: run/config.toml: found dataset = 'subprocess:Popen', which is code to run, in a file; expected "
-        "fashion-mnist, svhn, synthetic. If you know that code, say so with --allow-plugins\n"
+        "fashion-mnist, svhn, synthetic. If you know that code, say so with --allow-plugins "
+        "(in a kit: allow-plugins = true)\n"
     )
     assert not (here / "ran").exists()
 

@@ -216,7 +216,8 @@ MALFORMED_CONTEXTS = {
     "setting": (context(devices="ten"), "ParameterError: devices: found 'ten', expected a value of type int"),
     "choice": (
         context(partition="iidd"),
-        'ParameterError: partition: found "iidd", expected one of iid, non-iid, dirichlet (did you mean "iid"?)',
+        'ParameterError: partition: found "iidd", expected one of iid, non-iid, dirichlet or your own as '
+        'module:function (did you mean "iid"?)',
     ),
     "data set": (
         context(dataset="sinthetic"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from clients.data import Dataset, Samples, check_dataset, load_dataset
 from clients.errors import DataError
+from clients.plugins import permit
 
 
 def two_images() -> Samples:
@@ -263,37 +264,42 @@ def wrong_labels(folder, seed):
 """
 
 
+def load_own(name: str, folder: str, seed: int) -> Dataset:
+    permit({"dataset": name})
+    return load_dataset(name, folder, seed)
+
+
 def test_a_data_set_of_your_own_gets_the_folder_and_the_seed(folder: Path) -> None:
     (folder / "own_data_a.py").write_text(PLUGIN)
-    dataset = load_dataset("own_data_a:tiny", "~/data", seed=7)
+    dataset = load_own("own_data_a:tiny", "~/data", seed=7)
     assert set(dataset.train.inputs.flatten().tolist()) == {7.0}
     assert dataset.source == f"PosixPath {Path('~/data').expanduser()}"
-    assert load_dataset("own_data_a:tiny", "", seed=7).source == "NoneType None"
+    assert load_own("own_data_a:tiny", "", seed=7).source == "NoneType None"
 
 
 def test_a_data_set_of_your_own_that_returns_something_else_is_refused(folder: Path) -> None:
     (folder / "own_data_b.py").write_text(PLUGIN)
     with pytest.raises(DataError) as caught:
-        load_dataset("own_data_b:a_list", "", seed=0)
+        load_own("own_data_b:a_list", "", seed=0)
     assert str(caught.value) == "dataset own_data_b:a_list: found list, expected a clients.data.Dataset"
 
 
 def test_a_data_set_of_your_own_is_checked_like_ours(folder: Path) -> None:
     (folder / "own_data_c.py").write_text(PLUGIN)
     with pytest.raises(DataError, match="dataset wrong, train: found labels 5 to 5, expected 0 to 1"):
-        load_dataset("own_data_c:wrong_labels", "", seed=0)
+        load_own("own_data_c:wrong_labels", "", seed=0)
 
 
 def test_a_wrong_function_of_your_module_names_the_nearest(folder: Path) -> None:
     (folder / "own_data_d.py").write_text(PLUGIN)
     with pytest.raises(DataError) as caught:
-        load_dataset("own_data_d:tinny", "", seed=0)
+        load_own("own_data_d:tinny", "", seed=0)
     assert str(caught.value) == 'dataset: own_data_d has no function "tinny" (did you mean "tiny"?)'
 
 
 def test_a_module_that_is_not_here_is_refused_with_its_name(folder: Path) -> None:
     with pytest.raises(DataError, match='dataset "own_data_e:tiny": cannot import own_data_e'):
-        load_dataset("own_data_e:tiny", "", seed=0)
+        load_own("own_data_e:tiny", "", seed=0)
 
 
 def test_an_unknown_data_set_names_the_known_ones_and_the_nearest() -> None:

@@ -25,6 +25,7 @@ from clients.models import (
     with_parameters,
 )
 from clients.parameters import TrainingParams
+from clients.plugins import permit
 
 FASHION, SVHN = (1, 28, 28), (3, 32, 32)
 
@@ -116,7 +117,7 @@ def test_trying_out_a_network_that_draws_leaves_the_global_generator_of_torch_al
     (tmp_path / "own_models_c.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
     before = torch.get_rng_state()
-    build_network("own_models_c:forgetful", (1, 2, 2), 3, (), seed=0)
+    build_own("own_models_c:forgetful", seed=0)
     assert torch.equal(torch.get_rng_state(), before)
 
 
@@ -293,10 +294,15 @@ def a_string(sample_shape, classes, hidden):
 """
 
 
+def build_own(name: str, seed: int) -> nn.Module:
+    permit({"model": name})
+    return build_network(name, (1, 2, 2), 3, (), seed)
+
+
 def test_a_network_of_your_own_is_initialised_from_the_seed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own_models_a.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
-    one, two = (to_vector(build_network("own_models_a:own", (1, 2, 2), 3, (), seed=5)) for _ in range(2))
+    one, two = (to_vector(build_own("own_models_a:own", seed=5)) for _ in range(2))
     assert one.shape == (15,)
     np.testing.assert_array_equal(one, two)
 
@@ -305,7 +311,7 @@ def test_a_plug_in_that_returns_no_network_is_refused(tmp_path: Path, monkeypatc
     (tmp_path / "own_models_b.py").write_text(PLUGIN)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ModelError) as caught:
-        build_network("own_models_b:a_string", (1, 2, 2), 3, (), seed=5)
+        build_own("own_models_b:a_string", seed=5)
     assert str(caught.value) == "model own_models_b:a_string: found str, expected a torch.nn.Module"
 
 
@@ -313,6 +319,6 @@ def test_an_unknown_network_names_the_known_ones_and_the_nearest() -> None:
     with pytest.raises(ModelError) as caught:
         build_network("svhncnn", SVHN, 10, (), seed=0)
     assert str(caught.value) == (
-        'model: found "svhncnn", expected fashion-mnist-cnn, svhn-cnn or your own as module:function '
+        'model: found "svhncnn", expected auto, fashion-mnist-cnn, svhn-cnn or your own as module:function '
         '(did you mean "svhn-cnn"?)'
     )

@@ -120,12 +120,15 @@ def test_a_number_below_its_least_is_refused(subtests: pytest.Subtests) -> None:
 
 def test_a_wrong_choice_names_the_choices_and_the_nearest() -> None:
     assert refusal(DataParams, "partition", "noniid") == (
-        'partition: found "noniid", expected one of iid, non-iid, dirichlet (did you mean "non-iid"?)'
+        'partition: found "noniid", expected one of iid, non-iid, dirichlet or your own as module:function '
+        '(did you mean "non-iid"?)'
     )
 
 
 def test_a_choice_far_from_all_others_names_no_nearest() -> None:
-    assert refusal(TrainingParams, "optimizer", "lbfgs") == 'optimizer: found "lbfgs", expected one of sgd, adam'
+    assert refusal(TrainingParams, "optimizer", "lbfgs") == (
+        'optimizer: found "lbfgs", expected one of sgd, adam or your own as module:function'
+    )
 
 
 def test_a_choice_of_a_later_version_says_so() -> None:

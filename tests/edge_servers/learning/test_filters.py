@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
 from clients.errors import ParameterError
-from edge_servers.learning.filters import Filtered, folded_sum, krum_scores, make_filter, norm_per_iteration
+from edge_servers.learning.filtered import Filtered
+from edge_servers.learning.filters import folded_sum, krum_scores, make_filter, norm_per_iteration
 from edge_servers.learning.gradients import Gradient
 from tests.edge_servers.addresses import address
 
