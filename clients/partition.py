@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from clients.errors import PartitionError
 from clients.parameters import DataParams
 from clients.plugins import OPEN_POINTS, load_plugin
+from clients.root_set import without_root
 from policy.streams import Purpose, stream
 
 OWN = OPEN_POINTS["partition"].names
@@ -17,11 +18,16 @@ Share = NDArray[np.int64]
 """Indices of one device's images, in the training table."""
 
 
-def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: int) -> list[Share]:
+def partition(labels: NDArray[np.int64], params: DataParams, labels_per_device: int, root_set: int = 0) -> list[Share]:
     """One share per device: disjoint, together all images, none empty.
 
-    `labels_per_device` is the data set's own setting, used where the parameters leave it open.
+    `labels_per_device` is the data set's own setting, used where the parameters leave it open. `root_set` images of
+    each label are nobody's.
     """
+    return without_root(_shares(labels, params, labels_per_device), labels, root_set, params.seed)
+
+
+def _shares(labels: NDArray[np.int64], params: DataParams, labels_per_device: int) -> list[Share]:
     if params.devices > len(labels):
         raise PartitionError(
             f"{params.partition} partition: found {params.devices} devices for {len(labels):,} images, "

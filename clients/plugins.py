@@ -69,7 +69,10 @@ OPEN_POINTS: Mapping[str, OpenPoint] = {
         "fixed", "random", "a2c", "random-action", "all-local", "all-offload", "greedy-channel", "threshold",
         "near-optimum",
     )),
-    "filter": OpenPoint(("none", "norm-clip", "krum", "trimmed-mean", "median", "loss"), separator="+"),
+    "filter": OpenPoint(
+        ("none", "norm-clip", "krum", "trimmed-mean", "median", "nnm", "centred-clip", "direction", "loss"),
+        separator="+",
+    ),
     "scheme": OpenPoint(
         ("bfl", "bfl-no-consensus", "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg"),
         prefix=OFF_CHAIN,

@@ -8,6 +8,7 @@ from typing import Any
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, key_of, read_params, setting
 from clients.plugins import OFF_CHAIN
+from clients.root_set import held_back
 
 MOST_STEPS, MOST_SERVERS = 100, 64
 """Of a registry (chain/protocol/registry.vy)"""
@@ -48,6 +49,12 @@ class RoundParams:
     filter: str = setting(
         "norm-clip",
         "what is done to outlying gradients: none, norm-clip, krum, trimmed-mean, median, loss; joined with +",
+    )
+    root_set: int = setting(
+        10,
+        "images per label that no device holds, public from the founding on: filters direction and loss judge by them",
+        minimum=1,
+        maximum=1000,
     )
     deadline_s: float = setting(600.0, "longest wait for the devices of a round, in seconds", minimum=1e-3)
     gradient_bound: float = setting(
@@ -129,6 +136,11 @@ class Settings:
     rounds: RoundParams = RoundParams()
     data: DataParams = DataParams()
     training: TrainingParams = TrainingParams()
+
+    @property
+    def root_set(self) -> int:
+        """Images per label of the root set; none where no filter judges by them."""
+        return held_back(self.flat())
 
     def flat(self) -> dict[str, Any]:
         """Every setting by its key: what `config.toml`, Flower's run configuration and the chain hold."""

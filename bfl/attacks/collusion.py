@@ -1,8 +1,8 @@
 """Attacks of the literature whose authors know what the honest have computed, and say the same.
 
-Assumed, as their papers and `byzfl` do: colluders see the gradient of every honest training node of the round, of devices
-and of servers, before they send their own. Nobody real is that well informed: what a filter does here it does the more
-against weaker ones.
+Assumed, as their papers and `byzfl` do: colluders see the gradient of every honest training node of the round, of
+devices and of servers, before they send their own. Nobody real is that well informed: what a filter does here it does
+the more against weaker ones.
 """
 
 from collections.abc import Callable, Collection, Sequence

@@ -21,6 +21,7 @@ from clients.errors import ClientError
 from clients.joined import read_joined
 from clients.parameters import DataParams, read_params
 from clients.partition import partition
+from clients.root_set import held_back
 from edge_servers.errors import EdgeError
 from edge_servers.founding.parameters import read_founding_parameters
 from edge_servers.parameters import Settings
@@ -132,7 +133,8 @@ def _data(kit: DeviceKit) -> Check:
         index = kit.config.index
         count, registered = len(dataset.train), joined.work.shares[index]
         if not kit.config.data:
-            count = len(partition(dataset.train.labels.numpy(), data, dataset.labels_per_device)[index])
+            labels, root_set = dataset.train.labels.numpy(), held_back(joined.settings)
+            count = len(partition(labels, data, dataset.labels_per_device, root_set)[index])
     except (BflError, ClientError) as error:
         return Check("data", "fail", str(error).splitlines()[0], "correct data in config.toml")
     if count != registered:

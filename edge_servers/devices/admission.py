@@ -14,7 +14,7 @@ from clients.replies import DataReply, GradientReply, SealedReply, SignedReply, 
 from edge_servers.errors import GradientRefusedError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.bounds import check_gradient
-from edge_servers.learning.filters import VERDICTS, deterministic_filter
+from edge_servers.learning.filters import make_filters
 from edge_servers.learning.gradients import Attendance, Gradient, Refusal
 from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
@@ -149,7 +149,7 @@ def believed_refusals(
     One short code each: the closed list has a size (B2), and no server's word makes an honest leader's too large.
     """
     own = {f"server {server}", *(f"device {n}" for n, m in enumerate(serving) if m == server)}
-    reserved = {*VERDICTS, UNAVAILABLE, deterministic_filter(filter_text).reason}
+    reserved = {UNAVAILABLE, *make_filters(filter_text).reasons}
     believed: dict[str, Refusal] = {}
     for refusal in refusals:
         is_code = _REASON.fullmatch(refusal.reason) is not None and refusal.reason not in reserved

@@ -15,6 +15,7 @@ from chain.wire.documents import canonical_json, read_canonical_json
 from clients.consent import Consent
 from clients.errors import ClientError
 from clients.founded_work import FoundedWork
+from clients.root_set import KEY
 from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.network import DeviceRecord, Network
 from edge_servers.founding.origin import Origin, read_origin
@@ -34,6 +35,7 @@ _PLAN_BYTES = 256
 """Of a plan, per training node, at most"""
 _CLOSE_BYTES = 256
 """Of a closed list, per training node, at most: a hash, a refusal"""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
 Tensors = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -51,6 +53,8 @@ class FoundingParameters:
     """Where model 0 came from, where another network stood before."""
     code: Mapping[str, str] = field(default_factory=dict)
     """sha256 of filters and schemes that are not ours, by kind and name (edge_servers/founding/code.py)."""
+    root: str = ""
+    """sha256 of the root set by which filters judge, where they do (clients/root_set.py)."""
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -102,6 +106,7 @@ class FoundingParameters:
                 "tensors": [[name, list(shape)] for name, shape in self.tensors],
                 **({} if self.origin is None else {"origin": self.origin.content}),
                 **({"code": dict(self.code)} if self.code else {}),
+                **({"root": self.root} if self.root else {}),
             }
         )
 
@@ -115,7 +120,8 @@ def _device_row(device: DeviceRecord) -> list[str | int]:
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
     flat = Settings(settings.rounds, settings.data, settings.training).flat()
-    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN}
+    not_written = _NOT_WRITTEN if settings.root_set else (*_NOT_WRITTEN, KEY)  # where nobody judges, it says nothing
+    return {key: value for key, value in flat.items() if key not in not_written}
 
 
 def registry_terms(rounds: RoundParams) -> RegistryTerms:
@@ -149,7 +155,7 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         tensors = tuple((str(name), tuple(map(int, shape))) for name, shape in content["tensors"])
         founding = FoundingParameters(
             Settings.read(content["settings"]), network, tensors, int(content["sample-bytes"]),
-            read_origin(content.get("origin")), _code(content.get("code", {})),
+            read_origin(content.get("origin")), _code(content.get("code", {})), _root(content.get("root", "")),
         )  # fmt: skip
         _check_network(network)
         _check_settings(founding)
@@ -164,6 +170,12 @@ def _code(found: Any) -> dict[str, str]:
     if not all(isinstance(name, str) and isinstance(digest, str) for name, digest in found.items()):
         raise ValueError("found code without a digest")
     return dict(found)
+
+
+def _root(found: object) -> str:
+    if not isinstance(found, str) or (found and not _DIGEST.fullmatch(found)):
+        raise ValueError("found a root set without a digest")
+    return found
 
 
 def _check_settings(founding: FoundingParameters) -> None:

@@ -20,7 +20,7 @@ from clients.models import Vector
 from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanError, ReplayError
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
-from edge_servers.learning.filters import deterministic_filter, verdicts_of
+from edge_servers.learning.filters import make_filters
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.ledger.findings import Findings
@@ -38,6 +38,7 @@ from edge_servers.replay.offences import (
 from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
 from edge_servers.replay.record import is_gibberish
 from edge_servers.replay.replay import (
+    check_verdicts,
     close_offence,
     closed_round,
     iterate_offence,
@@ -120,6 +121,7 @@ class Referee:
         record = self.board.record(found.round)
         try:
             closed = closed_round(record, self.board.reader)
+            check_verdicts(record, found.model, self.board.reader)
         except (ReplayError, OverflowRefusedError) as error:
             sent = b"" if post is None else post.transaction_hash
             self._note(refused_post(leader, Slot.CLOSE, sent, str(error), self.founding.network))
@@ -136,7 +138,7 @@ class Referee:
         All other reasons may be the word of others, of gradients that it never saw.
         """
         text, name = self.founding.settings.rounds.filter, self.founding.network.name
-        reasons = {deterministic_filter(text).reason, *verdicts_of(text)} - {""}
+        reasons = make_filters(text).reasons
         out = {refusal.node for refusal in close.refused if refusal.reason in reasons}
         posts = self.board.ledger.posts(self._found.round, Slot.GRADIENT)
         return [Address(sender) for sender in posts if name(sender) in out]

@@ -21,8 +21,9 @@ from clients.replies import SignedReply, read_reply
 from clients.training import local_updates
 from edge_servers.devices.admission import believed_refusals
 from edge_servers.errors import BoardError, PlanError, ReplayError
-from edge_servers.learning.filters import close_list
+from edge_servers.learning.filters import close_list, make_filters
 from edge_servers.learning.gradients import Close, Refusal
+from edge_servers.learning.verdicts import judged_by
 from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
@@ -97,9 +98,7 @@ def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -
         everybody = dict(admitted_gradients(record, GradientReader(founding)).good)
         for late in sorted(everybody):
             seen = {sender: gradient for sender, gradient in everybody.items() if sender != late}
-            honest = close_list(
-                seen, [], np.zeros(sum(founding.sizes), np.float32), founding.settings, lambda model: 0.0
-            )
+            honest = close_list(seen, [], make_filters("krum"), judged_by(None))
             hashes = tuple(everybody[sender].transaction_hash for sender in honest.accepted)
             refused = [(each.node, each.reason) for each in honest.refused]
             listed = with_close(record, hashes, *refused, rolls=())
