@@ -70,7 +70,7 @@ OPEN_POINTS: Mapping[str, OpenPoint] = {
         "near-optimum",
     )),
     "filter": OpenPoint(
-        ("none", "norm-clip", "krum", "trimmed-mean", "median", "nnm", "centred-clip", "direction", "loss"),
+        ("none", "norm-clip", "krum", "trimmed-mean", "median", "nnm", "centred-clip", "direction", "harm", "loss"),
         separator="+",
     ),
     "scheme": OpenPoint(

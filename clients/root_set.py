@@ -18,7 +18,7 @@ from policy.streams import Purpose, stream
 if TYPE_CHECKING:  # a node reads settings, and has no torch
     from clients.data import Samples
 
-VERDICTS = ("direction", "loss")
+VERDICTS = ("direction", "harm", "loss")
 """Filters that judge by the root set"""
 KEY = "root-set"
 

@@ -47,12 +47,13 @@ class RoundParams:
         "fp16", "how gradients are written on the chain: fp16, fp32 or int8", choices=("fp16", "fp32", "int8")
     )
     filter: str = setting(
-        "norm-clip",
-        "what is done to outlying gradients: none, norm-clip, krum, trimmed-mean, median, loss; joined with +",
+        "direction+harm+norm-clip:2+loss",
+        "what is done to outlying gradients, left to right: direction, harm and loss judge by the root set; norm-clip, "
+        "krum, trimmed-mean, median, nnm, centred-clip; none; your own as module:function",
     )
     root_set: int = setting(
         10,
-        "images per label that no device holds, public from the founding on: filters direction and loss judge by them",
+        "images per label that no device holds, public from the founding on: direction, harm and loss judge by them",
         minimum=1,
         maximum=1000,
     )

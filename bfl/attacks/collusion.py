@@ -34,7 +34,8 @@ def inner_product_manipulation(honest: Honest, strength: float) -> NDArray[np.fl
 
 def mimic(honest: Honest, strength: float) -> NDArray[np.float64]:  # noqa: ARG001 - every attack has this signature
     """What the first honest node sent: its data weigh more, all others' less (Karimireddy 2022)."""
-    return honest[0]
+    first: NDArray[np.float64] = honest[0]
+    return first
 
 
 COLLUDING: dict[str, Callable[[Honest, float], NDArray[np.float64]]] = {

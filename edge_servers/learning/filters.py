@@ -1,7 +1,7 @@
 """The filters of a run, by their text (P7): stages that run once over the whole closed list, from left to right.
 
-Most are deterministic, and recomputed bit for bit by any auditor (`rules.py`); two judge by the root set, and are their
-author's signed word, which everybody who has the root set checks (`verdicts.py`).
+Most are deterministic, and recomputed bit for bit by any auditor (`rules.py`); three judge by the root set, and are
+their author's signed word, which everybody who has the root set checks (`verdicts.py`).
 """
 
 import math
@@ -17,7 +17,7 @@ from edge_servers.learning import rules
 from edge_servers.learning.filtered import FEWEST, Filter, Filtered, NamedFilter
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.learning.own_filter import foreign_filter
-from edge_servers.learning.verdicts import AGAINST, WORSE, Judge, Verdict, judged_before
+from edge_servers.learning.verdicts import LIMITS, Judge, Verdict, judged_before
 
 Stage = Filter | Verdict
 
@@ -62,7 +62,7 @@ def _touched(before: Sequence[Gradient], after: Sequence[Gradient]) -> int:
 
 
 def make_filters(text: str) -> Filters:
-    """The filters of a text such as `none`, `norm-clip:3`, `nnm+krum`, or `direction+norm-clip:2+loss`."""
+    """The filters of a text such as `none`, `norm-clip:3`, `nnm+krum`, or `direction+norm-clip:1+loss`."""
     made = Filters(tuple(_make_stage(part, text) for part in text.split("+")))
     if len(set(made.verdicts)) != len(made.verdicts):
         raise ParameterError(f'filter: found "{text}", expected {" and ".join(sorted(set(made.verdicts)))} once')
@@ -81,16 +81,16 @@ def make_filter(text: str) -> Filter:
 
 def _make_stage(part: str, text: str) -> Stage:
     name, colon, option = part.partition(":")
-    if name not in (*_PLAIN, *_WITH_NUMBER, *_VERDICTS) and is_named("filter", part):
+    if name not in (*_PLAIN, *_WITH_NUMBER, *LIMITS) and is_named("filter", part):
         return foreign_filter(part)
     if name in _PLAIN:
         if colon:
             raise ParameterError(f'filter: found "{text}", expected {name} without a number')
         return NamedFilter(part, "", _PLAIN[name])
-    if name in _VERDICTS:
+    if name in LIMITS:
         return _make_verdict(part, text)
     if name not in _WITH_NUMBER:
-        known = [*_PLAIN, *_WITH_NUMBER, *_VERDICTS]
+        known = [*_PLAIN, *_WITH_NUMBER, *LIMITS]
         expected = f"{', '.join(known)}, your own as module:function, or some joined by +{did_you_mean(name, known)}"
         raise ParameterError(f'filter: found "{text}", expected {expected}')
     make = _WITH_NUMBER[name]
@@ -99,7 +99,7 @@ def _make_stage(part: str, text: str) -> Stage:
 
 def _make_verdict(part: str, text: str) -> Verdict:
     name, colon, option = part.partition(":")
-    limit = _number(option) if colon else _VERDICTS[name]
+    limit = _number(option) if colon else LIMITS[name]
     if not 0 <= limit < 1:
         raise ParameterError(f'filter: found "{text}", expected {name}:LIMIT with 0 <= limit < 1')
     return Verdict(part, name, limit)
@@ -150,7 +150,6 @@ _WITH_NUMBER: Mapping[str, Callable[[str | None, str], Callable[[Sequence[Gradie
     "nnm": partial(_with_outliers, rules.nearest_neighbour_mixing, "nnm"),
     "centred-clip": _make_centred_clip,
 }
-_VERDICTS = {"direction": AGAINST, "loss": WORSE}
 
 
 def close_list(good: Mapping[Address, Gradient], refused: Iterable[Refusal], filters: Filters, judge: Judge) -> Close:

@@ -19,8 +19,9 @@ from edge_servers.learning.aggregation import Exact
 from edge_servers.learning.filtered import FEWEST
 from edge_servers.learning.gradients import Gradient
 
-AGAINST, WORSE = 0.15, 0.04
-"""Limits: how far a gradient may point against the root set's (a cosine), and which part of the loss may go with it"""
+LIMITS = {"direction": 0.1, "harm": 0.1, "loss": 0.02}
+"""How far a gradient may point against the root set's (a cosine), and which part of the loss may go with one: `harm`
+where it has its full length and a rare honest one may do some, `loss` where lengths are cut"""
 SLACK = 0.005
 """Of a cosine, and of a loss in parts of it: other machines and threads differ by less (tests/.../test_jury.py)"""
 _AT_ONCE = 20
@@ -49,7 +50,7 @@ class Bench:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A stage of a filter that judges: `direction` or `loss`."""
+    """A stage of a filter that judges: `direction`; `harm` and `loss`, which are the same rule with two limits."""
 
     name: str
     """The text it was made from."""

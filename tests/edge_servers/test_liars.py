@@ -76,20 +76,6 @@ def test_a_loss_where_no_filter_measures_it_is_no_reason_and_its_leader_is_flagg
         assert {each.slot for each in network.record(1).flags} == {Slot.CLOSE}
 
 
-@pytest.mark.parametrize(("kept", "fails"), [(1, True), (3, True), (4, False)])
-def test_a_leaders_verdict_takes_out_less_than_half_or_costs_it_the_attempt(kept: int, fails: bool) -> None:
-    with chain_network(filter="loss") as network:
-        leader, following = network.ranked[:2]
-        misbehave(network.servers[leader], refusing(network, "loss", kept))
-        (report,) = network.run()
-        assert report.failed_leaders == ((leader,) if fails else ())
-        assert report.leader == (following if fails else leader)
-        if fails:
-            assert f"takes out {6 - kept} of 6 gradients, expected less than half" in report.offences[0].detail
-        else:
-            assert (report.offences, report.training_nodes) == ((), kept)
-
-
 def test_a_gradient_that_comes_late_does_not_make_an_honest_list_a_wrong_one() -> None:
     """Krum over all that a node has seen would take out others than Krum over what the leader had."""
     with chain_network(filter="krum", planner="fixed:none") as network:

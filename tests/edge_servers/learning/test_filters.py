@@ -308,7 +308,7 @@ def test_a_filter_is_named_by_its_text_and_never_writes_into_what_it_is_given(te
         ("norm-clp norm-clp+median", 'did you mean "norm-clip"'),
         (
             " + median+ +median",
-            "expected none, median, norm-clip, krum, trimmed-mean, nnm, centred-clip, direction, loss",
+            "expected none, median, norm-clip, krum, trimmed-mean, nnm, centred-clip, direction, harm, loss",
         ),
         ("norm-clip:nan norm-clip:inf norm-clip:0.9 norm-clip:x norm-clip:", "a finite factor of at least 1"),
         ("krum:0 krum:-1 krum:1.5 krum: nnm:0 nnm:x", "at least 1"),
