@@ -12,12 +12,15 @@ import argparse
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import torch
 
 from policy.agents import LEARNERS, policy_agent
-from policy.env.offloading import EdgeOffloadEnv, EdgeOffloadVectorEnv, FlatAction
+from policy.env.offloading import EdgeOffloadEnv, EdgeOffloadVectorEnv
+from policy.env.wrappers import FlatAction, MultiDiscreteAction
 from policy.parameters import LatencyParams
 from policy.rivals.optimum import near_optimum
 from policy.training.settings import LearningParams
@@ -47,6 +50,21 @@ def env_steps(devices: int, batch: int) -> Callable[[], int]:
         for _ in range(10):
             env.step(action)
         return 10 * batch
+
+    return work
+
+
+def one_env_steps(wrap: Callable[[EdgeOffloadEnv], gym.Env[Any, Any]], devices: int) -> Callable[[], int]:
+    """Steps of one environment, its action in one form or another, drawn beforehand."""
+    env = wrap(EdgeOffloadEnv(LatencyParams(devices=devices)))
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    action = env.action_space.sample()
+
+    def work() -> int:
+        for _ in range(10):
+            env.step(action)
+        return 10
 
     return work
 
@@ -93,6 +111,15 @@ def show_env(seconds: float) -> None:
         print(f"| {devices} | {' | '.join(row)} |", flush=True)
 
 
+def show_forms(seconds: float) -> None:
+    """Table of the forms of an action, at N = 30."""
+    print("\n| action at N = 30, B = 1 | env steps per CPU-s | x the dict |\n|---|---|---|")
+    forms = {"dict": lambda env: env, "FlatAction": FlatAction, "MultiDiscreteAction": MultiDiscreteAction}
+    speeds = {name: per_cpu_second(one_env_steps(wrap, 30), seconds) for name, wrap in forms.items()}
+    for name, speed in speeds.items():
+        print(f"| {name} | {speed:,.0f} | {speed / speeds['dict']:.2f} |", flush=True)
+
+
 def show_training(seconds: float) -> None:
     """Table of training speeds at N = 30."""
     print("\n| training at N = 30 | rounds per CPU-s | x the peer |\n|---|---|---|")
@@ -133,6 +160,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     show_env(options.seconds)
+    show_forms(options.seconds)
     show_training(options.seconds)
     show_decisions(options.seconds, options.states)
 

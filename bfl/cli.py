@@ -14,6 +14,8 @@ import typer
 from rich.console import Console
 
 from bfl import __version__
+from bfl.api import simulating
+from bfl.api.run import Run
 from bfl.commands import audit as audit_commands
 from bfl.commands import chain as chain_commands
 from bfl.commands import network as network_commands
@@ -27,9 +29,14 @@ from bfl.commands.machines import device, device_executor, edge, edge_server, lo
 from bfl.commands.mining import miner
 from bfl.commands.node import node
 from bfl.commands.page_beside import page_beside
-from bfl.commands.report import compare, report
+from bfl.commands.report import report
+from bfl.commands.sweeping.compare import compare
+from bfl.commands.sweeping.sweep import simulate_seeds, sweep
 from bfl.config import AttackParams, all_fields, read_settings
-from bfl.errors import BflError
+from bfl.errors import BflError, RunInterrupted
+from bfl.libraries import leaving_at_once, settle_libraries
+from bfl.show.beginning import first_line
+from bfl.writers.named import names_in, writers_named
 from chain.errors import ChainError
 from clients.errors import ClientError
 from clients.parameters import DataParams, TrainingParams, key_of
@@ -38,13 +45,10 @@ from edge_servers.errors import EdgeError
 from edge_servers.parameters import RoundParams
 from policy.errors import PolicyError
 
-# Read by torch when it is first imported, which no module above does. Threads that wait for each other spin for
-# milliseconds by default, which on a busy machine makes a round ten times slower; this is microseconds.
-os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-os.environ.setdefault("FLWR_TELEMETRY_ENABLED", "0")
-os.environ.setdefault("FLWR_DISABLE_UPDATE_CHECK", "1")
+settle_libraries()  # before torch is first imported, which no module above does
 
-_PATHS = ("config", "out", "resume")
+_DEFAULTS = {"config": None, "out": None, "resume": None, "seeds": "", "log": ""}
+"""Of options that are no switches"""
 PANELS = {
     "Rounds and edge servers": RoundParams,
     "Data": DataParams,
@@ -103,53 +107,69 @@ def simulate(
     allow_other_environment: bool = False,
     allow_plugins: bool = False,
     dashboard: bool = False,
+    seeds: str = "",
+    log: str = "",
     **flags: Any,
 ) -> None:
     """Train over simulated devices and edge servers on this machine.
 
     Settings come from the defaults, then --config, then environment variables such as BFL_ROUNDS, then flags.
     Everything about the run is recorded in the run folder; Ctrl-C leaves it complete and resumable.
+    Exit codes: 0 it has run; 2 refused, and why; 3 it has run and nothing was learned; 130 Ctrl-C. In Python:
+    bfl.simulate(rounds=20, ...).
     """
     given = {key_of(name): value for name, value in flags.items() if value is not None}
     if resume:
-        _check_resume_flags(given, config, out)
+        _check_resume_flags(given, config, out, seeds)
     elif allow_other_environment:
         raise BflError("--allow-other-environment goes with --resume")
-    settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
+    writers = names_in(log)
+    with leaving_at_once("Interrupted before anything was done: give the same command again."):
+        settings = read_settings(config, os.environ, {} if resume else given, allow_plugins)
+        print(f"resuming {resume}; loading ..." if resume else first_line(settings.rounds, settings.data), flush=True)
+        simulating.load()
+    folder = out or _default_folder(settings.rounds.scheme, settings.data.partition)
+    if seeds:
+        simulate_seeds(settings, given, seeds, folder, writers, allow_plugins, dashboard)
+        return
 
-    from bfl.show.progress import RunDisplay, summary_table
-    from bfl.simulation import (
-        run as simulation,  # torch takes a second to load; what can be refused without it has been
-    )
-
-    console = Console()
-    if resume:
-        ready = simulation.resume(resume, given.get("rounds"), allow_other_environment, allow_plugins)
-    else:
-        simulation.check_settings(settings)
-        ready = simulation.start(settings, out or _default_folder(settings.rounds.scheme, settings.data.partition))
-    dataset, folder = ready.dataset, ready.folder.path
-    print(f"data: {dataset.name}, {len(dataset.train):,} images, {dataset.source}")
-    if ready.cost is not None:
-        print(f"chain: {ready.cost}")
-    print(f"run folder: {folder}", flush=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with page_beside(folder, dashboard) as stay:
-        with RunDisplay(console, ready.settings.rounds.rounds, ready.federation.round) as display:
-            summary = simulation.run(ready, display.show)
-        console.print(summary_table(summary))
-        _say_what_is_where(folder, summary["head"])
-        if summary["status"] == "interrupted":
-            word = " --allow-plugins" * bool(foreign_plugins(ready.settings.flat()))
-            again = f"{this_program()} simulate --resume {folder}{word}"
-            print(f"Interrupted after round {summary['rounds']}. Go on with: {again}")
-            raise typer.Exit(130)
-        stay()
+    try:
+        if resume:
+            run = Run(resume, None, allow_plugins)
+            begun = simulating.begin_again(run, given.get("rounds"), allow_other_environment)
+        else:
+            begun = simulating.begin(settings, folder, allow_plugins)
+        simulating.introduce(begun)
+        with page_beside(begun.run.folder, dashboard) as stay:
+            run = simulating.go(begun, writers_named(writers), progress=True)
+            _say_what_is_where(run)
+            if not run.problem:
+                stay()
+    except RunInterrupted as interrupted:
+        _say_how_to_go_on(interrupted)
+        raise typer.Exit(130) from None
+    if run.problem:
+        print(f"error: nothing was learned: {run.problem}", file=sys.stderr)
+        raise typer.Exit(3)
 
 
-def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None) -> None:
+def _say_how_to_go_on(interrupted: RunInterrupted) -> None:
+    run = interrupted.run
+    if run is None:
+        print("Interrupted before the run began: nothing was written. Give the same command again.", flush=True)
+        return
+    done = len(run.rounds)
+    if run.summary:
+        _say_what_is_where(run)
+    word = " --allow-plugins" * bool(foreign_plugins(run.settings))
+    told = f"after round {done}" if done else "before round 1"
+    print(f"Interrupted {told}. Go on with: {this_program()} simulate --resume {run.folder}{word}", flush=True)
+
+
+def _check_resume_flags(given: dict[str, Any], config: Path | None, out: Path | None, seeds: str) -> None:
     extra = [f"--{key}" for key in given if key != "rounds"]
-    extra += ["--config"] * (config is not None) + ["--out"] * (out is not None)
+    extra += ["--config"] * (config is not None) + ["--out"] * (out is not None) + ["--seeds"] * bool(seeds)
     if extra:
         raise BflError(
             f"--resume goes on with the run's own settings; found {', '.join(extra)} beside it, expected only --rounds"
@@ -160,9 +180,10 @@ def _default_folder(scheme: str, partition: str) -> Path:
     return Path("runs") / f"{datetime.now():%Y-%m-%d-%H%M%S}-{scheme}-{partition}"
 
 
-def _say_what_is_where(folder: Path, head: str) -> None:
+def _say_what_is_where(run: Run) -> None:
     from bfl.show.plots import can_plot
 
+    folder, head = run.folder, run.summary["head"]
     print(f"metrics: {folder / 'metrics.jsonl'}   summary: {folder / 'summary.json'}   model: {folder / 'model.pt'}")
     if head:
         print(f"chain: {folder / 'chain.db'}   head: 0x{head}   check it: {this_program()} audit check {folder}")
@@ -189,13 +210,23 @@ def _with_setting_flags(command: Any) -> Any:
             bool,
             typer.Option("--allow-plugins", help="Run code that --config or the run folder names (module:function)."),
         ],
+        "seeds": Annotated[
+            str,
+            typer.Option("--seeds", help="Several runs below one folder: 0-4, or 0,3,7.", show_default=False),
+        ],
+        "log": Annotated[
+            str,
+            typer.Option(
+                "--log", help="Write the numbers also to csv, tensorboard, mlflow, wandb.", show_default=False
+            ),
+        ],
         "dashboard": Annotated[
             bool,
             typer.Option("--dashboard", help="Show the run as a page in the browser; it stays until Ctrl-C."),
         ],
     }
     options = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None if name in _PATHS else False, annotation=a)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_DEFAULTS.get(name, False), annotation=a)
         for name, a in fixed.items()
     ]
     panels = {key_of(f.name): title for title, cls in PANELS.items() for f in dataclasses.fields(cls)}
@@ -233,6 +264,7 @@ app.add_typer(network_commands.app, name="network")
 app.add_typer(policy_commands.app, name="policy")
 app.command("dashboard", cls=Command)(dashboard_command)
 app.command("compare", cls=Command)(compare)
+app.command("sweep", cls=Command)(sweep)
 audit_commands.app.command("report", cls=Command)(report)
 
 
@@ -243,9 +275,10 @@ def main() -> None:
     except (BflError, ChainError, ClientError, EdgeError, PolicyError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
-    except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as ended:
+        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):  # typer says nothing
+            print("Interrupted.", file=sys.stderr)
+        raise
     except BrokenPipeError:
         sys.exit(141)
     except OSError as error:  # a full disk, a folder that went away

@@ -12,7 +12,7 @@ import tomli_w
 from bfl.errors import ConfigError
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, did_you_mean, key_of, read_params, setting
-from clients.plugins import OPEN_POINTS, foreign_plugins, permit
+from clients.plugins import OPEN_POINTS, OpenPoint, foreign_plugins, permit
 from edge_servers.parameters import RoundParams, Settings
 from policy.files import read_bounded_text
 
@@ -44,6 +44,7 @@ class RunSettings(Settings):
         return cls(network.rounds, network.data, network.training, read_params(AttackParams, flat))
 
 
+OPEN_POINTS["attack"] = OpenPoint((), separator=";", tail="@")
 PARAMS = (RoundParams, DataParams, TrainingParams, AttackParams)
 ENVIRONMENT_PREFIX = "BFL_"
 MOST_BYTES = 1 << 16
@@ -90,7 +91,7 @@ def check_keys(values: Mapping[str, object], source: str) -> None:
 def check_plugins(in_file: Mapping[str, object], source: str) -> None:
     """Raise `ConfigError` where a file names code of others to run."""
     for key, name in foreign_plugins(in_file).items():
-        ours = ", ".join(OPEN_POINTS[key].names)
+        ours = ", ".join(OPEN_POINTS[key].names) or "a kind of ours"
         raise ConfigError(
             f"{source}: found {key} = {name!r:.200}, which is code to run, in a file; expected {ours}. "
             "If you know that code, say so with --allow-plugins (in a kit: allow-plugins = true)"

@@ -1,7 +1,7 @@
 """The networks of L2, the door for your own, and networks as flat vectors."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -13,6 +13,7 @@ from clients.data import Dataset
 from clients.errors import ModelError
 from clients.parameters import TrainingParams
 from clients.plugins import load_plugin
+from clients.sources import with_torchvision
 from clients.vectors import Vector as Vector
 
 
@@ -59,7 +60,7 @@ def build_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         try:
-            network = make(sample_shape, classes, tuple(hidden))
+            network = with_torchvision(lambda: make(sample_shape, classes, tuple(hidden)))
         except TypeError as error:
             raise ModelError(
                 f"model {name} cannot be made: {error}; expected a function of (sample_shape, classes, hidden)"
@@ -77,13 +78,8 @@ def network_for(dataset: Dataset, training: TrainingParams, seed: int) -> nn.Mod
 
 
 def check_network(network: nn.Module, sample_shape: tuple[int, int, int], classes: int) -> None:
-    """Raise `ModelError` unless the network maps images to `classes` scores and is its parameters alone."""
-    buffers = [name for name, _ in network.named_buffers()]
-    if buffers:
-        raise ModelError(
-            f"the model keeps state outside its parameters ({', '.join(buffers)}), which no gradient carries to the "
-            "others; use GroupNorm in place of BatchNorm"
-        )
+    """Raise `ModelError` unless the network maps images to `classes` scores and learns in its parameters alone."""
+    buffers = {name: buffer.clone() for name, buffer in network.named_buffers()}
     parameters = list(network.parameters())
     if not parameters or any(p.dtype != torch.float32 or not p.requires_grad for p in parameters):
         raise ModelError("the model's parameters must exist, be float32 and be trainable, all of them")
@@ -95,6 +91,20 @@ def check_network(network: nn.Module, sample_shape: tuple[int, int, int], classe
     found = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
     if found != (2, classes):
         raise ModelError(f"the model answers with {found} for 2 images, expected scores of shape (2, {classes})")
+    _check_buffers(network, buffers)
+
+
+def _check_buffers(network: nn.Module, before: Mapping[str, Tensor]) -> None:
+    """Raise `ModelError` if a forward pass has changed what the network keeps beside its parameters. What stays as it
+    was made, such as a table of positions, everybody makes alike.
+    """
+    changed = [name for name, now in network.named_buffers() if not torch.equal(now, before.get(name, torch.empty(0)))]
+    if changed:
+        raise ModelError(
+            f"the model keeps state outside its parameters ({', '.join(changed):.300}), which changes in training and "
+            "which no gradient carries to the others; use GroupNorm in place of BatchNorm (a network of torchvision: "
+            "norm_layer=lambda channels: nn.GroupNorm(1, channels))"
+        )
 
 
 def to_vector(network: nn.Module) -> Vector:

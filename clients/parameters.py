@@ -5,12 +5,12 @@ line is the field's name with hyphens. `read_params` turns such a flat mapping i
 """
 
 import dataclasses
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from clients.errors import ParameterError
+from policy.errors import did_you_mean as did_you_mean
 
 P = TypeVar("P")
 
@@ -110,12 +110,6 @@ class DeviceParams:
     answers_per_round: int = setting(
         3, "attempts of a round that a device on a chain answers, and how often each", minimum=1, maximum=16
     )
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """` (did you mean "x"?)`, or nothing where no known word is close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f' (did you mean "{close[0]}"?)' if close else ""
 
 
 def read_params(cls: type[P], mapping: Mapping[str, object]) -> P:

@@ -100,7 +100,9 @@ def _index_table(labels: NDArray[np.int64], seed: int) -> tuple[Any, NDArray[np.
 
 def _import_datasets() -> Any:
     try:
-        import datasets
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="IProgress not found")  # a notebook without widgets
+            import datasets
     except ImportError as error:
         raise PartitionError(f"dividing a data set needs flwr-datasets ({error}): install bfl[simulation]") from error
     datasets.disable_progress_bars()

@@ -1,12 +1,10 @@
 """The one way into the project for code of others: `module:function`, an entry point, or a function given in Python.
 
 A person who types such a name decides what runs. A file or a chain that has one in it decides nothing (Q4): code of
-others is imported only after somebody has permitted it in this process, by its name.
+others is imported only after somebody has permitted it in this process, by its kind and name.
 """
 
-import hashlib
 import importlib
-import inspect
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +14,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
+from clients.code_digest import code_digest, importable_name
 from clients.errors import ClientError
 from clients.parameters import did_you_mean
 
@@ -60,7 +59,7 @@ class OpenPoint:
 _OPTION = re.compile(r"[0-9.,e-]+|none")
 OFF_CHAIN = "off-chain:"
 """Before an own scheme that is to run without a chain"""
-OPEN_POINTS: Mapping[str, OpenPoint] = {
+OPEN_POINTS: dict[str, OpenPoint] = {
     "dataset": OpenPoint(tuple(DATASETS), DATASETS),
     "model": OpenPoint(("auto", *MODELS), MODELS),
     "partition": OpenPoint(("iid", "non-iid", "dirichlet")),
@@ -77,56 +76,84 @@ OPEN_POINTS: Mapping[str, OpenPoint] = {
         ("bfl", "bfl-no-consensus", "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg"),
         prefix=OFF_CHAIN,
     ),
-    "attack": OpenPoint((
-        "sign-flip", "noise", "label-flip", "inflated-samples", "forged", "alie", "ipm", "mimic", "model-replacement",
-        "absent", "iterate-noise", "lying-aggregate", "poisoned-gradient", "inflated-weight", "withheld-gradient",
-        "wrong-model", "omitted-gradient", "withheld-iterate", "equivocation", "silent-leader", "slow-leader",
-        "double-signing", "broken-pass",
-    ), separator=";", tail="@"),
-    "agent": OpenPoint(("a2c",)),
+    "agent": OpenPoint((
+        "a2c", "a2c-best-of", "a2c-searched", "a2c-untrained", "a2c-vanilla", "actor-critic", "a2c-paper", "ddpg",
+        "dqn", "a2c-relaxed", "a2c-discretised", "random", "all-local", "all-offload", "greedy-channel", "threshold",
+        "near-optimum",
+    )),
 }  # fmt: skip
-"""By kind, which is the setting's key. Tests compare the names with the tables of those who own them."""
+"""By kind, which is the setting's key; bfl/config.py adds what honest code does not know. Tests compare the names with
+the tables of those who own them.
+"""
 
 EVERYTHING = ":"
-_permitted: set[str] = set()
+GIVEN = "given:"
+"""Before the digest of a function that has no name of its own"""
+_permitted: set[tuple[str, str]] = set()
+"""Kind and name, or kind and `EVERYTHING`"""
 _offered: dict[tuple[str, str], Callable[..., Any]] = {}
 """Functions that were given in Python, by kind and name"""
 
 
 def foreign_plugins(settings: Mapping[str, object]) -> dict[str, str]:
-    """The settings that name code of others, by key. Without a colon nothing of a text is ever imported."""
+    """The settings that name code of others, by key."""
     named = {key: foreign_names(key, str(settings[key])) for key in OPEN_POINTS if key in settings}
     return {key: ", ".join(names) for key, names in named.items() if names}
 
 
 def foreign_names(kind: str, text: str) -> list[str]:
-    """The names in the text of a setting that are code of others."""
+    """The names in the text of a setting that are code of others, and were not given in Python."""
+    return [name for name in code_names(kind, text) if (kind, name) not in _offered]
+
+
+def code_names(kind: str, text: str) -> list[str]:
+    """The names in the text of a setting that are code of others: with a colon, or an entry point."""
     point = OPEN_POINTS[kind]
-    return [
-        name for name in point.parts(text) if ":" in name and not point.is_ours(name) and (kind, name) not in _offered
-    ]
+    others = [name for name in point.parts(text) if not point.is_ours(name)]
+    return [name for name in others if ":" in name or name in _entry_points(kind)]
 
 
 def permit(settings: Mapping[str, object]) -> None:
-    """A person has said so: the code that these settings name may be imported in this process."""
+    """A person has said so: the code that these settings name may be imported in this process, for what they say."""
     for kind in OPEN_POINTS:
-        _permitted.update(foreign_names(kind, str(settings.get(kind, ""))))
+        _permitted.update((kind, name) for name in foreign_names(kind, str(settings.get(kind, ""))))
 
 
-def permit_everything() -> None:
-    """A person has said so: whatever a file or a chain names may be imported in this process."""
-    _permitted.add(EVERYTHING)
+def permit_everything(*kinds: str) -> None:
+    """A person has said so: whatever a chain names for these points may be imported in this process."""
+    _permitted.update((kind, EVERYTHING) for kind in kinds)
 
 
-def offer(kind: str, function: Callable[..., Any]) -> str:
-    """The name under which a function that was given in Python is known from now on, in this process."""
+def forget_permissions() -> None:
+    """Nothing is permitted any more, and nothing offered."""
+    _permitted.clear()
+    _offered.clear()
+
+
+def is_allowed(kind: str, name: str) -> bool:
+    """Whether a name that comes from outside is one of ours, or code that somebody has allowed in this process."""
+    asked = {(kind, name), (kind, EVERYTHING)}
+    return name in OPEN_POINTS[kind].names or bool(asked & _permitted) or (kind, name) in _offered
+
+
+def is_named(kind: str, name: str) -> bool:
+    """Whether a text that is none of our names is one of others: `module:function`, or an entry point."""
+    found = OPEN_POINTS[kind].parts(name)
+    return bool(found) and all(":" in part or part in _entry_points(kind) for part in found)
+
+
+def offer(kind: str, function: Callable[..., Any], known_as: str = "") -> str:
+    """The name under which a function that was given in Python is known from now on, in this process: its own, or the
+    one that a run has recorded.
+    """
     if not callable(function):
         raise ClientError(f"{kind}: found {function!r:.80}, expected a name or a function")
-    module, name = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
-    if not all(part.isidentifier() for part in (*module.split("."), name)):  # a lambda, a method, a partial
-        module, name = "given", f"{kind}_{_source_digest(function)[:12]}"
-    _offered[kind, f"{module}:{name}"] = function
-    return f"{module}:{name}"
+    name = known_as or importable_name(function) or f"{GIVEN}{kind}_{code_digest(function)[:12]}"
+    before = getattr(_offered.get((kind, name)), "__code__", None)
+    if name.startswith(GIVEN) and before not in (None, getattr(function, "__code__", before)):
+        raise ClientError(f"{kind}: found two functions of one text ({name}), expected one: give each a name with def")
+    _offered[kind, name] = function
+    return name
 
 
 def load_plugin(kind: str, name: str, error: type[Exception]) -> Callable[..., Any]:
@@ -142,60 +169,45 @@ def load_plugin(kind: str, name: str, error: type[Exception]) -> Callable[..., A
     if not colon or not all(part.isidentifier() for part in (*module_name.split("."), function_name)):
         known = [*point.names, *_entry_points(kind)]
         expected = f"{', '.join(known)} or your own as module:function{did_you_mean(name, known)}"
-        raise error(f'{kind}: found "{name}", expected {expected}')
+        raise error(f'{kind}: found "{name:.200}", expected {expected}')
     is_ours = target in point.ours.values()
-    if not (is_ours or entry or is_allowed(kind, name)):
+    if not (is_ours or is_allowed(kind, name)):
         raise error(
-            f'{kind}: found "{name}", which is code to run, and nobody here has allowed it. If you know that code, say '
-            "so with --allow-plugins"
+            f"{kind}: found {name!r:.200}, which is code to run, and nobody here has allowed it. If you know that "
+            "code, say so with --allow-plugins"
         )
     module = importlib.import_module(module_name) if is_ours else _import(module_name, kind, name, error)
     function = getattr(module, function_name, None)
     if not callable(function):
         public = [n for n, value in vars(module).items() if callable(value) and not n.startswith("_")]
         raise error(f'{kind}: {module_name} has no function "{function_name}"{did_you_mean(function_name, public)}')
+    if not is_ours:
+        code_digest(function)  # of the file as it is now; it may be edited while this runs
     return function  # type: ignore[no-any-return]
 
 
-def is_allowed(kind: str, name: str) -> bool:
-    """Whether a name that comes from outside is one of ours, or code that somebody has allowed in this process."""
-    return name in OPEN_POINTS[kind].names or bool({name, EVERYTHING} & _permitted) or (kind, name) in _offered
-
-
-def is_named(kind: str, name: str) -> bool:
-    """Whether a text that is none of our names is one of others: `module:function`, or an entry point."""
-    found = OPEN_POINTS[kind].parts(name)
-    return bool(found) and all(":" in part or part in _entry_points(kind) for part in found)
-
-
 def plugin_digest(kind: str, name: str, error: type[Exception]) -> str:
-    """sha256 of the code behind a name: of its file, or of the function's own text where it has no file."""
-    return _source_digest(load_plugin(kind, name, error))
-
-
-def _source_digest(function: Callable[..., Any]) -> str:
-    try:
-        path = inspect.getsourcefile(function)
-        source = Path(path).read_bytes() if path and Path(path).is_file() else inspect.getsource(function).encode()
-    except (OSError, TypeError):  # typed at a prompt, or made by something that is no function
-        code = getattr(function, "__code__", None)
-        source = code.co_code + repr(code.co_consts).encode() if code else repr(function).encode()
-    return hashlib.sha256(source).hexdigest()
+    """sha256 of the code behind a name."""
+    return code_digest(load_plugin(kind, name, error))
 
 
 @cache
 def _entry_points(kind: str) -> Mapping[str, EntryPoint]:
-    """What installed packages offer of a kind, by name; whoever installed them has decided."""
+    """What installed packages offer of a kind, by name. Being installed is no permission: a file or a chain may not
+    choose among them either.
+    """
     return {each.name: each for each in entry_points(group=f"bfl.{kind}") if each.name not in OPEN_POINTS[kind].names}
 
 
 def _import(module_name: str, kind: str, name: str, error: type[Exception]) -> Any:
+    from clients.sources import with_torchvision  # imports numpy: names are read by programs that need none
+
     here = str(Path.cwd())
     added = here not in sys.path
     if added:
         sys.path.insert(0, here)
     try:
-        return importlib.import_module(module_name)
+        return with_torchvision(lambda: importlib.import_module(module_name))
     except (ImportError, SyntaxError) as cause:
         raise error(
             f'{kind} "{name}": cannot import {module_name} ({cause}); is its folder the current one?'
@@ -203,9 +215,3 @@ def _import(module_name: str, kind: str, name: str, error: type[Exception]) -> A
     finally:
         if added:
             sys.path.remove(here)
-
-
-def forget_permissions() -> None:
-    """Nothing is permitted any more, and nothing offered."""
-    _permitted.clear()
-    _offered.clear()

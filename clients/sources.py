@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,7 @@ _FILES = (
 
 _DOWNLOAD_TIMEOUT_S = 20.0
 
+T = TypeVar("T")
 Split = tuple[NDArray[np.uint8], NDArray[np.integer]]
 
 
@@ -106,6 +108,19 @@ def _plain_or_gz(folder: Path, name: str) -> Path:
         if path.is_file():
             return path
     raise FileNotFoundError(f"no {name}[.gz] in {folder}")
+
+
+def with_torchvision(call: Callable[[], T]) -> T:
+    """What a call returns that may import torchvision, as code of others does: once more where that failed for want of
+    an operator.
+    """
+    try:
+        return call()
+    except RuntimeError as error:
+        if "torchvision::" not in str(error):
+            raise
+    import_torchvision()
+    return call()
 
 
 def import_torchvision() -> None:

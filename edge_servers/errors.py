@@ -52,6 +52,8 @@ class AttemptOverError(EdgeError):
 
 
 class ForeignCodeError(EdgeError):
-    """A network whose filter or scheme is code of others that is not here, or that nobody here has allowed. That says
-    nothing against the network.
-    """
+    """A network whose filter or scheme is code of others that is not here. That says nothing against the network."""
+
+
+class CodeNotAllowedError(ForeignCodeError):
+    """Nobody here has allowed that code."""

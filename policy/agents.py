@@ -11,7 +11,7 @@ import torch
 from policy.actor.networks import SharedActor
 from policy.actor.planner import Policy
 from policy.actor.weights import SHIPPED, actor_of, read_weights
-from policy.errors import PolicyError
+from policy.errors import PolicyError, did_you_mean
 from policy.parameters import LatencyParams
 from policy.rivals.heuristics import HEURISTICS
 from policy.rivals.optimum import near_optimum, search_nearby
@@ -75,7 +75,10 @@ NAMES = [each.name for each in DESCRIPTIONS]
 def check_name(name: str) -> None:
     """Raise `PolicyError` unless there is an agent of this name."""
     if name not in NAMES:
-        raise PolicyError(f"found agent {name!r}, expected one of {', '.join(NAMES)}")
+        raise PolicyError(
+            f"found agent {name!r}, expected one of {', '.join(NAMES)}, or your own as module:function"
+            f"{did_you_mean(name, NAMES)}"
+        )
 
 
 def policy_agent(path: Path = SHIPPED, tries: int = 0) -> Agent:

@@ -2,9 +2,11 @@
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from policy.errors import PolicyError
+from policy.errors import PolicyError, did_you_mean
 
 BITS_PER_MB = 8e6
 BITS_PER_KB = 8e3
@@ -139,3 +141,26 @@ class LatencyParams:
     def slots(self) -> int:
         """S = M G, the (server, sub-channel) pairs."""
         return self.servers * self.channels
+
+
+def make_params(params: object, fields: Mapping[str, object]) -> LatencyParams:
+    """A world from keyword arguments: ready-made, or some of its fields by name, the others as they are by default."""
+    if params is not None:
+        if not isinstance(params, LatencyParams):
+            raise PolicyError(
+                f"params: found {type(params).__name__}, expected LatencyParams; or give its fields by name, devices=10"
+            )
+        if fields:
+            raise PolicyError(f"found params and {', '.join(fields)} beside it, expected one or the other")
+        return params
+    known = [field.name for field in dataclasses.fields(LatencyParams)]
+    for name in fields:
+        if name not in known:
+            nearest = did_you_mean(name, known) or f": {', '.join(known)}"
+            raise PolicyError(f"found the parameter {name}, expected one of policy.parameters.LatencyParams{nearest}")
+    return LatencyParams(**{name: _plain(value) for name, value in fields.items()})
+
+
+def _plain(value: object) -> Any:
+    """numpy's numbers as Python's own."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", 1) == 0 else value

@@ -11,7 +11,8 @@ from clients.plugins import forget_permissions
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 _LONG = {
-    "tests/bfl": {"auditing", "commands", "experiments", "simulation", "test_cli.py", "test_packaging.py"},
+    "tests/bfl": {"auditing", "commands", "experiments", "simulation", "test_cli.py", "test_packaging.py", "writers",
+                  "test_running.py", "test_kills.py"},
     "tests/chain": {"test_ledger.py", "test_light.py", "test_miner.py", "test_store.py"},
     "tests/clients": {"test_client_app.py", "test_sources.py", "test_training.py"},
     "tests/edge_servers": {

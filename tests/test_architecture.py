@@ -105,6 +105,7 @@ def printed_by(code: str) -> str:
     [
         "",
         "simulate",
+        "sweep",
         "chain",
         "chain block",
         "audit check",

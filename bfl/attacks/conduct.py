@@ -25,7 +25,7 @@ from edge_servers.ledger.board import RoundSlot
 from edge_servers.parameters import Settings
 from policy.streams import Purpose, stream
 
-_INT32 = np.iinfo(np.int32)
+_INT32, _FLOAT32 = np.iinfo(np.int32), np.finfo(np.float32)
 
 
 class Withheld:
@@ -128,7 +128,7 @@ def foreign_act(body: Any, context: AttackContext) -> Any:
     if attack.post == "gradient":
         return dataclasses.replace(body, values=postable(attacked(attack.kind, body.values, scene)))
     if attack.post == "model":
-        return attacked(attack.kind, body, scene).astype(np.float32)
+        return np.clip(attacked(attack.kind, body, scene), -_FLOAT32.max, _FLOAT32.max).astype(np.float32)
     return _fixed_point(attacked(attack.kind, body / 2.0**SCALE_BITS, scene) * 2.0**SCALE_BITS)
 
 

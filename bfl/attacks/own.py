@@ -35,6 +35,6 @@ def attacked(name: str, honest: NDArray[Any], scene: Scene) -> Values:
     """What the function `name` of (honest values, scene) makes of them."""
     function: Callable[[Values, Scene], Any] = load_plugin("attack", name, ConfigError)
     said = np.asarray(function(honest.astype(np.float64), scene), dtype=np.float64)
-    if said.shape != honest.shape or np.isnan(said).any():
-        raise ConfigError(f"attack {name}: found values of shape {said.shape}, expected {honest.shape} without NaN")
+    if said.shape != honest.shape or not np.isfinite(said).all():
+        raise ConfigError(f"attack {name}: found values of shape {said.shape}, expected {honest.shape} finite numbers")
     return said

@@ -79,7 +79,7 @@ class Audit:
     found: Inspection = field(default_factory=Inspection)
     founding: FoundingParameters | None = None
     obstacle: str = ""
-    """Why models cannot be derived again, where the founding parameters are not ours."""
+    """Why models cannot be derived again: the founding parameters are not ours, or name code of others."""
     rounds: list[AuditedRound] = field(default_factory=list)
     beside: list[Offence] = field(default_factory=list)
     """Servers that signed what no honest one signs both of, whether somebody has flagged it or not (Q1, D3.2)."""

@@ -287,6 +287,8 @@ def _derived(
             auditor.stand_on(checked)  # the model before it is not here: a majority signed this one
         else:
             derived = auditor.take(checked)
+    if auditor.founding is None:
+        raise auditor.refusal
     if derived is None or auditor.model is None:
-        raise ProofError(f"the model cannot be derived: {auditor.obstacle}")
+        raise ProofError("the model cannot be derived: the last block is no round of a network")
     return derived, auditor.model

@@ -34,8 +34,9 @@ _JUDGES = "Judge by the root set again: takes the data set of the network."
 def _permit(wanted: bool) -> bool:
     if wanted:
         from clients.plugins import permit_everything
+        from edge_servers.founding.code import REPLAYED
 
-        permit_everything()
+        permit_everything(*REPLAYED)
     return wanted
 
 
@@ -280,6 +281,7 @@ def verify(
         str, typer.Option(help="Genesis hash of the network, from somebody you trust.", show_default=False)
     ] = "",
     explain: Explain = False,
+    allow_plugins: AllowPlugins = False,  # noqa: ARG001 - its callback says so
 ) -> None:
     """Derive a model again from a proof, without the chain. Exit code 1 and the place if anything does not fit."""
     trusted = read_hash(genesis, "genesis") if genesis else None

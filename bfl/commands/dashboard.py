@@ -25,7 +25,11 @@ _NICE = 10
 def dashboard(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUN]...", help="Run folders; default: the newest under runs/.", show_default=False),
+        typer.Argument(
+            metavar="[RUN|SWEEP]...",
+            help="Run folders, and folders of sweeps; default: the newest under runs/.",
+            show_default=False,
+        ),
     ] = None,
     rpc: Annotated[
         str, typer.Option(help="JSON-RPC address of a node instead; its token is in BFL_RPC_TOKEN.", show_default=False)
@@ -79,7 +83,10 @@ def _sources(runs: list[Path], rpc: str, kit: Path | None) -> "list[Source]":
         return [opening.node_source(rpc, os.environ.get(TOKEN_VARIABLE, ""))]
     if kit is not None:
         return [opening.kit_source(kit)]
-    return opening.run_sources(runs or [opening.newest_run(RUNS)])
+    from bfl.sweeps.folder import runs_in
+
+    found = [each for given in runs for each in runs_in(given)]
+    return opening.run_sources(found or [opening.newest_run(RUNS)])
 
 
 def _stay_behind(parent: int) -> None:

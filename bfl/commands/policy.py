@@ -14,7 +14,12 @@ from bfl.show.task_display import wide_console
 app = typer.Typer(no_args_is_help=True, help="The offloading policy: train, evaluate and compare agents.")
 
 DEFAULT_DEVICES = "10,20,30,50,100"
-Agents = Annotated[str, typer.Option("--agents", help="Agents by name, with commas; or all, or rules.")]
+Agents = Annotated[
+    str,
+    typer.Option(
+        "--agents", help="Agents by name, with commas; all, rules, a2c:weights.json, or your own module:function."
+    ),
+]
 AgentFolder = Annotated[
     Path, typer.Option("--agents-dir", help="Folder of trained rivals; those that are missing are trained into it.")
 ]
@@ -81,8 +86,41 @@ def evaluate(
 
 
 @app.command(cls=Command)
+def leaderboard(
+    agents: Annotated[
+        str, typer.Option("--agents", help="Beside the rules, a2c and the near-optimum: by name, or module:function.")
+    ] = "",
+    scenarios: Annotated[str, typer.Option("--scenarios", help="Worlds by name, with commas; or all.")] = "all",
+    states: Annotated[int, typer.Option("--states", help="Fresh states with each of the five fixed seeds.")] = 40,
+    agents_dir: AgentFolder = Path("runs/policy/agents"),
+    effort: Effort = 1.0,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the board; it keeps everybody's scores.")] = Path(
+        "runs/policy/leaderboard"
+    ),
+) -> None:
+    """Agents x scenarios as one table, beside the near-optimum: OUT/leaderboard.md, leaderboard.csv.
+
+    Who is on the board stays there: one agent more is scored alone, and again only if its code or its decisions change.
+    """
+    from bfl.policies.contestants import Stable
+    from bfl.policies.leaderboard import BoardRequest, make_leaderboard
+    from bfl.policies.scenarios import chosen_scenarios
+
+    console = wide_console()
+    request = BoardRequest(
+        agents=names(agents) if agents else (),
+        scenarios=tuple(chosen_scenarios(scenarios)),
+        states=states,
+        stable=Stable(agents_dir, effort, 1, (), console),
+        out=out,
+        command=shlex.join(["bfl", *sys.argv[1:]]),
+    )
+    make_leaderboard(request, console)
+
+
+@app.command(cls=Command)
 def compare(
-    agents: Agents = "all",
+    agents: Annotated[str, typer.Option("--agents", help="Agents by name, with commas; or all, or rules.")] = "all",
     agents_dir: AgentFolder = Path("runs/policy/agents"),
     effort: Effort = 1.0,
     seeds: Annotated[int, typer.Option("--seeds", help="Training seeds of each.")] = 1,
@@ -93,12 +131,12 @@ def compare(
         raise BflError(f"--seeds: found {seeds}, expected at least 1")
     from bfl.policies.comparison import compare_agents
 
-    compare_agents(names(agents), agents_dir, effort, seeds, out, wide_console())
+    compare_agents(names(agents, open_to=False), agents_dir, effort, seeds, out, wide_console())
 
 
 @app.command("agents", cls=Command)
 def list_agents() -> None:
-    """List the agents by name."""
+    """List the agents by name; your own come beside them as module:function (docs/agents.md)."""
     from rich.table import Table
 
     from policy.agents import DESCRIPTIONS
@@ -120,8 +158,9 @@ def numbers(text: str, option: str) -> tuple[int, ...]:
     return found
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Agents by name, `all` or `rules` (those that need no training)."""
+def names(text: str, open_to: bool = True) -> tuple[str, ...]:
+    """Agents by name, `all` or `rules` (those that need no training); own ones, as module:function, are permitted."""
+    from bfl.policies.contestants import permitted_name
     from policy.agents import DESCRIPTIONS, NAMES, check_name
 
     if text == "all":
@@ -130,5 +169,8 @@ def names(text: str) -> tuple[str, ...]:
         return tuple(each.name for each in DESCRIPTIONS if not each.is_learned)
     found = tuple(part.strip() for part in text.split(","))
     for name in found:
-        check_name(name)
+        if open_to:
+            permitted_name(name)
+        else:
+            check_name(name)
     return found

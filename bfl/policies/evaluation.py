@@ -1,26 +1,18 @@
 """`bfl policy evaluate`: agents on the same fresh states, beside the near-optimum."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
-from hashlib import sha256
 from pathlib import Path
 
 from rich.console import Console
 
 from bfl.errors import BflError
-from bfl.policies.comparison import cached_agent
+from bfl.policies.contestants import Stable
 from bfl.policies.scores import read_score, write_score
 from bfl.policies.tables import AgentRow, latency_table, ratio_table, write_csv, write_page, write_picture
 from bfl.show.task_display import TaskDisplay
-from policy.actor.weights import SHIPPED
-from policy.agents import LEARNERS, OPTIMUM, OURS, SEARCHES, Agent, fixed_agent, policy_agent
-from policy.cache import AgentCache
-from policy.evaluation import Score, evaluate_agent
+from policy.agents import OPTIMUM, Agent, policy_agent
+from policy.evaluation import EVALUATION_SEED, Score, evaluate_agent
 from policy.parameters import LatencyParams
-
-ONE_WORLD = ("a2c-paper",)
-"""Agents whose networks serve the number of devices they were trained for"""
 
 
 @dataclass(frozen=True)
@@ -55,13 +47,15 @@ def evaluate_agents(request: EvaluationRequest, console: Console) -> list[AgentR
     request.out.mkdir(parents=True, exist_ok=True)
     rows: list[AgentRow] = []
     for name in sorted(request.agents, key=lambda name: name != OPTIMUM):  # the yardstick first
-        worlds = [n for n in request.devices if name not in ONE_WORLD or n == LEARNERS[name].devices[0]]
-        if not worlds:
-            print(f"{name}: serves N = {LEARNERS[name].devices[0]} only, left out")
+        row = _evaluate_agent(request, name, console)
+        if row is None:
+            print(f"{name}: serves none of these worlds, left out")
             continue
-        rows.append(_evaluate_agent(request, name, worlds, console))
+        rows.append(row)
         yardstick = rows[0] if rows[0].agent == OPTIMUM else None
         write_csv(request.out / "evaluation.csv", rows, yardstick)
+    if not rows:
+        raise BflError(f"found nobody among {', '.join(request.agents)} who serves these worlds: try other --devices")
     console.print(latency_table(rows, request.devices, request.title))
     if yardstick:
         console.print(ratio_table(rows, yardstick, request.devices))
@@ -80,43 +74,32 @@ def _check(request: EvaluationRequest) -> None:
         request.world(devices)
 
 
-def _evaluate_agent(request: EvaluationRequest, name: str, worlds: list[int], console: Console) -> AgentRow:
-    scores: dict[int, list[Score]] = {n: [] for n in worlds}
-    for key, make in _agent_factories(request, name, console).items():
-        for devices in worlds:
-            path = request.out / "points" / f"{key}-M{request.servers}-G{request.channels}-N{devices}.json"
-            score = read_score(path, name, request.world(devices), request.states)
+def _evaluate_agent(request: EvaluationRequest, name: str, console: Console) -> AgentRow | None:
+    """Its scores in the worlds that it serves; None if there are none."""
+    stable = Stable(request.cache, request.effort, request.seeds, request.weights, console)
+    scores: dict[int, list[Score]] = {}
+    for devices in request.devices:
+        world = request.world(devices)
+        for each in stable.contestants(name, world):
+            path = request.out / "points" / f"{each.key}-M{request.servers}-G{request.channels}-N{devices}.json"
+            score = read_score(path, name, world, request.states)
             if score is None:
-                score = _measure_score(request, name, make(), devices, console)
+                score = measure_score(name, each.make(), world, request.states, console)
                 write_score(path, score)
-            scores[devices].append(score)
-    return AgentRow(name, scores)
+            scores.setdefault(devices, []).append(score)
+    return AgentRow(name, scores) if scores else None
 
 
-def _measure_score(request: EvaluationRequest, name: str, agent: Agent, devices: int, console: Console) -> Score:
-    with TaskDisplay(console).task(f"evaluate {name}, N = {devices}") as show_progress:
+def measure_score(
+    name: str, agent: Agent, world: LatencyParams, states: int, console: Console, seed: int = EVALUATION_SEED
+) -> Score:
+    """Evaluate an agent, its progress shown."""
+    with TaskDisplay(console).task(f"evaluate {name}, N = {world.devices}") as show_progress:
         done = 0
 
-        def on_progress(states: int) -> None:
+        def on_progress(more: int) -> None:
             nonlocal done
-            done += states
-            show_progress(done / request.states, f"{done:,} of {request.states:,} states")
+            done += more
+            show_progress(done / states, f"{done:,} of {states:,} states")
 
-        return evaluate_agent(name, agent, request.world(devices), request.states, on_progress=on_progress)
-
-
-def _agent_factories(request: EvaluationRequest, name: str, console: Console) -> dict[str, Callable[[], Agent]]:
-    """An agent for each training seed there is, by a key that changes with what it is made of."""
-    if name == OURS or name in SEARCHES:
-        made = SEARCHES.get(name, policy_agent)
-        paths = request.weights or (SHIPPED,)
-        return {f"{name}-{sha256(path.read_bytes()).hexdigest()[:12]}": partial(made, path) for path in paths}
-    fixed = fixed_agent(name)
-    if fixed:
-        return {name: lambda: fixed}
-    world = LatencyParams(servers=request.servers, channels=request.channels)
-    cache = AgentCache(request.cache, world, request.effort)
-    return {
-        cache.key(name, seed): lambda seed=seed: cached_agent(cache, name, seed, console)[0]  # type: ignore[misc]
-        for seed in range(request.seeds)
-    }
+        return evaluate_agent(name, agent, world, states, seed, on_progress)

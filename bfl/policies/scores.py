@@ -14,7 +14,8 @@ MOST_BYTES = 64 << 20
 
 def write_score(path: Path, score: Score) -> None:
     """The score, whole or not at all."""
-    content = {"per_state_s": score.per_state_s.tolist(), "wall_s": score.wall_s, "decide_ms": score.decide_ms}
+    content = {"agent": score.agent, "per_state_s": score.per_state_s.tolist(), "wall_s": score.wall_s}
+    content["decide_ms"] = score.decide_ms
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         part.write_text(json.dumps(content) + "\n", encoding="utf-8")
@@ -29,3 +30,11 @@ def read_score(path: Path, agent: str, params: LatencyParams, states: int) -> Sc
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     return found if values.shape == (states,) else None
+
+
+def read_agent(path: Path) -> str:
+    """Whose score it is; nothing if the file does not say."""
+    try:
+        return str(json.loads(read_bounded_text(path, MOST_BYTES))["agent"])
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return ""

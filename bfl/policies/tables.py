@@ -65,7 +65,7 @@ def latency_table(rows: Sequence[AgentRow], devices: Sequence[int], title: str) 
     """T / N by agent and number of devices."""
     table = Table("agent", *_columns(devices), "ms per state", title=f"T/N in s; {title}", title_justify="left")
     for row in rows:
-        table.add_row(row.agent, *(row.latency_text(n) for n in devices), f"{row.decide_ms:.1f}")
+        table.add_row(row.agent, *(row.latency_text(n) for n in devices), f"{row.decide_ms:.2f}")
     return table
 
 
@@ -86,7 +86,7 @@ def write_page(
 ) -> None:
     """The tables in Markdown."""
     columns = _columns(devices)
-    lines = [[row.agent, str(row.seeds), *map(row.latency_text, devices), f"{row.decide_ms:.1f}"] for row in rows]
+    lines = [[row.agent, str(row.seeds), *map(row.latency_text, devices), f"{row.decide_ms:.2f}"] for row in rows]
     parts = [
         f"T/N in s; {title}. {PLUS_MINUS} Made with `{command}`.",
         markdown_table(["agent", "seeds", *columns, "ms per state"], lines),

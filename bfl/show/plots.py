@@ -1,5 +1,8 @@
 """Pictures of a run."""
 
+import os
+import sys
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,23 +124,46 @@ class Banded:
     spread: Sequence[tuple[float, float, float]] = ()
 
 
+_DASHES = ("-", "--", "-.", ":")
+_LEGEND_WIDTH, _LEGEND_ROOM = 36, 2.6
+"""In letters, and in inches beside the axes"""
+
+
 def plot_banded(lines: Sequence[Banded], x: str, y: str, title: str, path: Path) -> Path:
-    """Means with their bands on one picture."""
+    """Means with their bands on one picture. Lines that are one upon the other are drawn once, under all their names;
+    those that are nearly so are told apart by their dashes.
+    """
     plt = pyplot()
-    figure, axes = plt.subplots(figsize=(8, 4.8))
-    figure.subplots_adjust(left=0.09, right=0.97, bottom=0.12, top=0.92)
-    for number, line in enumerate(lines):
-        colour = COLOURS[number % len(COLOURS)]
-        axes.plot(*zip(*line.points, strict=True), label=line.name, color=colour, linewidth=1.6)
+    drawn = _without_doubles(lines)
+    names = [
+        "\n= ".join(textwrap.fill(name, _LEGEND_WIDTH, subsequent_indent="   ") for name in same) for same in drawn
+    ]
+    height = max(4.6, 1.0 + 0.19 * sum(name.count("\n") + 1.4 for name in names))
+    figure, axes = plt.subplots(figsize=(7.4 + _LEGEND_ROOM, height))
+    figure.subplots_adjust(left=0.07, right=7.2 / (7.4 + _LEGEND_ROOM), bottom=0.5 / height, top=1 - 0.4 / height)
+    for number, (name, line) in enumerate(zip(names, drawn.values(), strict=True)):
+        colour, dash = COLOURS[number % len(COLOURS)], _DASHES[number % len(_DASHES)]
+        marker = "o" if len(line.points) == 1 else None
+        axes.plot(*zip(*line.points, strict=True), dash, label=name, color=colour, linewidth=1.8, marker=marker)
         if line.spread:
             xs, low, high = zip(*line.spread, strict=True)
-            axes.fill_between(xs, low, high, color=colour, alpha=0.18, linewidth=0)
-    axes.set(xlabel=x, ylabel=y, title=title)
+            axes.fill_between(xs, low, high, color=colour, alpha=0.12, linewidth=0)
+    axes.set(xlabel=x, ylabel=y)
+    axes.set_title(title, fontsize=10, loc="left")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8)
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, handlelength=3.2)
     figure.savefig(path, dpi=130)
     plt.close(figure)
     return path
+
+
+def _without_doubles(lines: Sequence[Banded]) -> dict[tuple[str, ...], Banded]:
+    """By the names of all that are the same."""
+    same: dict[tuple[object, ...], list[Banded]] = {}
+    for line in lines:
+        same.setdefault((*line.points, *line.spread), []).append(line)
+    return {tuple(each.name for each in those): those[0] for those in same.values()}
 
 
 def plot_partition(shares: Sequence[Share], labels: NDArray[np.int64], classes: int, path: Path, title: str) -> Path:
@@ -174,7 +200,8 @@ def pyplot() -> Any:
         import matplotlib
     except ModuleNotFoundError as error:
         raise BflError("matplotlib is not installed; get it with: pip install 'bfl[simulation]'") from error
-    matplotlib.use("Agg")
+    if "MPLBACKEND" not in os.environ and "matplotlib.pyplot" not in sys.modules:
+        matplotlib.use("Agg")  # a notebook or a program that has chosen how to show pictures keeps its choice
     import matplotlib.pyplot as plt
 
     return plt

@@ -70,6 +70,12 @@ def _incident_lines(report: RoundReport) -> list[str]:
     return said
 
 
+def _latency_text(terms: dict[str, float]) -> str:
+    """What a round would take in the field, with a word on what the terms are: they differ by orders of magnitude."""
+    on_a_clock = f"T_wall {terms['T_wall']:.2f} s on a clock"
+    return f"T {terms['T']:.2f} s summed over all devices, {on_a_clock}, per round (simulated)"
+
+
 def summary_table(summary: dict[str, Any]) -> Table:
     """The end of a run in one look."""
     table = Table(title=f"{summary['scheme']} on {summary['dataset']}", show_header=False, title_justify="left")
@@ -86,7 +92,7 @@ def summary_table(summary: dict[str, Any]) -> Table:
         "planner": f"{summary['planner']}, {summary['offloaded'] or 0:.1f} devices offload in a round",
     }
     for kind, terms in summary["latency"].items():
-        rows[f"latency, {kind}"] = f"T {terms['T']:.2f} s, T_wall {terms['T_wall']:.2f} s per round (simulated)"
+        rows[f"latency, {kind}"] = _latency_text(terms)
     if summary["blocks"]:
         rows["offences"] = f"{summary['offences']} found"
         if summary["absent"]:

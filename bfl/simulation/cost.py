@@ -1,5 +1,6 @@
 """What a run on the chain will cost: disk and memory, told before round 1; a disk that is too small is refused."""
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ _DOCUMENT_BYTES_PER_DEVICE = 250
 """Of plan and closed list"""
 _PROCESS_BYTES = 450 << 20
 """torch, py-evm, numpy and a small dataset"""
+_LARGE_BYTES = 1 << 30
+"""Of disk or memory, where it is worth a word how to need less"""
 _PRUNED_EVERY = 10
 """Blocks; what a flag may still be about is not pruned either"""
 
@@ -35,6 +38,16 @@ class RunCost:
             f"memory about {size_text(self.memory)}"
         )
 
+    @property
+    def advice(self) -> str:
+        """How to need less, where it is much."""
+        said = []
+        if self.total > _LARGE_BYTES:
+            said.append("a smaller chain: keep-payloads 10 (but then only those rounds can be derived again)")
+        if self.memory > 2 * _LARGE_BYTES:
+            said.append("less memory: fewer devices or a smaller model")
+        return "; ".join([*said, "smaller posts: codec int8"] if said else [])
+
 
 def run_cost(settings: RunSettings, architecture: nn.Module, rounds: int) -> RunCost:
     """What `rounds` rounds take: a node keeps every gradient, and the model; iterates are not stored (B3)."""
@@ -49,10 +62,25 @@ def run_cost(settings: RunSettings, architecture: nn.Module, rounds: int) -> Run
     late = settings.rounds.flag_window + _PRUNED_EVERY + 1
     full = rounds if kept is None else min(rounds, max(kept, settings.rounds.flag_window) + late)
     total = nodes * (rounds * small + full * whole + (rounds - full) * model // 10)
-    # Beside the payloads of a round: its iterates (two steps of each server, and the last ones posted), what sums them
-    # up in float64, models before and after, and what the trainer holds for each device.
-    memory = _PROCESS_BYTES + devices * (gradient + 4 * model) + servers * 8 * model + 8 * model
-    return RunCost(nodes * (small + whole), total, memory)
+    return RunCost(nodes * (small + whole), total, memory_bytes(settings, architecture))
+
+
+def memory_bytes(settings: RunSettings, architecture: nn.Module) -> int:
+    """What a process needs. Beside the payloads of a round: its iterates (two steps of each server, and the last ones
+    posted), what sums them up in float64, models before and after, and what the trainer holds for each device.
+    """
+    sizes = [parameter.numel() for parameter in architecture.parameters()]
+    gradient, model = encoded_size(sizes, settings.rounds.codec), encoded_size(sizes, "fp32")
+    devices, servers = settings.data.devices, settings.rounds.edges
+    return _PROCESS_BYTES + devices * (gradient + 4 * model) + servers * 8 * model + 8 * model
+
+
+def memory_told(settings: RunSettings, architecture: nn.Module) -> str:
+    """What a run without a chain needs, where that is much; and where this machine does not have it."""
+    needed, here = memory_bytes(settings, architecture), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if needed <= 2 * _LARGE_BYTES:
+        return ""
+    return f"about {size_text(needed)}" + f"; this machine has {size_text(here)}" * (needed > here)
 
 
 def check_disk(cost: RunCost, folder: Path) -> None:

@@ -7,6 +7,8 @@ import numpy as np
 import torch
 from torch import nn
 
+from bfl.errors import BflError
+from clients.plugins import GIVEN, OPEN_POINTS, code_names, plugin_digest
 from clients.training import uses_stacked
 from edge_servers.parameters import Settings
 
@@ -19,7 +21,7 @@ def use_threads(settings: Settings) -> int:
 
 
 def describe_environment(settings: Settings, network: nn.Module) -> dict[str, Any]:
-    """Engine, chunk, threads, torch and instruction set: with these equal, the same seed gives the same run."""
+    """Engine, chunk, threads, torch, instruction set, plug-ins: with these equal, the same seed gives the same run."""
     training = settings.training
     return {
         "engine": "stacked" if uses_stacked(network, training.engine, training.optimizer) else "sequential",
@@ -29,6 +31,18 @@ def describe_environment(settings: Settings, network: nn.Module) -> dict[str, An
         "numpy": np.__version__,
         "machine": platform.machine(),
         "instructions": torch.backends.cpu.get_cpu_capability(),
+        **_code_of_others(settings),
+    }
+
+
+def _code_of_others(settings: Settings) -> dict[str, str]:
+    """sha256 of every plug-in; what was given in Python without a name has its digest in its name."""
+    flat = settings.flat()
+    return {
+        f"{kind} {name}": plugin_digest(kind, name, BflError)
+        for kind in OPEN_POINTS
+        for name in code_names(kind, str(flat.get(kind, "")))
+        if not name.startswith(GIVEN)
     }
 
 

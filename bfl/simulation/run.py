@@ -1,10 +1,8 @@
 """The whole system on one machine: one process, one thread of control, every round recorded."""
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
 from bfl.simulation.assembly import assemble
 from bfl.simulation.checkpoint import Checkpoint
 from bfl.simulation.cost import RunCost, check_disk, run_cost
+from bfl.simulation.ending import Ending, undisturbed
 from bfl.simulation.environment import describe_environment, differences, use_threads
 from bfl.simulation.run_folder import RunFolder
 from bfl.simulation.summary import summarise
@@ -76,13 +75,18 @@ def start(settings: RunSettings, out: Path) -> Simulation:
     dataset, shares, network = _prepare(settings)
     environment = describe_environment(settings, network)
     cost = _affordable_cost(settings, network, settings.rounds.rounds, out)
-    folder = RunFolder.create(out, settings, environment)
-    path = folder.path
-    if can_plot():
-        title = f"{dataset.name}, {settings.data.partition}: who holds what"
-        labels = dataset.train.labels.numpy()
-        plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
-    federation, chain = assemble(settings, settings.attacks.attack, dataset, shares, network, path)
+    with ExitStack() as undo:
+        with undisturbed() as pressed:
+            folder = RunFolder.create(out, settings, environment)
+        undo.callback(folder.release)
+        if pressed:
+            raise KeyboardInterrupt
+        if can_plot():
+            title = f"{dataset.name}, {settings.data.partition}: who holds what"
+            labels = dataset.train.labels.numpy()
+            plot_partition(shares, labels, dataset.classes, folder.plots / "partition.png", title)
+        federation, chain = assemble(settings, settings.attacks.attack, dataset, shares, network, folder.path)
+        undo.pop_all()
     return Simulation(settings, federation, folder, shares, network, environment, chain=chain, cost=cost)
 
 
@@ -99,9 +103,18 @@ def resume(
     path: Path, rounds: int | None, allow_other_environment: bool, allow_plugins: bool = False, data_named: str = ""
 ) -> Simulation:
     """A recorded run, at its last finished round; `rounds` may ask for more, `data_named` is a person's word."""
-    folder = RunFolder.open(path)
     said = {"rounds": rounds, "dataset": data_named or None}
-    settings = folder.settings({key: value for key, value in said.items() if value is not None}, allow_plugins)
+    with ExitStack() as undo:
+        folder = RunFolder.open(path)
+        undo.callback(folder.release)
+        settings = folder.settings({key: value for key, value in said.items() if value is not None}, allow_plugins)
+        resumed = _resumed(folder, settings, allow_other_environment)
+        undo.pop_all()
+    return resumed
+
+
+def _resumed(folder: RunFolder, settings: RunSettings, allow_other_environment: bool) -> Simulation:
+    path = folder.path
     dataset, shares, network = _prepare(settings)
     environment = describe_environment(settings, network)
     changed = differences(folder.read_json("environment.json"), environment)
@@ -174,38 +187,52 @@ def restore(federation: Federation, checkpoint: Checkpoint) -> None:
         server.standing = standing
 
 
-def run(simulation: Simulation, on_round: Callable[[RoundReport], None], grid: Grid | None = None) -> dict[str, Any]:
-    """Run the rounds that are left and record each; the summary. Ctrl-C ends it after the last finished round. `grid`:
-    that of Flower's engine, whose ServerApp drives a strategy.
+def run(
+    simulation: Simulation,
+    on_round: Callable[[RoundReport], None],
+    grid: Grid | None = None,
+    begin: Callable[[], None] | None = None,
+) -> dict[str, Any]:
+    """Run the rounds that are left and record each; the summary. Ctrl-C ends it after the last finished round, and so
+    does whoever is told of the rounds, with `StopRun` or by failing. `grid`: that of Flower's engine, whose ServerApp
+    drives a strategy. `begin` is called before the first round.
     """
     federation, folder = simulation.federation, simulation.folder
     began = time.perf_counter() - simulation.wall_s
-    recorded = recorded_standings(federation)
-    status = "finished"
+    recorded: list[Standing] = []
 
     def record(report: RoundReport) -> None:
         nonlocal recorded
-        with _undisturbed():
+        with undisturbed() as pressed:
             recorded = recorded_standings(federation)
             if simulation.chain is None:
                 folder.append_round(report, time.perf_counter() - began, recorded)
             else:
                 folder.append_metrics(report)
-        on_round(report)
+        try:
+            on_round(report)  # whoever counts rounds has heard of each that is recorded
+        finally:
+            if pressed:
+                raise KeyboardInterrupt
 
+    ending = Ending()
     try:
-        if grid is not None:
-            EdgeStrategy(federation, record).start(grid, model_record(federation))
-        else:
-            for report in federation.rounds():
-                record(report)
-    except KeyboardInterrupt:
-        status = "interrupted"
-    try:
-        return finish(simulation, recorded, status, time.perf_counter() - began)
+        recorded = recorded_standings(federation)
+        with ending:
+            if begin is not None:
+                begin()
+            if grid is not None:
+                EdgeStrategy(federation, record).start(grid, model_record(federation))
+            else:
+                for report in federation.rounds():
+                    record(report)
+        summary = finish(simulation, recorded, ending, time.perf_counter() - began)
     finally:
         federation.hosted.close()
         folder.release()
+    if ending.failure is not None:
+        raise ending.failure
+    return summary
 
 
 def recorded_standings(federation: Federation) -> list[Standing]:
@@ -214,25 +241,7 @@ def recorded_standings(federation: Federation) -> list[Standing]:
     return standings[:1] if federation.servers[0].scheme.one_model else standings
 
 
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Let a Ctrl-C or SIGTERM that comes while a round is being written wait until it is written."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    pending: list[int] = []
-    signals = (signal.SIGINT, signal.SIGTERM)
-    old = [signal.signal(number, lambda caught, _: pending.append(caught)) for number in signals]
-    try:
-        yield
-    finally:
-        for number, handler in zip(signals, old, strict=True):
-            signal.signal(number, handler)
-    if pending:
-        raise KeyboardInterrupt
-
-
-def finish(simulation: Simulation, recorded: list[Standing], status: str, wall_s: float) -> dict[str, Any]:
+def finish(simulation: Simulation, recorded: list[Standing], ending: Ending, wall_s: float) -> dict[str, Any]:
     """Write model, summary and plots of the last recorded round (a round that was cut short does not count)."""
     folder = simulation.folder
     metrics = folder.metrics()
@@ -244,7 +253,7 @@ def finish(simulation: Simulation, recorded: list[Standing], status: str, wall_s
         title = f"{dataset}, {simulation.settings.data.partition}, {scheme}"
         plot_curves(metrics, folder.plots, title)
         plot_latency(metrics, folder.plots, f"{title}, planner {simulation.settings.rounds.planner}")
-    summary = summarise(simulation, metrics, status, wall_s)
+    summary = summarise(simulation, metrics, ending.status, wall_s, ending.stopped_by)
     folder.write_json("summary.json", summary)  # last: where it says finished, everything is there
     return summary
 

@@ -16,7 +16,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from bfl.config import RunSettings, read_settings, write_toml
-from bfl.errors import RunFolderError
+from bfl.errors import RunFolderError, RunInUseError
 from bfl.simulation.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from edge_servers.founding.standing import Standing
 from edge_servers.report import RoundReport
@@ -43,7 +43,7 @@ class RunFolder:
         try:
             self._lock.acquire()
         except Timeout as error:
-            raise RunFolderError(f"{self.path} is in use by another process; wait for it, or stop it") from error
+            raise RunInUseError(f"{self.path} is in use by another process; wait for it, or stop it") from error
 
     def release(self) -> None:
         """Let others write the run."""
@@ -51,8 +51,10 @@ class RunFolder:
 
     @classmethod
     def create(cls, path: Path, settings: RunSettings, environment: dict[str, Any]) -> "RunFolder":
-        """A new, empty run; a folder that already holds something is never touched."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        """A new, empty run; a folder that already holds something is never touched. Its settings come last: with them
+        it is a run that can be resumed, and before them it is nothing yet.
+        """
+        if path.exists() and not _is_empty(path):
             raise RunFolderError(f"{path} exists and is not empty; choose another --out, or go on with --resume {path}")
         folder = cls(path)
         try:
@@ -60,9 +62,9 @@ class RunFolder:
         except OSError as error:
             raise RunFolderError(f"{path}: cannot be made ({error.strerror})") from error
         folder._lock_for_writing()
-        folder.write_settings(settings)
         folder.write_json("environment.json", environment)
         folder.metrics_path.touch()
+        folder.write_settings(settings)
         return folder
 
     @classmethod
@@ -176,6 +178,18 @@ class RunFolder:
         except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{path}: damaged ({error})") from error
         return content
+
+
+def _is_empty(path: Path) -> bool:
+    """Whether a folder holds nothing but what a run that was killed while it was made may have left."""
+    if not path.is_dir() or path.is_symlink():
+        return path.is_dir() and not any(path.iterdir())
+    return all(
+        (name.name in (".lock", "environment.json") and name.is_file())
+        or (name.name == "metrics.jsonl" and name.is_file() and not name.stat().st_size)
+        or (name.name == "plots" and name.is_dir() and not any(name.iterdir()))
+        for name in path.iterdir()
+    )
 
 
 def _is_round(line: bytes, round_: int) -> bool:

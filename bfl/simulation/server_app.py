@@ -26,6 +26,7 @@ from clients.joined import Joined
 from clients.memory import keep_freed_memory
 from clients.models import network_for
 from clients.orders import JOIN
+from clients.plugins import permit
 from edge_servers.chain_hosting import ChainHosting, HostedChain
 from edge_servers.federation import WallClock, found_federation
 from edge_servers.founding.parameters import tensors_of
@@ -42,6 +43,7 @@ def main(grid: Grid, context: Context) -> None:
     end_superlink_after(context.run_id)  # first: whatever becomes of the run
     keep_freed_memory()
     settings = RunSettings.read(context.run_config)
+    permit(context.run_config)  # whoever may start a run here has brought the code of this app, too
     check_settings(settings)  # before the data is loaded
     if settings.attacks.attack:
         raise BflError("found an attack, expected none: devices of Flower's engine are honest; use `bfl simulate`")

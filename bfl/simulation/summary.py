@@ -5,12 +5,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bfl.show.measures import LAST_EVALUATIONS
+from bfl.simulation.learned import why_nothing_learned
 
 if TYPE_CHECKING:
     from bfl.simulation.run import Simulation
 
 
-def summarise(simulation: "Simulation", metrics: list[dict[str, Any]], status: str, wall_s: float) -> dict[str, Any]:
+def summarise(
+    simulation: "Simulation", metrics: list[dict[str, Any]], status: str, wall_s: float, stopped_by: str = ""
+) -> dict[str, Any]:
     """The numbers of a run. Accuracy and loss are means of the last five evaluations."""
     settings = simulation.settings
     evaluated = [line for line in metrics if line["accuracy"] is not None][-LAST_EVALUATIONS:]
@@ -19,6 +22,8 @@ def summarise(simulation: "Simulation", metrics: list[dict[str, Any]], status: s
     training = [sum(s for phase, s in seconds.items() if phase != "evaluate") for seconds in timed]
     return {
         "status": status,
+        **({"stopped-by": stopped_by} if status == "stopped" else {}),
+        "problem": why_nothing_learned(metrics, simulation.dataset.classes) if status == "finished" else "",
         "scheme": settings.rounds.scheme,
         "seed": settings.data.seed,
         "rounds": len(metrics),

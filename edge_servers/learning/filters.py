@@ -16,7 +16,7 @@ from clients.plugins import is_named
 from edge_servers.learning import rules
 from edge_servers.learning.filtered import FEWEST, Filter, Filtered, NamedFilter
 from edge_servers.learning.gradients import Close, Gradient, Refusal
-from edge_servers.learning.own_filter import foreign_filter
+from edge_servers.learning.own_filter import own_filter
 from edge_servers.learning.verdicts import LIMITS, Judge, Verdict, judged_before
 
 Stage = Filter | Verdict
@@ -82,7 +82,7 @@ def make_filter(text: str) -> Filter:
 def _make_stage(part: str, text: str) -> Stage:
     name, colon, option = part.partition(":")
     if name not in (*_PLAIN, *_WITH_NUMBER, *LIMITS) and is_named("filter", part):
-        return foreign_filter(part)
+        return own_filter(part)
     if name in _PLAIN:
         if colon:
             raise ParameterError(f'filter: found "{text}", expected {name} without a number')

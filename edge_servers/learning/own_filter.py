@@ -1,6 +1,7 @@
 """A filter that somebody else wrote, by its name (clients/plugins.py)."""
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,35 +14,52 @@ from edge_servers.learning.gradients import Gradient
 
 REASON = "filtered"
 """Reason code of those it takes out"""
+OwnRule = Callable[[Sequence[Gradient]], Filtered | Iterable[Gradient]]
+"""Of the closed list: what it makes of it, or simply the gradients that it keeps"""
+_LONGEST_DETAIL = 200
 
 
-def foreign_filter(name: str) -> Filter:
-    """Somebody's own function of the closed list, which returns a `Filtered`. Its answer is checked, and given in the
-    order of the list: who is in it, and the weights, are not its to change.
-    """
-    rule = load_plugin("filter", name, ParameterError)
-    return NamedFilter(name, REASON, partial(_checked_rule, name, rule))
+def own_filter(name: str) -> Filter:
+    """Somebody's own rule. Its answer is checked: who is in the list, and with which weight, is not its to change."""
+    return NamedFilter(name, REASON, partial(_checked, name, load_plugin("filter", name, ParameterError)))
 
 
-def _checked_rule(name: str, rule: Callable[[Sequence[Gradient]], Filtered], closed: Sequence[Gradient]) -> Filtered:
-    found = rule(tuple(closed))
-    given = {gradient.sender: gradient for gradient in closed}
-    kept = [each.sender for each in found.kept] if isinstance(found, Filtered) else []
-    removed = set(found.removed) if isinstance(found, Filtered) else set()
-    if len(kept) + len(removed) != len(given) or {*kept, *removed} != set(given):
+def _checked(name: str, rule: OwnRule, closed: Sequence[Gradient]) -> Filtered:
+    in_order = tuple(sorted(closed, key=lambda gradient: gradient.sender))  # whatever the order they arrived in
+    found = _filtered(name, rule(in_order), closed)
+    values = {each.sender: each.values for each in found.kept}
+    told = Counter([*(each.sender for each in found.kept), *found.removed])
+    if told != Counter(gradient.sender for gradient in closed):
         raise ParameterError(
-            f"filter {name}: found {len(kept)} gradients kept and {len(removed)} removed, expected a Filtered that has "
-            f"each of the {len(given)} senders once"
+            f"filter {name}: found {len(found.kept)} gradients kept and {len(found.removed)} removed, expected each of "
+            f"the {len(closed)} senders once"
         )
-    values = {}
-    for each in found.kept:
-        if each.values.shape != given[each.sender].values.shape or not np.isfinite(each.values).all():
-            raise ParameterError(f"filter {name}: found values that are no gradient, expected finite ones of its shape")
-        values[each.sender] = each.values
+    kept = [gradient for gradient in closed if gradient.sender in values]
+    for gradient in kept:
+        new = np.asarray(values[gradient.sender])
+        if new.shape != gradient.values.shape or not np.isfinite(new).all():
+            raise ParameterError(
+                f"filter {name}: found values of shape {new.shape} for {gradient.node}, expected "
+                f"{gradient.values.shape} finite numbers"
+            )
+    same = [values[gradient.sender] is gradient.values for gradient in kept]
     changed = [
-        None if values[g.sender] is g.values else values[g.sender].astype(np.float64)
-        for g in closed
-        if g.sender in values
+        None if is_same else np.asarray(values[gradient.sender], dtype=np.float64)
+        for gradient, is_same in zip(kept, same, strict=True)
     ]
-    result = with_values([g for g in closed if g.sender in values], changed)
-    return replace(result, removed={sender: str(detail)[:200] for sender, detail in found.removed.items()})
+    removed = {sender: str(detail)[:_LONGEST_DETAIL] for sender, detail in found.removed.items()}
+    return replace(with_values(kept, changed), removed=removed)
+
+
+def _filtered(name: str, found: object, closed: Sequence[Gradient]) -> Filtered:
+    """Also of a filter that returns just what it keeps."""
+    if isinstance(found, Filtered):
+        return found
+    kept = tuple(found) if isinstance(found, Iterable) else (found,)
+    if not all(isinstance(each, Gradient) for each in kept):
+        raise ParameterError(
+            f"filter {name}: found {type(found).__name__}, expected a Filtered, or the gradients that it keeps"
+        )
+    senders = {each.sender for each in kept}
+    removed = {each.sender: f"{name} left it out" for each in closed if each.sender not in senders}
+    return Filtered(kept, removed)

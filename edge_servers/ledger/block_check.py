@@ -9,7 +9,7 @@ from chain.protocol.turns import FOUNDING_BLOCK
 from chain.wire.address import Address
 from chain.wire.blocks import Block
 from chain.wire.headers import Header
-from edge_servers.errors import EdgeError, FederationError, ReplayError
+from edge_servers.errors import EdgeError, FederationError, ForeignCodeError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters
 from edge_servers.learning.aggregation import divergence
 from edge_servers.replay.record import GradientReader, RoundRecord, model_in, parameters_in
@@ -113,6 +113,8 @@ class FoundedChecker:
                 self._known[block.header.hash] = RoundChecker(reader)
             except FederationError:
                 self._known[block.header.hash] = None
+            except ForeignCodeError as error:
+                raise RoundRefusedError(f"this node cannot replay rounds of its network: {error}") from error
         return self._known[block.header.hash]
 
 

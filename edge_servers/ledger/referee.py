@@ -38,7 +38,12 @@ from edge_servers.replay.offences import (
 from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
 from edge_servers.replay.record import is_gibberish
 from edge_servers.replay.replay import (
-    check_verdicts, close_offence, closed_round, iterate_offence, model_payload, replayed_model,
+    check_verdicts,
+    close_offence,
+    closed_round,
+    iterate_offence,
+    model_payload,
+    replayed_model,
 )  # fmt: skip
 
 _LOG = logging.getLogger(__name__)

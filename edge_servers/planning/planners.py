@@ -1,10 +1,11 @@
 """Who should offload where: the trained policy, simple rules, or a fixed list. All the same to a round."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from clients.parameters import did_you_mean
 from clients.plugins import is_named, load_plugin, plugin_digest
 from edge_servers.errors import PlanError
 from edge_servers.planning.state import LOCAL, RoundState
+from policy.errors import PolicyError
 from policy.rivals.heuristics import Heuristic, request_everything
 from policy.streams import Purpose, stream
 from policy.world.projection import Decision
@@ -107,7 +109,7 @@ class RandomPlanner:
 
 @dataclass(frozen=True)
 class AgentPlanner:
-    """An agent of `policy`: the shipped weights, a simple rule, or the near-optimum."""
+    """An agent of `policy`: the shipped weights or those of a file, a simple rule, or the near-optimum."""
 
     name: str
     seed: int
@@ -115,35 +117,41 @@ class AgentPlanner:
     @property
     def digest(self) -> str:
         """The name, and the sha256 of the weights' file for the trained policy."""
-        return f"{TRAINED}:{_shipped_digest()}" if self.name == TRAINED else self.name
+        kind, _, path = self.name.partition(":")
+        return f"{TRAINED}:{_weights_digest(path)}" if kind == TRAINED else self.name
 
     def decide(self, state: RoundState) -> Request:
         """What the agent decides; if it draws, from (seed, round)."""
         rng = stream(self.seed, Purpose.PLAN, state.round)
-        return Request(_agent(AGENTS[self.name])(state.world, state.params, rng), state.params.channels)
+        return Request(_agent(self.name)(state.world, state.params, rng), state.params.channels)
 
 
 @cache
 def _agent(name: str) -> Heuristic:
     """Loaded when it first decides: scipy and the weights take half a second."""
-    from policy.agents import fixed_agent
+    from policy.agents import fixed_agent, policy_agent
 
-    agent = fixed_agent(name)
+    _, _, path = name.partition(":")
+    agent = policy_agent(Path(path)) if path else fixed_agent(AGENTS[name])
     if agent is None:
         raise PlanError(f"planner: found agent {name}, expected one that needs no training")
     return agent
 
 
 @cache
-def _shipped_digest() -> str:
+def _weights_digest(path: str) -> str:
+    """Of a file of weights, the shipped one if there is no path."""
     from policy.actor.weights import SHIPPED
 
-    return hashlib.sha256(SHIPPED.read_bytes()).hexdigest()
+    return hashlib.sha256((Path(path) if path else SHIPPED).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
 class ForeignPlanner:
-    """Somebody's own function of (state, params, rng): a `Decision`, or the server of each device (-1: it trains)."""
+    """Somebody's own function of (state, params, rng): a `Decision`, or the server of each device (-1: it trains).
+
+    Or somebody's own agent (`policy.own_agents`): a function of the world alone.
+    """
 
     name: str
     seed: int
@@ -155,7 +163,7 @@ class ForeignPlanner:
 
     def decide(self, state: RoundState) -> Request:
         """What the function says; if it draws, from (seed, round)."""
-        decide = load_plugin("planner", self.name, PlanError)
+        decide = _decider(self.name, load_plugin("planner", self.name, PlanError))
         said = decide(state.world, state.params, stream(self.seed, Purpose.PLAN, state.round))
         if isinstance(said, Decision):
             said.check(state.world)
@@ -172,6 +180,14 @@ class ForeignPlanner:
                 f"{state.servers - 1}"
             )
         return list_request(servers.tolist(), state)
+
+
+@cache
+def _decider(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """A planner's function as it is; what makes an agent is made once."""
+    from policy.own_agents import OwnAgent, takes_a_world
+
+    return OwnAgent(name, function) if takes_a_world(function) else function
 
 
 def list_request(servers: Sequence[int], state: RoundState) -> Request:
@@ -194,16 +210,21 @@ def list_request(servers: Sequence[int], state: RoundState) -> Request:
 
 
 def make_planner(text: str, seed: int, devices: int) -> Planner:
-    """The planner that `text` names: a2c, fixed, fixed:0,4,5, fixed:none, random, random:0.3, or a rule of `AGENTS`."""
+    """The planner that `text` names: a2c, a2c:weights.json, fixed, fixed:0,4,5, fixed:none, random, random:0.3, or
+    a rule of `AGENTS`.
+    """
     name, colon, argument = text.partition(":")
     try:
         if name == "fixed":
             return FixedPlanner(_listed_devices(argument, devices), text)
         if name == "random":
             return RandomPlanner(_probability(argument), seed, text)
+        if name == TRAINED and argument:
+            _agent(text)  # what cannot be read is refused before the first round
+            return AgentPlanner(text, seed)
         if name in AGENTS and colon:
             raise ValueError(f"expected {name} without an argument")
-    except ValueError as error:
+    except (ValueError, PolicyError) as error:
         raise PlanError(f'planner: found "{text}": {error}') from None
     if name in AGENTS:
         return AgentPlanner(name, seed)

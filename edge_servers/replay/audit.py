@@ -20,7 +20,7 @@ from chain.wire.blocks import Block
 from chain.wire.documents import read_canonical_json
 from chain.wire.headers import Header
 from clients.vectors import Vector
-from edge_servers.errors import EdgeError, FederationError, ForeignCodeError
+from edge_servers.errors import CodeNotAllowedError, EdgeError, FederationError, ForeignCodeError
 from edge_servers.founding.parameters import FoundingParameters, read_founding_parameters, registry_terms
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
@@ -100,7 +100,8 @@ class Auditor:
         self._excluded: dict[bytes, int] = {}
         self._reader: GradientReader | None = None
         self.obstacle = "the chain is not founded"
-        """Why models cannot be derived again, where the founding parameters are not ours."""
+        """Why models cannot be derived again: the founding parameters are not ours, or name code of others."""
+        self._not_allowed: CodeNotAllowedError | None = None
         self.model: Vector | None = None
         """Of the last block."""
 
@@ -108,6 +109,11 @@ class Auditor:
     def founding(self) -> FoundingParameters | None:
         """What was fixed at founding, once that block is read; None for a network that is not ours."""
         return None if self._reader is None else self._reader.founding
+
+    @property
+    def refusal(self) -> EdgeError:
+        """Why no model is derived again, as an error: what nobody has allowed says nothing against the chain."""
+        return self._not_allowed or AuditError(self.obstacle)
 
     def derived(self, blocks: Iterable[InspectedBlock]) -> Iterator[DerivedRound]:
         """Every round whose model follows from its own posts; `AuditError` at the first that does not."""
@@ -139,7 +145,7 @@ class Auditor:
     def stand_on(self, inspected: InspectedBlock) -> None:
         """Go on after a round whose model is taken as it is sealed: the model before it is not at hand."""
         if self._reader is None:
-            raise AuditError(self.obstacle)
+            raise self.refusal
         founding, record = self._reader.founding, _record(inspected)
         try:
             check_plan(record.plan, founding, record.round)
@@ -178,7 +184,11 @@ class Auditor:
         _check_sizes(founding, block)
         _check_graph(founding)
         _check_beginning(founding, block)
-        self._reader, self.obstacle = GradientReader(founding, self._judges(founding)), ""
+        try:
+            self._reader, self.obstacle = GradientReader(founding, self._judges(founding)), ""
+        except CodeNotAllowedError as error:
+            self.obstacle, self._not_allowed = str(error), error
+            return
         self.model = model_in(block, founding, inspected.source)
 
     # --- rounds

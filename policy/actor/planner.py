@@ -17,7 +17,7 @@ from policy.errors import PolicyError
 from policy.parameters import LatencyParams
 from policy.world.latency import latency_of
 from policy.world.projection import Decision
-from policy.world.state import State
+from policy.world.state import State, check_state
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Policy:
 
     def decide(self, state: State, rng: np.random.Generator | None = None) -> Decision:
         """What to do in each of B states; `rng` is needed for `tries` only."""
-        state.check(self.params)
+        check_state(state, self.params)
         if self.tries < 0:
             raise PolicyError(f"tries: found {self.tries}, expected at least 0")
         with torch.no_grad():

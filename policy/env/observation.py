@@ -1,5 +1,6 @@
 """What an agent sees (S27): per device 4 + 2 G + M G numbers, and one per server."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,3 +71,14 @@ def observation(state: State, last: LastAllocation, params: LatencyParams) -> ND
     servers = _rescale(state.server_work_cycles, params.work_min_cycles, params.work_max_cycles)
     flat = np.concatenate([per_device.reshape(batch, -1), servers], axis=1)
     return np.asarray(np.clip(flat, -BOUND, BOUND), np.float32)
+
+
+def device_rows(flat: NDArray[np.float32], params: LatencyParams) -> NDArray[np.float32]:
+    """What each device sees of flat observations: its own part, the servers' numbers, and the load log(N / (M G)).
+
+    # (B N, 4 + 2 G + M G + M + 1)
+    """
+    servers, own = params.servers, flat[:, : -params.servers].reshape(-1, features_per_device(params))
+    shared = np.repeat(flat[:, -servers:], params.devices, axis=0)
+    load = np.clip(math.log(params.devices / params.slots), -BOUND, BOUND)
+    return np.concatenate([own, shared, np.full((len(own), 1), load, np.float32)], axis=1)

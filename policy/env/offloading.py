@@ -1,4 +1,4 @@
-"""The offloading problem as gymnasium environments: one (`EdgeOffloadEnv`), many at once, and flattened to a Box."""
+"""The offloading problem as gymnasium environments: one (`EdgeOffloadEnv`), and many at once."""
 
 from typing import Any
 
@@ -9,16 +9,14 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from policy.env.actions import Action, read_action
 from policy.env.observation import BOUND, LastAllocation, observation, observation_size
 from policy.errors import ActionError, PolicyError
-from policy.parameters import LatencyParams
+from policy.parameters import LatencyParams, make_params
 from policy.world.latency import Latency, latency_of, reward, wall_clock_s
-from policy.world.projection import Decision
 from policy.world.state import State, new_state, next_state
 
-ENV_ID = "bfl/EdgeOffload-v0"
 Observation = NDArray[np.float32]
-Action = dict[str, NDArray[Any]]
 
 
 def observation_space(params: LatencyParams) -> spaces.Box:
@@ -34,27 +32,6 @@ def action_space(params: LatencyParams) -> spaces.Dict:
     )
 
 
-def read_action(action: Any, batch: int | None, params: LatencyParams) -> Decision:
-    """An action as a decision for B states; `ActionError` says what is wrong with it."""
-    if not isinstance(action, dict) or action.keys() != {"choice", "params"}:
-        raise ActionError("found no action: expected a dict with choice and params")
-    try:
-        choice, shares = np.asarray(action["choice"]), np.asarray(action["params"], np.float64)
-    except (TypeError, ValueError) as error:
-        raise ActionError(f"found an action that is no array of numbers: {error}") from error
-    if batch is None:
-        choice, shares = choice[None], shares[None]
-    expected = (batch or 1, params.devices)
-    if choice.shape != expected or shares.shape != (*expected, 4):
-        raise ActionError(
-            f"found choice of shape {choice.shape} and params of shape {shares.shape}, "
-            f"expected {expected} and {(*expected, 4)}: is it for {params.devices} devices?"
-        )
-    if not np.issubdtype(choice.dtype, np.integer):
-        raise ActionError(f"found choices of type {choice.dtype}, expected whole numbers")
-    return Decision(choice.astype(np.int64), shares)
-
-
 def round_info(latency: Latency, params: LatencyParams) -> dict[str, NDArray[Any]]:
     """S30: what a round took, by term.  # (B,) each"""
     batch = latency.offload_s.shape[0]
@@ -68,12 +45,6 @@ def round_info(latency: Latency, params: LatencyParams) -> dict[str, NDArray[Any
         "n_demoted": latency.allocation.is_demoted.sum(axis=1),
         "n_timeout": latency.is_timeout.sum(axis=1),
     }
-
-
-def _make_params(params: LatencyParams | None, fields: dict[str, Any]) -> LatencyParams:
-    if params is not None and fields:
-        raise PolicyError(f"found params and {', '.join(fields)} beside it, expected one or the other")
-    return params or LatencyParams(**fields)
 
 
 def _require_state(state: State | None) -> State:
@@ -114,13 +85,16 @@ class EdgeOffloadEnv(gym.Env[Observation, Action]):
     T, T_learn, T_cons, T_mine, T_wall (seconds), n_off, n_demoted, n_timeout (devices).
 
     ## Arguments
-    `params`: a `LatencyParams`; any of its fields may be given instead, as in `gymnasium.make(ENV_ID, devices=10)`.
+    `params`: a `LatencyParams`; any of its fields may be given instead, as in
+    `gymnasium.make("policy.env:bfl/EdgeOffload-v0", devices=10)`.
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012 - gymnasium's own attribute
 
-    def __init__(self, params: LatencyParams | None = None, **fields: Any) -> None:
-        self.params = _make_params(params, fields)
+    def __init__(self, params: LatencyParams | None = None, *, render_mode: str | None = None, **fields: float) -> None:
+        if render_mode is not None:
+            raise PolicyError(f"render_mode: found {render_mode!r}, expected None: there is nothing to look at")
+        self.params = make_params(params, fields)
         self.observation_space = observation_space(self.params)  # type: ignore[assignment]
         self.action_space = action_space(self.params)  # type: ignore[assignment]
         self._state: State | None = None
@@ -163,10 +137,10 @@ class EdgeOffloadVectorEnv(VectorEnv):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012 - gymnasium's own attribute
 
-    def __init__(self, num_envs: int = 1, params: LatencyParams | None = None, **fields: Any) -> None:
+    def __init__(self, num_envs: int = 1, params: LatencyParams | None = None, **fields: float) -> None:
         if not isinstance(num_envs, int) or num_envs < 1:
             raise PolicyError(f"num_envs: found {num_envs!r}, expected a whole number from 1 on")
-        self.params, self.num_envs = _make_params(params, fields), num_envs
+        self.params, self.num_envs = make_params(params, fields), num_envs
         self.single_observation_space = observation_space(self.params)
         self.single_action_space = action_space(self.params)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
@@ -206,37 +180,3 @@ class EdgeOffloadVectorEnv(VectorEnv):
             info["final_obs"], seen = seen, self._begin()
         never = np.zeros(self.num_envs, bool)
         return seen, earned, never, np.full(self.num_envs, ended), info
-
-
-class FlatAction(gym.ActionWrapper[Observation, NDArray[np.float32], Action]):
-    """The action as one Box in [-1, 1]^(N (M G + 5)), for libraries that know nothing else (stable-baselines3).
-
-    Per device M G + 1 scores, of which the largest is the choice, then four shares.
-    """
-
-    def __init__(self, env: gym.Env[Observation, Action]) -> None:
-        super().__init__(env)
-        self._params: LatencyParams = env.unwrapped.params  # type: ignore[attr-defined]
-        self.action_space = spaces.Box(-1.0, 1.0, (self._params.devices * (self._params.slots + 5),), np.float32)
-
-    def action(self, action: NDArray[np.float32]) -> Action:
-        """The flat Box action as the dict of choices and shares that the environment takes."""
-        try:
-            values = np.asarray(action, np.float64)
-        except (TypeError, ValueError) as error:
-            raise ActionError(f"found an action that is no array of numbers: {error}") from error
-        if values.shape != self.action_space.shape or not np.isfinite(values).all():
-            raise ActionError(f"found an action of shape {values.shape}, expected finite {self.action_space.shape}")
-        rows = values.reshape(self._params.devices, -1)
-        scores, shares = rows[:, : self._params.slots + 1], rows[:, self._params.slots + 1 :]
-        return {"choice": scores.argmax(axis=1), "params": (np.clip(shares, -1, 1) + 1) / 2}
-
-
-def register() -> None:
-    """Make `gymnasium.make("bfl/EdgeOffload-v0")` and `make_vec` know the environment. Idempotent."""
-    if ENV_ID not in gym.registry:
-        gym.register(
-            ENV_ID,
-            "policy.env.offloading:EdgeOffloadEnv",
-            vector_entry_point="policy.env.offloading:EdgeOffloadVectorEnv",
-        )

@@ -3,7 +3,6 @@
 What is learnt for one device serves any number of them. Only this file imports stable-baselines3.
 """
 
-import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 from stable_baselines3 import A2C
 from stable_baselines3.common.vec_env import VecEnv
 
-from policy.env.observation import BOUND, LastAllocation, features_per_device, observation
+from policy.env.actions import SHARE_LEVELS, box_decision, level_decision
+from policy.env.observation import BOUND, LastAllocation, device_rows, features_per_device, observation
 from policy.parameters import LatencyParams
 from policy.training.credit import credit
 from policy.world.latency import Latency, latency_of
@@ -30,8 +30,6 @@ Which = int | Iterable[int] | None
 
 POWER_LEVELS = (1 / 3, 2 / 3, 1.0)
 """Shares of power a `discrete` action can ask for: 10, 20, 30 dBm"""
-SHARE_LEVELS = 4
-"""L of `multi`: shares 0, 1/3, 2/3, 1"""
 
 
 @dataclass(frozen=True)
@@ -40,13 +38,6 @@ class ActionKind:
 
     space: Callable[[LatencyParams], spaces.Space[Any]]
     decision: Callable[[NDArray[Any], LatencyParams], Decision]
-
-
-def relaxed_decision(actions: NDArray[Any], params: LatencyParams) -> Decision:
-    """M G + 1 scores, of which the largest is the choice (ties to the first), then four shares, all in [-1, 1]."""
-    rows = np.asarray(actions, np.float64).reshape(-1, params.devices, params.slots + 5)
-    shares = (np.clip(rows[..., params.slots + 1 :], -1, 1) + 1) / 2
-    return Decision(rows[..., : params.slots + 1].argmax(axis=2), shares)
 
 
 def discrete_decision(actions: NDArray[Any], params: LatencyParams) -> Decision:
@@ -58,27 +49,16 @@ def discrete_decision(actions: NDArray[Any], params: LatencyParams) -> Decision:
     return Decision(np.where(numbers == LOCAL, LOCAL, 1 + slot), shares)
 
 
-def multi_decision(actions: NDArray[Any], params: LatencyParams) -> Decision:
-    """A choice, and the level of each share."""
-    numbers = np.asarray(actions, np.int64).reshape(-1, params.devices, 5)
-    return Decision(numbers[..., 0], numbers[..., 1:] / (SHARE_LEVELS - 1))
-
-
 ACTIONS: dict[str, ActionKind] = {
-    "relaxed": ActionKind(lambda params: spaces.Box(-1.0, 1.0, (params.slots + 5,), np.float32), relaxed_decision),
+    "relaxed": ActionKind(lambda params: spaces.Box(-1.0, 1.0, (params.slots + 5,), np.float32), box_decision),
     "discrete": ActionKind(lambda params: spaces.Discrete(1 + params.slots * len(POWER_LEVELS)), discrete_decision),
-    "multi": ActionKind(lambda params: spaces.MultiDiscrete([params.slots + 1] + 4 * [SHARE_LEVELS]), multi_decision),
+    "multi": ActionKind(lambda params: spaces.MultiDiscrete([params.slots + 1] + 4 * [SHARE_LEVELS]), level_decision),
 }
 
 
 def device_observation(state: State, last: LastAllocation, params: LatencyParams) -> Rows:
     """What each device sees: its part of S27, the numbers of the servers, and the load log(N / (M G))."""
-    batch, devices, servers, _ = state.shape
-    flat = observation(state, last, params)
-    own = flat[:, :-servers].reshape(batch * devices, -1)
-    shared = np.repeat(flat[:, -servers:], devices, axis=0)
-    load = np.clip(math.log(devices / params.slots), -BOUND, BOUND)
-    return np.concatenate([own, shared, np.full((batch * devices, 1), load, np.float32)], axis=1)
+    return device_rows(observation(state, last, params), params)
 
 
 def device_reward(decision: Decision, state: State, latency: Latency, params: LatencyParams) -> Array:

@@ -56,6 +56,19 @@ class State:
                 raise ObservationError(f"{name}: found a number that is not finite and positive")
 
 
+def check_state(state: object, params: LatencyParams) -> None:
+    """Raise `ObservationError` unless it is a state, of the sizes `params` say."""
+    if not isinstance(state, State):
+        shape = getattr(state, "shape", None)
+        found = f"{type(state).__name__}{f' of shape {tuple(shape)}' if isinstance(shape, tuple) else ''}"
+        raise ObservationError(
+            f"found {found}, expected a policy.world.state.State of {params.devices} devices, {params.servers} servers "
+            f"and {params.channels} sub-channels: an observation shows env.unwrapped.state of its environment, one "
+            "drawn afresh is new_state(params, 1, rng)"
+        )
+    state.check(params)
+
+
 def server_positions_m(params: LatencyParams) -> Array:
     """S1: server 0 at the origin, the others equally spaced on a circle, the first at angle 0.  # (M, 2)"""
     around = params.servers - 1

@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -19,6 +20,7 @@ from tests.bfl.runs import SMALL, flags_of, ignore, interrupt, small
 pytestmark = pytest.mark.usefixtures("without_plots")
 PLUGIN = """
 from pathlib import Path
+from typing import Any
 Path("ran").touch()
 
 def load(folder, seed):
@@ -50,7 +52,7 @@ def test_a_run_folder_that_names_a_program_does_not_run_it(command: Command, her
     text = config.read_text().replace('dataset = "synthetic"', 'dataset = "subprocess:Popen"')
     config.write_text(text.replace('data-dir = ""', f'data-dir = "{program}"'))
     answer = command("simulate", "--resume", "run")
-    assert (answer.code, answer.out) == (2, "")
+    assert (answer.code, answer.out) == (2, "resuming run; loading ...\n")
     assert answer.err == (
         "error: run/config.toml: found dataset = 'subprocess:Popen', which is code to run, in a file; expected "
         "fashion-mnist, svhn, synthetic. If you know that code, say so with --allow-plugins "
@@ -90,7 +92,7 @@ def test_a_run_of_ones_own_plug_in_goes_on_with_the_word_and_says_so(
 ) -> None:
     rounds = simulation.run
 
-    def pressed(ready: simulation.Simulation, _: object) -> object:
+    def pressed(ready: simulation.Simulation, _: object, **more: Any) -> object:
         def press(report: object) -> None:
             raise KeyboardInterrupt
 

@@ -196,9 +196,40 @@ def refusal(network: nn.Module) -> str:
 def test_batch_norm_is_refused_with_advice() -> None:
     network = nn.Sequential(nn.BatchNorm2d(1), nn.Flatten(), nn.Linear(784, 10))
     assert refusal(network) == (
-        "the model keeps state outside its parameters (0.running_mean, 0.running_var, 0.num_batches_tracked), "
-        "which no gradient carries to the others; use GroupNorm in place of BatchNorm"
+        "the model keeps state outside its parameters (0.running_var, 0.num_batches_tracked), which changes in "
+        "training and which no gradient carries to the others; use GroupNorm in place of BatchNorm (a network of "
+        "torchvision: norm_layer=lambda channels: nn.GroupNorm(1, channels))"
     )
+
+
+class WithPositions(nn.Module):
+    """A table of positions, as transformers have it; `counts` makes it one that changes."""
+
+    def __init__(self, counts: bool) -> None:
+        super().__init__()
+        self.linear = nn.Linear(784, 10)
+        self.positions: Tensor
+        self.register_buffer("positions", torch.arange(784.0))
+        self.counts = counts
+
+    def forward(self, images: Tensor) -> Tensor:
+        if self.counts:
+            self.positions = self.positions + 1
+        scores: Tensor = self.linear(images.flatten(1) + self.positions / 784)
+        return scores
+
+
+def test_what_a_network_keeps_and_never_changes_is_accepted() -> None:
+    check_network(WithPositions(counts=False), FASHION, 10)
+    assert refusal(WithPositions(counts=True)).startswith("the model keeps state outside its parameters (positions), ")
+
+
+def test_a_table_of_positions_is_in_every_copy() -> None:
+    network = WithPositions(counts=False)
+    filled = with_parameters(network, to_vector(network) + 1)
+    images = torch.rand(2, *FASHION)
+    assert isinstance(filled, WithPositions)
+    assert torch.equal(filled(images), filled.linear(images.flatten(1) + network.positions / 784))
 
 
 def test_group_norm_is_accepted() -> None:

@@ -1,5 +1,8 @@
 """The door for code of others."""
 
+import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,6 +10,8 @@ import pytest
 
 from clients.errors import DataError, ModelError
 from clients.plugins import load_plugin, permit
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -70,6 +75,24 @@ def test_a_name_that_no_module_or_function_can_have_is_refused_like_an_unknown_o
     for name in cases:
         with subtests.test(name=name):
             assert refusal(name).startswith(f'dataset: found "{name}", expected fashion-mnist, svhn, synthetic or your')
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("torchvision"), reason="torchvision is not installed")
+@pytest.mark.parametrize("where", ["", "    "], ids=["in the module", "in the function"])
+def test_a_plug_in_may_import_torchvision_whatever_it_was_built_for(folder: Path, where: str) -> None:
+    """In a process of its own, where nothing has declared its operators."""
+    heads = ["from torchvision.models import resnet18", "def make(sample_shape, classes, hidden):"]
+    lines = [heads[1], where + heads[0]] if where else heads
+    made = "    return resnet18(num_classes=classes, norm_layer=lambda channels: nn.GroupNorm(1, channels))"
+    (folder / "vision.py").write_text("\n".join(["from torch import nn", *lines, made]))
+    code = (
+        "from clients.plugins import permit; from clients.models import build_network; "
+        "permit({'model': 'vision:make'}); "
+        "print(type(build_network('vision:make', (3, 32, 32), 10, (), 0)).__name__)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "ResNet\n"), done.stderr
 
 
 def test_a_module_with_a_syntax_error_is_refused_with_its_line(folder: Path) -> None:

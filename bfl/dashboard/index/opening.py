@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from bfl.dashboard.errors import DashboardError
 from bfl.dashboard.facts import About, Kind
 from bfl.dashboard.index.sources import RunSource, Source
+from bfl.sweeps.folder import is_sweep
 
 if TYPE_CHECKING:  # of these some take a second to import; a run folder is shown before that
     from bfl.dashboard.reading.feeds import Feed
@@ -37,8 +38,14 @@ def run_sources(folders: Sequence[Path]) -> list[Source]:
             raise DashboardError(f"{folder} is no run folder: found no {_CONFIG} in it")
     names: dict[str, Path] = {}
     for folder in dict.fromkeys(each.resolve() for each in folders):
-        names[_free(folder.name, names)] = folder
+        names[_free(_name_of(folder), names)] = folder
     return [RunSource(name, folder) for name, folder in names.items()]
+
+
+def _name_of(folder: Path) -> str:
+    """A folder's name; of a run of a sweep with its cell's, for all cells have the same seeds."""
+    cell = folder.parent
+    return f"{cell.name},{folder.name}" if is_sweep(cell.parent) else folder.name
 
 
 def _free(name: str, used: dict[str, Path]) -> str:

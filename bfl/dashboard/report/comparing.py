@@ -4,7 +4,7 @@ import csv
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 
 from bfl.dashboard.charts.lines import Chart, Line
 from bfl.dashboard.facts import RoundFact, Snapshot
@@ -23,6 +23,8 @@ _NOT_TOLD = {
     "evaluate-every",
 }
 """Settings that make no other experiment"""
+_SPEAKING = ("scheme", "partition", "dataset", "planner")
+"""Settings whose values say what they are, beside others"""
 Measure = Callable[[RoundFact], float | None]
 
 
@@ -61,7 +63,7 @@ class Group:
     accuracy: float | None
     """Mean of the runs' means of their last five evaluations, in percent."""
     accuracy_spread: float | None
-    """Standard deviation of those; None of one run."""
+    """Standard deviation of those, as of a sample; None of one run."""
     latency: float | None
     offences: int
     refused: int
@@ -86,7 +88,10 @@ def _settings(snapshot: Snapshot) -> dict[str, str]:
 
 def _name(keys: Sequence[str], values: Sequence[str | None], members: Sequence[Snapshot]) -> str:
     """What sets it apart; its run's name where nothing does."""
-    told = ", ".join(f"{key} {value or 'none'}" for key, value in zip(keys, values, strict=True))
+    of_key = dict(zip(keys, values, strict=True))
+    bare = [str(of_key[key]) for key in _SPEAKING if of_key.get(key)] if len(keys) > 1 else []
+    rest = [f"{key} {value or 'none'}" for key, value in of_key.items() if not (bare and value and key in _SPEAKING)]
+    told = ", ".join((*bare, *rest))
     return told or (members[0].about.name if len(members) == 1 else "all runs")
 
 
@@ -101,7 +106,7 @@ def _group(name: str, members: Sequence[Snapshot]) -> Group:
         curves={measure: _curve(members, of) for measure, (_, of) in MEASURES.items()},
         rounds=max((len(each.rounds) for each in members), default=0),
         accuracy=fmean(last) if last else None,
-        accuracy_spread=pstdev(last) if len(last) > 1 else None,
+        accuracy_spread=stdev(last) if len(last) > 1 else None,
         latency=fmean(latency) if latency else None,
         offences=sum(each.offences for each in figures),
         refused=sum(each.refused for each in figures),
@@ -146,13 +151,24 @@ def write_csv(groups: Sequence[Group], path: Path) -> None:
                 rows.writerows((measure, each.name, p.round, p.mean, p.low, p.high, p.runs) for p in points)
 
 
+_TOLD = {"accuracy": "test accuracy", "loss": "test loss", "latency": "T of a round, simulated, all devices"}
+"""Measures as a picture names them"""
+
+
+def _with_last(line: Line) -> str:
+    """A line's name and where it ends."""
+    found = [y for _, y in line.points if y is not None]
+    return f"{line.name}  {found[-1]:.4g}" if found else line.name
+
+
 def write_pictures(groups: Sequence[Group], folder: Path) -> list[Path]:
     """A PNG for each measure."""
     from bfl.show.plots import Banded, plot_banded
 
     paths = []
     for chart in comparison_charts(groups):
-        lines = [Banded(each.name, each.points, each.spread) for each in chart.lines]
-        label = f"{chart.title} ({chart.y_label})" if chart.y_label else chart.title
-        paths.append(plot_banded(lines, "round", label, chart.title, folder / f"{chart.title}.png"))
+        lines = [Banded(_with_last(each), each.points, each.spread) for each in chart.lines]
+        label = f"{_TOLD[chart.title]} ({chart.y_label})" if chart.y_label else _TOLD[chart.title]
+        title = "mean over seeds; band: lowest to highest" if any(each.spread for each in lines) else ""
+        paths.append(plot_banded(lines, "round", label, title, folder / f"{chart.title}.png"))
     return paths

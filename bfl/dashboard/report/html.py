@@ -38,7 +38,7 @@ def render(account: Account) -> str:
     credit = credits_of(snapshot)
     time = time_chart(snapshot.rounds)
     charts = [*learning_charts(snapshot.rounds), *latency_charts(snapshot.rounds), *([time] if time else [])]
-    return _environment().get_template("report.html").render(
+    return environment().get_template("report.html").render(
         about=snapshot.about, status=snapshot.status, told=snapshot.told, version=__version__, made=account.made,
         verdict=verdict_of(account.audit), audit=account.audit, summary=summary_of(snapshot, figures), figures=figures,
         charts=charts, draw=draw, legend=legend, as_table=as_table, terms=TERM_WORDS, evidence=account.evidence,
@@ -59,7 +59,8 @@ def _settings(snapshot: Snapshot) -> list[tuple[str, str]]:
     return [(key, str(known[key])) for key in _SETTINGS if str(known.get(key, ""))]
 
 
-def _environment() -> Environment:
+def environment() -> Environment:
+    """Of this folder's templates; what they are given is escaped."""
     made = Environment(
         loader=PackageLoader("bfl.dashboard.report", "."), autoescape=select_autoescape(["html"]),
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,

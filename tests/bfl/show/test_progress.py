@@ -104,7 +104,7 @@ def test_the_table_at_the_end_tells_the_whole_run() -> None:
         "12.3 s in all, 1.500 s per round without evaluation",
         "2 gradients",
         "fixed:0, 1.2 devices offload in a round",
-        "T 3.46 s, T_wall 7.89 s per round (simulated)",
+        "T 3.46 s summed over all devices, T_wall 7.89 s on a clock, per round (simulated)",
     ):
         assert part in table
     assert "offences" not in table

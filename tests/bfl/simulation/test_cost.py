@@ -1,5 +1,6 @@
 """What a run on the chain costs is told before round 1, and a disk that is too small is refused."""
 
+import re
 import shutil
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +9,7 @@ import pytest
 
 from bfl.errors import BflError
 from bfl.simulation import run as simulation
-from bfl.simulation.cost import RunCost, check_disk, run_cost
+from bfl.simulation.cost import RunCost, check_disk, memory_told, run_cost
 from clients.models import build_network
 from tests.bfl.runs import ignore, small
 
@@ -41,6 +42,22 @@ def test_every_node_rounds_and_codec_count() -> None:
     assert cost(nodes=3).total == 3 * cost().total
     assert cost(codec="int8").total < cost(codec="fp16").total < cost(codec="fp32").total
     assert cost(1000, keep_payloads="5").total < 0.2 * cost(1000).total
+
+
+def test_a_large_run_says_how_to_need_less_and_a_small_one_does_not() -> None:
+    assert cost().advice == ""
+    large = cost(10_000)
+    assert large.advice.startswith("a smaller chain: keep-payloads 10")
+    assert large.advice.endswith("; smaller posts: codec int8")
+    assert "memory" not in large.advice
+    assert "less memory: fewer devices" in cost(devices=10_000).advice
+
+
+def test_memory_is_told_without_a_chain_too_where_it_is_much() -> None:
+    network = build_network("fashion-mnist-cnn", SHAPE, 10, (), 0)
+    assert memory_told(small(), network) == ""
+    assert re.fullmatch(r"about [\d.]+ MB", memory_told(small(devices=6_000), network))
+    assert re.fullmatch(r"about [\d.]+ MB; this machine has [\d.]+ MB", memory_told(small(devices=9_999_999), network))
 
 
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_made(

@@ -228,7 +228,7 @@ def test_a_finished_run_is_not_resumed_unless_more_rounds_are_asked_for(tmp_path
     run_through(small(rounds=2), out)
     before = files_of(out)
     refused = command("simulate", "--resume", str(out))
-    assert (refused.code, refused.out) == (2, "")
+    assert (refused.code, refused.out) == (2, f"resuming {out}; loading ...\n")
     assert refused.err == f"error: {out} has finished 2 rounds, 2 are asked for; ask for more with --rounds\n"
     assert files_of(out) == before
     assert go_on(out, rounds=4) == run_through(small(rounds=4), tmp_path / "whole")

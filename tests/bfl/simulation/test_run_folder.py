@@ -66,7 +66,7 @@ def test_a_run_that_another_process_writes_is_refused_until_that_process_ends(pa
         assert other.stdout.readline() == "locked\n"
         answer = command("simulate", "--resume", str(path))
         other.kill()
-    assert (answer.code, answer.out, answer.err) == (2, "", f"error: {in_use(path)}\n")
+    assert (answer.code, answer.out, answer.err) == (2, f"resuming {path}; loading ...\n", f"error: {in_use(path)}\n")
     assert RunFolder.open(path).path == path
 
 

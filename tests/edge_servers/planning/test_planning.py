@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from clients.parameters import DataParams
+from clients.plugins import offer
 from edge_servers.errors import PlanError
 from edge_servers.parameters import RoundParams
 from edge_servers.planning.planners import AGENTS, NAMES, make_planner
 from edge_servers.planning.proposal import LOCAL, RoundState, planned_phi, propose_offloading, round_state
 from policy.actor.planner import Policy
+from policy.parameters import LatencyParams
 from policy.rivals.heuristics import HEURISTICS
 from policy.world.latency import latency_of
 from policy.world.round_data import data_bits
@@ -69,7 +71,8 @@ def test_random_offloads_about_as_often_as_it_is_told() -> None:
         ("all-locl", 'did you mean "all-local"'),
         ("nearoptimum", 'did you mean "near-optimum"'),
         ("", "expected one of fixed, random, a2c"),
-        ("a2c:3", "expected a2c without an argument"),
+        ("a2c:3", "no weights at 3; make them with"),
+        ("threshold:3", "expected threshold without an argument"),
         ("threshold:", "expected threshold without an argument"),
     ],
 )
@@ -267,3 +270,50 @@ def test_phi_is_zero_without_gossip_configured_with_it_and_measured_where_auto()
     assert planned_phi(RoundParams(phi="auto"), net, 1, 0.0) == 5
     assert planned_phi(RoundParams(phi="auto:7"), net, 1, 0.0) == 7
     assert planned_phi(RoundParams(phi="auto"), net, 2, 1.0) == 5  # Corollary 1 by hand: see test_graph
+
+
+def own(decide: object, state: RoundState) -> list[int]:
+    return wanted(offer("planner", decide), state, seed=3)  # type: ignore[arg-type]
+
+
+def test_an_own_planner_says_to_which_server_each_device_goes() -> None:
+    state = round_state(1, network(), ALL, 784)
+    assert own(lambda world, params, rng: [2, *[-1] * (params.devices - 1)], state) == [2, *[-1] * 9]
+    assert own(lambda world, params, rng: np.zeros(10, np.int32), state) == [0] * 10
+
+
+def test_an_own_planner_may_decide_everything() -> None:
+    state = round_state(1, network(), ALL, 784)
+    assert own(lambda world, params, rng: Policy.trained(params).decide(world), state) == wanted("a2c", state)
+
+
+def test_what_an_own_planner_draws_follows_from_seed_and_round() -> None:
+    first, later = (round_state(k, network(40), ALL, 784) for k in (1, 2))
+
+    def draws(world: State, params: LatencyParams, rng: np.random.Generator) -> object:
+        return rng.integers(-1, params.servers, params.devices)
+
+    assert own(draws, first) == own(draws, first)
+    assert own(draws, first) != own(draws, later)
+
+
+def test_the_digest_of_an_own_planner_is_its_name_and_that_of_its_code() -> None:
+    name = offer("planner", test_rules_that_draw_follow_seed_and_round)
+    digest = make_planner(name, 0, 10).digest
+    assert digest.startswith(f"{name}:")
+    assert digest.endswith(hashlib.sha256(Path(__file__).read_bytes()).hexdigest())
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (None, r"found NoneType of shape \(\), expected a .*Decision, or 10 numbers of servers"),
+        ([0, 1], r"found list of shape \(2,\), expected"),
+        ([0.5] * 10, r"found list of shape \(10,\), expected"),
+        ([3] * 10, "found servers 3 to 3, expected -1 to 2"),
+        ([-2] * 10, "found servers -2 to -2, expected -1 to 2"),
+    ],
+)
+def test_what_an_own_planner_may_not_say(said: object, told: str) -> None:
+    with pytest.raises(PlanError, match=f"planner given:.*: {told}"):
+        own(lambda world, params, rng: said, round_state(1, network(), ALL, 784))

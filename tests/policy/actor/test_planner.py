@@ -194,6 +194,20 @@ def test_a_state_of_another_world_is_refused(subtests: pytest.Subtests, tmp_path
                 policy.decide(states(replace(WORLD, **change)))
 
 
+def test_what_is_no_state_is_refused_with_advice(subtests: pytest.Subtests, tmp_path: Path) -> None:
+    policy = Policy.trained(WORLD, written(tmp_path / "w.json"))
+    no_array: Any = 3.0
+    cases: list[tuple[Any, str]] = [
+        (np.zeros(67), r"found ndarray of shape \(67,\), expected a policy.world.state.State of 5 devices, 2 servers"),
+        (None, "found NoneType, expected .* an observation shows env.unwrapped.state of its environment"),
+        ({"gain": 1}, r"found dict, .*one drawn afresh is new_state\(params, 1, rng\)"),
+        (replace(states(), gain=no_array), "gain: found float, expected an array of numbers"),
+    ]
+    for found, told in cases:
+        with subtests.test(told=told), pytest.raises(ObservationError, match=told):
+            policy.decide(found)
+
+
 def test_more_tries_are_never_worse(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[LearningParams] = [TINY, PAPER]
     for params in cases:

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from policy.env.offloading import ENV_ID, EdgeOffloadEnv, EdgeOffloadVectorEnv, FlatAction, register
+from policy.env import ENV_ID
+from policy.env.offloading import EdgeOffloadEnv, EdgeOffloadVectorEnv
+from policy.env.wrappers import FlatAction
 from policy.errors import ActionError, PolicyError
 from policy.parameters import LatencyParams
-
-register()
 
 
 def episode(env: Any, seed: int, steps: int = 5) -> list[tuple[bytes, float]]:
@@ -116,6 +116,25 @@ def test_a_step_before_a_reset_is_refused() -> None:
         env.step(env.action_space.sample())
 
 
-def test_impossible_worlds_are_refused() -> None:
-    with pytest.raises(PolicyError, match="bandwidth_hz"):
-        EdgeOffloadEnv(bandwidth_hz=0.0)
+def test_impossible_worlds_are_refused_by_name(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"bandwidth_hz": 0.0}, "bandwidth_hz: found 0.0, expected a positive number"),
+        ({"devices": 2.5}, "devices: found 2.5, expected a whole number"),
+        ({"devices": "4"}, "devices: found '4', expected a finite number"),
+        ({"devices": np.array([4, 5])}, "devices: found array"),
+        ({"device": 4}, r'found the parameter device, expected one of .*LatencyParams \(did you mean "devices"\?\)$'),
+        ({"qqqq": 4}, "found the parameter qqqq, expected one of .*LatencyParams: devices, servers, "),
+        ({"params": {"devices": 4}}, "params: found dict, expected LatencyParams; or give its fields by name"),
+        ({"params": LatencyParams(), "devices": 4}, "found params and devices beside it, expected one or the other"),
+    ]
+    for fields, told in cases:
+        for make in (EdgeOffloadEnv, EdgeOffloadVectorEnv, lambda **fields: gym.make(ENV_ID, **fields)):
+            with subtests.test(told=told), pytest.raises(PolicyError, match=told):
+                make(**fields)
+    with pytest.raises(PolicyError, match="render_mode: found 'human', expected None"):
+        EdgeOffloadEnv(render_mode="human")
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    env: Any = gym.make(ENV_ID, devices=np.int64(4), hold=np.float32(0.5)).unwrapped
+    assert env.params == LatencyParams(devices=4, hold=0.5)

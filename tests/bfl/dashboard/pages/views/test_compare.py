@@ -18,7 +18,7 @@ def test_runs_that_differ_by_their_seed_are_a_group_with_mean_and_spread() -> No
     runs = [run("a", 0, 0.5), run("b", 1, 0.7), run("c", 0, 0.9, filter="krum")]
     view = compare_view(runs, ["a", "b", "c", "d"], Links("a"))
     assert [[each.text for each in row][1:6] for row in view.groups.rows] == [
-        ["2", "0, 1", "1", "60.00 %", "10.00"],
+        ["2", "0, 1", "1", "60.00 %", "14.14"],
         ["1", "0", "1", "90.00 %", ""],
     ]
     assert view.groups.rows[0][7].tone == "bad"

@@ -1,0 +1,1 @@
+"""The same small job with other frameworks, for docs/compare.md."""
