@@ -58,7 +58,7 @@ def system_job(settings: RunSettings, rounds: int) -> Job:
             (edge_servers.learning.verdicts.Verdict, "passed"): "filter",
             (edge_servers.learning.verdicts.Verdict, "check"): "filter",
             (edge_servers.ledger.referee, "admitted_gradients"): "verify",
-            (edge_servers.ledger.referee, "closed_round"): "verify",
+            (edge_servers.ledger.referee, "judged_round"): "verify",
             (edge_servers.ledger.referee, "iterate_offence"): "verify",
             (edge_servers.ledger.referee, "replayed_model"): "verify",
             (edge_servers.ledger.block_check.RoundChecker, "__call__"): "verify",

@@ -38,10 +38,9 @@ from edge_servers.replay.offences import (
 from edge_servers.replay.plan_check import check_divergence, check_phi, check_plan
 from edge_servers.replay.record import is_gibberish
 from edge_servers.replay.replay import (
-    check_verdicts,
     close_offence,
-    closed_round,
     iterate_offence,
+    judged_round,
     model_payload,
     replayed_model,
 )  # fmt: skip
@@ -120,8 +119,7 @@ class Referee:
             )
         record = self.board.record(found.round)
         try:
-            closed = closed_round(record, self.board.reader)
-            check_verdicts(record, found.model, self.board.reader)
+            closed = judged_round(record, self.board.reader, found.model)
         except (ReplayError, OverflowRefusedError) as error:
             sent = b"" if post is None else post.transaction_hash
             self._note(refused_post(leader, Slot.CLOSE, sent, str(error), self.founding.network))

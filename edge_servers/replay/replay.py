@@ -69,6 +69,13 @@ def closed_round(record: RoundRecord, reader: GradientReader) -> "AggregatedRoun
     return found
 
 
+def judged_round(record: RoundRecord, reader: GradientReader, model: Vector) -> AggregatedRound:
+    """`closed_round`, its verdicts checked too."""
+    closed = closed_round(record, reader)
+    check_verdicts(record, model, reader)
+    return closed
+
+
 def check_verdicts(record: RoundRecord, model: Vector, reader: GradientReader) -> None:
     """Raise `ReplayError` where a closed list's verdicts are not those of the root set, beyond what machines differ by.
 
@@ -237,8 +244,7 @@ def replay_round(record: RoundRecord, before: Before, reader: GradientReader) ->
     check_phi(record.plan, founding)
     if before.divergence is not None:
         check_divergence(record.plan, before.divergence)
-    closed = closed_round(record, reader)
-    check_verdicts(record, model, reader)
+    closed = judged_round(record, reader, model)
     offences = _iterate_offences(record, closed.iterates, before, founding)
     if closed.omitted:
         offences.insert(0, close_offence(record, closed.omitted, founding))
