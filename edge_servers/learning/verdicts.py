@@ -19,7 +19,7 @@ from edge_servers.learning.aggregation import Exact
 from edge_servers.learning.filtered import FEWEST
 from edge_servers.learning.gradients import Gradient
 
-LIMITS = {"direction": 0.1, "harm": 0.1, "loss": 0.02}
+LIMITS = {"direction": 0.1, "harm": 0.15, "loss": 0.04}
 """How far a gradient may point against the root set's (a cosine), and which part of the loss may go with one: `harm`
 where it has its full length and a rare honest one may do some, `loss` where lengths are cut"""
 SLACK = 0.005
