@@ -41,7 +41,7 @@ from edge_servers.parameters import Settings
 
 def training_nodes(settings: Settings, dataset: Dataset) -> list[tuple[NodeKey, torch.Tensor]]:
     """Who trains on what under the fixed plan: local devices, and servers on the union of their offloaders."""
-    shares = shares_of(dataset, settings.data)
+    shares = shares_of(dataset, settings.data, settings.root_set)
     servers: dict[int, list[Any]] = {}
     nodes = []
     for n, share in enumerate(shares):

@@ -6,10 +6,11 @@
     thread count, images already scaled in memory; nothing else.
 (b) bfl: Algorithm 1 on the chain: plan, orders with proofs, training, signatures, ledger, gossip, replay, model,
     proof of work, block on disk; fixed plan (devices 0, 4, 5 of every ten offload), one shared node, fp16, phi 5.
-(c) the same with the a2c planner; (d) with a node for every server.
+(c) the same with the a2c planner; (d) with a node for every server; (f) as (b), without a filter.
+    The column `filter` is what judging by the root set takes, by whoever judges first: others find it done.
 (e) Flower's Ray engine running FedAvg over the same training nodes, one actor per core; start and loading included.
 
-Evaluation is not part of any. (a)-(d) alternate; the middle of the repeats counts.
+Evaluation is not part of any. (a)-(d) and (f) alternate; the middle of the repeats counts.
 """
 
 import argparse
@@ -27,6 +28,7 @@ import torch
 import chain.node.access
 import chain.node.node
 import clients.signing
+import edge_servers.learning.verdicts
 import edge_servers.ledger.block_check
 import edge_servers.ledger.referee
 from benchmarks.round import bare_job, best_threads, ray_job
@@ -38,7 +40,7 @@ from clients.memory import keep_freed_memory
 from edge_servers.parameters import Settings
 from edge_servers.round import ALGORITHM_1
 
-COLUMNS = ("plan", "train", "sign", "ledger", "close", "gossip", "verify", "model", "seal", "persist")
+COLUMNS = ("plan", "train", "sign", "ledger", "close", "filter", "gossip", "verify", "model", "seal", "persist")
 Job = Callable[[], tuple[float, dict[str, float]]]
 
 
@@ -53,8 +55,10 @@ def system_job(settings: RunSettings, rounds: int) -> Job:
             (chain.node.node.Node, "submit"): "ledger",
             (chain.node.node.Node, "_accept"): "persist",
             (chain.node.node.Node, "import_block"): "ledger",
+            (edge_servers.learning.verdicts.Verdict, "passed"): "filter",
+            (edge_servers.learning.verdicts.Verdict, "check"): "filter",
             (edge_servers.ledger.referee, "admitted_gradients"): "verify",
-            (edge_servers.ledger.referee, "closed_round"): "verify",
+            (edge_servers.ledger.referee, "judged_round"): "verify",
             (edge_servers.ledger.referee, "iterate_offence"): "verify",
             (edge_servers.ledger.referee, "replayed_model"): "verify",
             (edge_servers.ledger.block_check.RoundChecker, "__call__"): "verify",
@@ -95,6 +99,7 @@ def measure(devices: int, rounds: int, repeats: int, threads: int) -> list[tuple
         "(b) bfl": system_job(settings, rounds),
         "(c) bfl, a2c plans": system_job(read_settings(flags=flags | {"planner": "a2c"}), rounds),
         "(d) bfl, a node per server": system_job(read_settings(flags=flags | {"nodes": 3}), rounds),
+        "(f) bfl, no filter": system_job(read_settings(flags=flags | {"filter": "none"}), rounds),
     }
     found: dict[str, list[tuple[float, dict[str, float]]]] = {}
     for _ in range(repeats):

@@ -18,6 +18,7 @@ from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import Share, shares_of
 from clients.plugins import OPEN_POINTS, foreign_plugins, permit
 from clients.replies import MALFORMED, error_message
+from clients.root_set import held_back
 
 app = ClientApp()
 
@@ -92,7 +93,7 @@ def device_of(context: Context) -> tuple[Device, TrainingParams]:
         torch.set_num_threads(training.threads)
     consent = Consent(str(context.node_config.get("offload", "any")))
     own_data = str(context.node_config.get("data-dir", ""))
-    return _device(number, consent, own_data, data, training), training
+    return _device(number, consent, own_data, data, training, held_back(context.run_config)), training
 
 
 def _check_plugins(context: Context) -> None:
@@ -108,19 +109,21 @@ def _check_plugins(context: Context) -> None:
 
 
 @lru_cache(maxsize=256)
-def _device(number: int, consent: Consent, own_data: str, data: DataParams, training: TrainingParams) -> Device:
+def _device(
+    number: int, consent: Consent, own_data: str, data: DataParams, training: TrainingParams, root_set: int
+) -> Device:
     """With a data folder of its own (a real device) all of it is its share; otherwise its part of the partition."""
     if own_data:
         dataset = dataset_of(data, own_data)
         network = network_for(dataset, training, data.seed)
         return Device(number, dataset.train, np.arange(len(dataset.train)), network, consent)
-    table, shares, network = _load_shared(data, training)
+    table, shares, network = _load_shared(data, training, root_set)
     return Device(number, table, shares[number], network, consent)
 
 
 @lru_cache(maxsize=2)
-def _load_shared(data: DataParams, training: TrainingParams) -> tuple[Samples, list[Share], nn.Module]:
+def _load_shared(data: DataParams, training: TrainingParams, root_set: int) -> tuple[Samples, list[Share], nn.Module]:
     """What all devices of one process have in common."""
     dataset = dataset_of(data)
-    shares = shares_of(dataset, data)
+    shares = shares_of(dataset, data, root_set)
     return dataset.train, shares, network_for(dataset, training, data.seed)

@@ -25,6 +25,7 @@ from clients.order_check import SignedPlan
 from clients.parameters import DataParams, TrainingParams, read_params
 from clients.partition import shares_of
 from clients.plugins import foreign_plugins, permit
+from clients.root_set import held_back
 from clients.wallet import KnownChain, Wallet
 from clients.wallet_memory import Start
 from policy.files import read_bounded
@@ -116,7 +117,7 @@ def open_device(
     dataset = dataset_of(data, choice.data_dir)
     share: Any = np.arange(len(dataset.train))
     if not choice.data_dir:
-        share = shares_of(dataset, data)[index]
+        share = shares_of(dataset, data, held_back(joined.settings))[index]
     registered = joined.work.shares[index]
     if len(share) != registered:
         where = choice.data_dir or "its part of the data set"

@@ -15,6 +15,7 @@ from clients.dealing import by_group, by_quantity, made_writers
 from clients.errors import PartitionError
 from clients.parameters import DataParams
 from clients.plugins import OPEN_POINTS, load_plugin
+from clients.root_set import without_root
 from policy.extras import install_command
 from policy.streams import Purpose, stream
 
@@ -23,9 +24,11 @@ Share = NDArray[np.int64]
 """Indices of one device's samples, in the training table."""
 
 
-def shares_of(dataset: Dataset, params: DataParams) -> list[Share]:
-    """One share of the training samples per device."""
-    return partition(dataset.train.labels.numpy(), params, dataset.labels_per_device, dataset.groups)
+def shares_of(dataset: Dataset, params: DataParams, root_set: int = 0) -> list[Share]:
+    """One share of the training samples per device; `root_set` samples of each label are nobody's."""
+    labels = dataset.train.labels.numpy()
+    shares = partition(labels, params, dataset.labels_per_device, dataset.groups)
+    return without_root(shares, labels, root_set, params.seed)
 
 
 def partition(

@@ -73,7 +73,10 @@ OPEN_POINTS: dict[str, OpenPoint] = {
         "fixed", "random", "a2c", "random-action", "all-local", "all-offload", "greedy-channel", "threshold",
         "near-optimum",
     )),
-    "filter": OpenPoint(("none", "norm-clip", "krum", "trimmed-mean", "median", "loss"), separator="+"),
+    "filter": OpenPoint(
+        ("none", "norm-clip", "krum", "trimmed-mean", "median", "nnm", "centred-clip", "direction", "harm", "loss"),
+        separator="+",
+    ),
     "scheme": OpenPoint(
         ("bfl", "bfl-no-consensus", "consensus-no-chain", "no-consensus-no-chain", "traditional", "fedavg"),
         prefix=OFF_CHAIN,

@@ -35,6 +35,7 @@ from edge_servers.founding.parameters import FoundingParameters, read_founding_p
 from edge_servers.founding.simulated import START_S, SimulatedKeys
 from edge_servers.founding.standing import Standing
 from edge_servers.leading import LedgerAccess
+from edge_servers.learning.verdicts import Jury
 from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import Clock
 from edge_servers.ledger.chain_attempts import ChainAttempts
@@ -124,10 +125,15 @@ class ChainHosting:
         """Found the network, or go on with the chain that is in the folder."""
         tensors = tensors_of(task.architecture)
         founding = FoundingParameters(
-            self._settings, network, tensors, task.like.sample_bytes, code=code_of(self._settings)
+            self._settings,
+            network,
+            tensors,
+            task.like.sample_bytes,
+            code=code_of(self._settings),
+            root="" if task.jury is None else task.jury.digest,
         )
         with ExitStack() as undo:
-            hosted = self._open_nodes(founding, undo)
+            hosted = self._open_nodes(founding, task.jury, undo)
             nodes = [each.node for each in hosted]
             if nodes[0].head.block_number == 0:
                 self._found(nodes[0], founding, model_payload(to_vector(task.architecture), founding))
@@ -142,10 +148,11 @@ class ChainHosting:
 
     # --- nodes
 
-    def _open_nodes(self, founding: FoundingParameters, undo: ExitStack) -> list[HostedNode]:
+    def _open_nodes(self, founding: FoundingParameters, jury: Jury | None, undo: ExitStack) -> list[HostedNode]:
         genesis, hosted = self._genesis(founding), []
         for number in range(self._settings.rounds.nodes):
-            hosted.append(self._open_node(self._path(number), genesis, founding))
+            checker = RoundChecker(GradientReader(founding, jury))
+            hosted.append(self._open_node(self._path(number), genesis, checker))
             undo.callback(hosted[-1].node.close)
         nodes = [each.node for each in hosted]
         for node in nodes:
@@ -156,8 +163,7 @@ class ChainHosting:
     def _path(self, number: int) -> Path | None:
         return None if self._folder is None else self._folder / ("chain.db" if number == 0 else f"chain-{number}.db")
 
-    def _open_node(self, path: Path | None, genesis: Genesis, founding: FoundingParameters) -> HostedNode:
-        checker = RoundChecker(GradientReader(founding))
+    def _open_node(self, path: Path | None, genesis: Genesis, checker: RoundChecker) -> HostedNode:
         kept = self._settings.rounds.kept_rounds
         options: dict[str, Any] = {"now": self._clock.now, "check_round": checker, "keep_payloads": kept}
         if path is None or not _is_begun(path):

@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-import numpy as np
-import torch
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 from torch import nn
 
 from chain.wire.address import Address
 from clients.consent import Consent
-from clients.data import Dataset, Samples
+from clients.data import Dataset
 from clients.errors import ClientError
 from clients.evaluation import Scores, evaluate_model, mean_scores
 from clients.orders import INTRODUCE
@@ -26,17 +24,15 @@ from edge_servers.errors import BoardError, FederationError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network, home_server
 from edge_servers.home import ServerParts
 from edge_servers.hosting import Hosted, Hosting, OffChain
-from edge_servers.learning.filters import VERDICTS
 from edge_servers.learning.graph import consensus_weight, make_graph
+from edge_servers.learning.jury import jury_of
 from edge_servers.ledger.board import Clock
 from edge_servers.parameters import Settings
 from edge_servers.planning.proposal import make_planner
 from edge_servers.report import RoundFacts, RoundReport, make_report
 from edge_servers.server import EdgeServer
 from policy.clock import epoch_s
-from policy.streams import Purpose, stream
 
-_VALIDATION_SAMPLES = 500
 Phase = Callable[[Sequence[EdgeServer]], None]
 Attempt = Callable[[dict[str, float]], bool]
 """One try at a round, which notes the seconds of its phases; whether it has ended the round"""
@@ -189,7 +185,7 @@ def found_federation(
     nodes, introduced = introduce_devices(grid, settings, clock)
     hosting = hosting or OffChain(settings)
     network = make_network(introduced, settings, hosting)
-    task = LearningTask(architecture, dataset.train, dataset.classes, validation_data(dataset, settings))
+    task = LearningTask(architecture, dataset.train, dataset.classes, jury_of(dataset, settings, architecture))
     hosted = hosting.open(network, task)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     servers = []
@@ -198,15 +194,6 @@ def found_federation(
         parts = ServerParts(m, network, settings, task, hosted.accesses[m], link, hosted.standing)
         servers.append(EdgeServer(parts, planner, trainer))
     return Federation(servers, dataset, settings, hosted)
-
-
-def validation_data(dataset: Dataset, settings: Settings) -> Samples | None:
-    """What servers judge gradients by under the filter `loss`: a public sample of the training data, by the seed."""
-    if not any(part in VERDICTS for part in settings.rounds.filter.split("+")):
-        return None
-    count = min(_VALIDATION_SAMPLES, len(dataset.train))
-    chosen = stream(settings.data.seed, Purpose.VALIDATION).choice(len(dataset.train), count, replace=False)
-    return dataset.train.select(torch.from_numpy(np.sort(chosen)))
 
 
 class Addresses(Protocol):

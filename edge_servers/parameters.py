@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from clients.errors import ParameterError
 from clients.parameters import DataParams, TrainingParams, key_of, read_params, setting
 from clients.plugins import OFF_CHAIN
+from clients.root_set import held_back
 from policy.errors import PolicyError
 from policy.world.traces import read_speeds, read_trace
 
@@ -52,8 +53,15 @@ class RoundParams:
         "fp16", "how gradients are written on the chain: fp16, fp32 or int8", choices=("fp16", "fp32", "int8")
     )
     filter: str = setting(
-        "norm-clip",
-        "what is done to outlying gradients: none, norm-clip, krum, trimmed-mean, median, loss; joined with +",
+        "direction+harm+norm-clip:2+loss",
+        "what is done to outlying gradients, left to right: direction, harm and loss judge by the root set; norm-clip, "
+        "krum, trimmed-mean, median, nnm, centred-clip; none; your own as module:function",
+    )
+    root_set: int = setting(
+        10,
+        "images per label that no device holds, public from the founding on: direction, harm and loss judge by them",
+        minimum=1,
+        maximum=1000,
     )
     deadline_s: float = setting(
         600.0, "longest wait for the devices of a round, in seconds (simulated: of the latency model)", minimum=1e-3
@@ -212,6 +220,11 @@ class Settings:
     def times_devices(self) -> bool:
         """Whether simulated devices answer when the latency model says so, which may be too late for the deadline."""
         return self.conditions != ConditionParams() or self.rounds.deadline_s < RoundParams().deadline_s
+
+    @property
+    def root_set(self) -> int:
+        """Images per label of the root set; none where no filter judges by them."""
+        return held_back(self.flat())
 
     def flat(self) -> dict[str, Any]:
         """Every setting by its key: what `config.toml`, Flower's run configuration and the chain hold."""

@@ -17,11 +17,12 @@ from edge_servers.learning.aggregation import (
     to_fixed_point,
     total_samples,
 )
-from edge_servers.learning.filters import close_list
+from edge_servers.learning.filters import close_list, make_filters
 from edge_servers.learning.gossip import next_iterate
 from edge_servers.learning.gradients import Close
 from edge_servers.learning.reputation import JudgedRound, Reputation, after, reputation_terms
 from edge_servers.learning.schemes import ClosedRound, scheme_of
+from edge_servers.learning.verdicts import Bench, judged_by
 from edge_servers.ledger.running_round import RunningRound
 from edge_servers.planning.drafting import draft_plan
 from edge_servers.planning.proposal import Draft, Planner
@@ -79,10 +80,17 @@ class EdgeServer(HomeServer):
         told = self.board.wait_for(self._slot("roll"), self.oversight.expected(), self.schedule.rolls)
         good, unfit = self.oversight.gradients()
         refused = [*heard_refusals(told, self.network, self.settings.rounds.filter, self.serving), *unfit]
-        close = close_list(good, refused, self.standing.model, self.settings, self.task.validation_loss)
+        filters = make_filters(self.settings.rounds.filter)
+        close = close_list(good, refused, filters, judged_by(self._bench))
         close = replace(close, rolls=tuple(told))
         self.current.refusals = list(close.refused)  # the ledger carries reasons without details
         self._publish("close", close)
+
+    @property
+    def _bench(self) -> Bench | None:
+        """What gradients of this round are judged by, where they are."""
+        jury, eta = self.task.jury, self.settings.training.learning_rate
+        return None if jury is None else Bench(jury, self.standing.model, self.round, eta)
 
     def read_close(self) -> None:
         """Take over the closed list, as far as it is right."""

@@ -33,6 +33,7 @@ class RunOptions(TypedDict, total=False):
     planner: str | Code
     codec: Literal["fp16", "fp32", "int8"]
     filter: str | Code | list[str | Code]
+    root_set: int
     deadline_s: float
     gradient_bound: float
     norm_bound: float

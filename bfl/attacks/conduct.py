@@ -141,6 +141,7 @@ _ACTS: Mapping[str, tuple[str, Callable[[Any, AttackContext], Any]]] = {
     "lying-aggregate": ("iterate", lying_aggregate),
     "poisoned-gradient": ("gradient", poisoned_gradient),
     "inflated-weight": ("gradient", inflated_weight),
+    "withheld-gradient": ("gradient", lambda *_: WITHHELD),
     "wrong-model": ("model", noisy_model),
     "omitted-gradient": ("close", shortened_close),
     "withheld-iterate": ("iterate", lambda *_: WITHHELD),

@@ -12,6 +12,11 @@ DEVICE_KINDS: Mapping[str, Mapping[str, str]] = {
     "label-flip": {"device": REQUIRED},
     "inflated-samples": {"device": REQUIRED, "strength": "10"},
     "forged": {"device": REQUIRED},
+    "alie": {"device": REQUIRED, "strength": "1.5"},
+    "ipm": {"device": REQUIRED, "strength": "0.5"},
+    "mimic": {"device": REQUIRED},
+    "model-replacement": {"device": REQUIRED, "strength": "5"},
+    "absent": {"device": REQUIRED},
 }
 """Each kind of device attack with the options it takes and their defaults."""
 
@@ -28,6 +33,7 @@ SERVER_KINDS: Mapping[str, Mapping[str, str]] = {
     "lying-aggregate": {"server": "0", "strength": "1"},
     "poisoned-gradient": {"server": "0", "strength": "5"},
     "inflated-weight": {"server": "0", "strength": "10"},
+    "withheld-gradient": {"server": "0"},
     "wrong-model": {"server": LEADER, "strength": "0.08"},
     "omitted-gradient": {"server": LEADER, "device": "first"},
     "withheld-iterate": {"server": "0", "step": "3"},

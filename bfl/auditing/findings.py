@@ -25,7 +25,8 @@ from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.founding.simulated import what_is_simulated
 from edge_servers.learning.aggregation import SCALE_BITS, norm
 from edge_servers.learning.reputation import Absence, absences_in, reputation_terms
-from edge_servers.replay.audit import Auditor, DerivedRound
+from edge_servers.learning.verdicts import Jury
+from edge_servers.replay.audit import Auditor, DerivedRound, believing
 from edge_servers.replay.offences import DERIVED, FALSE_FLAG, SIGNED_TWICE, WORD, Offence
 
 _LEADS = (Slot.PLAN, Slot.CLOSE, Slot.MODEL)
@@ -91,6 +92,8 @@ class Audit:
     """Why receipts were believed; empty where every block was executed here (Q3)."""
     simulated: str = ""
     """That keys or clock are simulated, where the founding shows it (P3)."""
+    is_judged: bool = False
+    """Whether verdicts by the root set were judged again."""
     before: str = ""
     """What came of a look at the chain that this one began with; empty where nobody named it."""
     model_file: str = ""
@@ -125,14 +128,18 @@ class Audit:
 
 
 def audit_rounds(
-    archive: Archive, progress: Callable[[int, int], Any] | None = None, execute: bool | None = None
+    archive: Archive,
+    progress: Callable[[int, int], Any] | None = None,
+    execute: bool | None = None,
+    judge: bool = False,
 ) -> Audit:
     """Audit a chain; `InspectionError` or `AuditError` names the first place that does not fit.
 
     `progress` hears how many blocks of all fit. Blocks are executed where py-evm is installed, unless
-    `execute` says no.
+    `execute` says no. `judge`: judge by the root set again.
     """
-    auditor, audit = Auditor(archive.genesis), Audit(not_executed=why_not_executed(execute))
+    auditor = Auditor(archive.genesis, _root_set if judge else believing)
+    audit = Audit(not_executed=why_not_executed(execute), is_judged=judge)
     blocks = _watched(inspected(archive), audit, archive, progress)
     for derived in auditor.derived(blocks if audit.not_executed else _executed(blocks, archive.genesis)):
         audit.rounds.append(audited_round(derived))
@@ -142,6 +149,12 @@ def audit_rounds(
         audit.beside = signed_twice(archive, audit.found.members, audit.founding.network)
     audit.believed = believed_in(audit)
     return audit
+
+
+def _root_set(founding: FoundingParameters) -> Jury | None:
+    from edge_servers.replay.judging import founded_jury  # torch, and a data set
+
+    return founded_jury(founding)
 
 
 def _executed(blocks: Iterable[InspectedBlock], genesis: Genesis) -> Iterator[InspectedBlock]:

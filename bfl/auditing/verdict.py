@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from chain.audit.found import Inspection
+from edge_servers.founding.parameters import FoundingParameters
+from edge_servers.learning.filters import make_filters
 from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
 
 if TYPE_CHECKING:
@@ -69,10 +71,24 @@ def believed_in(audit: "Audit") -> list[str]:
         told.append(f"receipts of {audit.found.blocks - 1} blocks: nothing was executed ({audit.not_executed})")
         told.append(f"of them a majority of the servers endorsed those up to block {audit.found.final}")
     told += believed_of_the_last_blocks(audit.found)
+    if audit.founding is not None and not audit.is_judged:
+        told += believed_verdicts(audit.founding, [why for each in audit.rounds for _, why in each.refused])
     words = sum(finding.verdict == WORD for finding in audit.findings)
     if words:
         told.append(f"servers, about {words} posts that are not on the chain")
     return told
+
+
+def believed_verdicts(founding: FoundingParameters, reasons: Iterable[str]) -> list[str]:
+    """What an audit says of verdicts that it did not judge again, of all reasons for which somebody was refused."""
+    verdicts = make_filters(founding.settings.rounds.filter).verdicts
+    refused = sum(reason in verdicts for reason in reasons)
+    if not founding.root or not refused:
+        return []
+    return [
+        f"{refused} verdicts by the root set: a majority of the servers has endorsed them; "
+        "`bfl audit check --judge` judges again"
+    ]
 
 
 def believed_of_the_last_blocks(found: Inspection) -> list[str]:

@@ -26,14 +26,9 @@ app = typer.Typer(no_args_is_help=True, help="Check what made a model.")
 
 RUNS = Path("runs")
 Round = Annotated[int | None, typer.Option("--round", min=0, help="Round K; default: the last one.")]
-Execute = Annotated[
-    bool | None,
-    typer.Option(
-        "--execute/--no-execute",
-        help="Execute every block again, which is done where py-evm is installed; or believe the receipts.",
-        show_default=False,
-    ),
-]
+_EXECUTES = "Execute every block again, which is done where py-evm is installed; or believe the receipts."
+Execute = Annotated[bool | None, typer.Option("--execute/--no-execute", help=_EXECUTES, show_default=False)]
+_JUDGES = "Judge by the root set again: takes the data set of the network."
 
 
 def _permit(wanted: bool) -> bool:
@@ -69,6 +64,7 @@ def check(
         typer.Option(metavar="CHAIN", help="The chain that this one went on from: is model 0 a final one there?"),
     ] = None,
     execute: Execute = None,
+    judge: Annotated[bool, typer.Option("--judge", help=_JUDGES)] = False,
     explain: Explain = False,
     allow_plugins: AllowPlugins = False,  # noqa: ARG001 - its callback says so
 ) -> None:
@@ -91,7 +87,7 @@ def check(
             _check_round(archive, wanted, execute, console)
             return
         started = time.perf_counter()
-        audit = _audit(archive, console, execute)
+        audit = _audit(archive, console, execute, judge)
         audit.before = "" if before is None else _look_before(audit, before)
         path = None if rpc else run_model(chosen)
         audit.model_file = "" if path is None else checked_run_model(path, audit)
@@ -173,12 +169,14 @@ def _verdict_of_misfits(console: Console) -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
-def _audit(archive: Any, console: Console, execute: bool | None = None) -> "Audit":
+def _audit(archive: Any, console: Console, execute: bool | None = None, judge: bool = False) -> "Audit":
     from bfl.auditing.findings import audit_rounds
 
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("deriving rounds again", total=None)
-        return audit_rounds(archive, lambda done, total: progress.update(task, completed=done, total=total), execute)
+        return audit_rounds(
+            archive, lambda done, total: progress.update(task, completed=done, total=total), execute, judge
+        )
 
 
 def _check_gaps(audit: "Audit") -> None:

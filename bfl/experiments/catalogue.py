@@ -37,7 +37,8 @@ ENTRIES = [
         "consensus-accuracy", "accuracy and loss with 5, 10 and 15 rounds of consensus", "learning.accuracy"
     ),
     CatalogueEntry("attack", "accuracy under the paper's poisoning attack", "attacks.poisoning"),
-    CatalogueEntry("defences", "every other attack, and what catches it", "attacks.defences"),
+    CatalogueEntry("detection", "attacks that break a rule, and what catches them", "attacks.rules_catch"),
+    CatalogueEntry("defences", "poisoned gradients that look honest, under every filter", "attacks.defences"),
     CatalogueEntry("convergence", "divergence, consensus error and Corollary 1, measured", "learning.convergence"),
     CatalogueEntry("accuracy-svhn", "accuracy on SVHN", "learning.accuracy"),
     CatalogueEntry("attack-svhn", "the poisoning attack on SVHN", "attacks.poisoning"),

@@ -21,6 +21,7 @@ from clients.errors import ClientError
 from clients.joined import read_joined
 from clients.parameters import DataParams, read_params
 from clients.partition import shares_of
+from clients.root_set import held_back
 from edge_servers.errors import EdgeError
 from edge_servers.founding.parameters import read_founding_parameters
 from edge_servers.parameters import Settings
@@ -132,7 +133,7 @@ def _data(kit: DeviceKit) -> Check:
         index = kit.config.index
         count, registered = len(dataset.train), joined.work.shares[index]
         if not kit.config.data:
-            count = len(shares_of(dataset, data)[index])
+            count = len(shares_of(dataset, data, held_back(joined.settings))[index])
     except (BflError, ClientError) as error:
         return Check("data", "fail", str(error).splitlines()[0], "correct data in config.toml")
     if count != registered:

@@ -24,11 +24,14 @@ from clients.models import Vector, network_for, to_vector
 from clients.orders import vector_digest
 from clients.parameters import DataParams, TrainingParams, key_of
 from clients.partition import shares_of
+from clients.root_set import KEY, verdicts_in
 from edge_servers.chain_hosting import homes_of
 from edge_servers.errors import EdgeError
 from edge_servers.federation import make_network
 from edge_servers.founding.origin import Origin
 from edge_servers.founding.parameters import FoundingParameters, Tensors, registry_terms, tensors_of
+from edge_servers.learning.jury import jury_of
+from edge_servers.parameters import Settings
 from edge_servers.replay.continued import last_model
 from edge_servers.replay.replay import model_payload
 
@@ -65,7 +68,7 @@ class Founded:
             self.model_digest,
             parameters.sizes,
             parameters.work,
-            {key: flat[key] for key in told},
+            {key: flat[key] for key in told} | _root_told(settings),
         )
 
 
@@ -77,11 +80,18 @@ class Members:
     samples: Mapping[str, int]
 
 
+def _root_told(settings: Settings) -> dict[str, object]:
+    """What devices need to know which images are nobody's: their part of the data set is without those."""
+    return (
+        {"filter": "+".join(verdicts_in(settings.rounds.filter)), KEY: settings.root_set} if settings.root_set else {}
+    )
+
+
 def samples_described(description: Description) -> dict[str, int]:
     """How many samples each device has, where its data is at hand: in its own folder, or its part of the data set."""
     data = description.settings.data
     whole = dataset_of(data)
-    shares = shares_of(whole, data)
+    shares = shares_of(whole, data, description.settings.root_set)
     return {
         device.name: len(dataset_of(data, device.data).train) if device.data else len(share)
         for device, share in zip(description.devices, shares, strict=True)
@@ -110,7 +120,11 @@ def found_described(
     origin, first = None, to_vector(architecture)
     if before is not None:
         origin, first = _model_of(before, tensors_of(architecture))
-    parameters = FoundingParameters(settings, network, tensors_of(architecture), dataset.train.sample_bytes, origin)
+    jury = jury_of(dataset, settings, architecture)
+    root = "" if jury is None else jury.digest
+    parameters = FoundingParameters(
+        settings, network, tensors_of(architecture), dataset.train.sample_bytes, origin, root=root
+    )
     genesis = _genesis(description, address_of(founder), now_s)
     posts = Founding(
         homes_of(network),

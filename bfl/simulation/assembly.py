@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 
-from bfl.attacks.devices import poison_device
+from bfl.attacks.devices import conspiracy_of, poison_device
 from bfl.attacks.dishonest import AttackedHosting
 from bfl.attacks.kinds import Attack
 from bfl.attacks.text import read_attacks
@@ -31,11 +31,12 @@ def assemble(
 ) -> tuple[Federation, "HostedChain | None"]:
     """Devices, servers and, where the scheme wants it, their chain; whoever should misbehave will."""
     attacks = read_attacks(attack, settings.rounds.edges, settings.data.devices)
+    conspiracy = conspiracy_of(attacks)
     devices = [
-        poison_device(Device(n, dataset.train, share, network), attacks, dataset.classes)
+        poison_device(Device(n, dataset.train, share, network), attacks, dataset.classes, conspiracy)
         for n, share in enumerate(shares)
     ]
-    grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk)
+    grid = InProcessGrid(devices, settings.training.engine, settings.training.chunk, train=conspiracy.trainer)
     if not settings.rounds.is_on_chain:
         clock = SimulatedClock()
         hosting = AttackedHosting(OffChain(settings), attacks, settings)

@@ -55,11 +55,12 @@ class InProcessGrid(Grid):
         engine: str = "auto",
         chunk: int = 10,
         faults: Mapping[int, Fault] | None = None,
+        train: Trainer = local_updates,
     ) -> None:
         identify_process(_RUN_ID, _SERVER_NODE_ID)
         self._devices = {_FIRST_NODE_ID + device.index: device for device in devices}
         self._engine, self._chunk = engine, chunk
-        self._faults = faults or {}
+        self._faults, self._train = faults or {}, train
         self.misses: Misses | None = None
         """Who is out of a round, if anybody ever is; what it would have answered is not computed."""
         self._ids = count(1)
@@ -115,7 +116,7 @@ class InProcessGrid(Grid):
         wanted = list(message_ids)
         asked_for = set(wanted)
         asked = [m for m in self._waiting if m.metadata.message_id in asked_for]
-        self._answer_all(self._waiting if any(_is_training(m) for m in asked) else asked, local_updates)
+        self._answer_all(self._waiting if any(_is_training(m) for m in asked) else asked, self._train)
         return [self._replies.pop(i) for i in wanted if i in self._replies]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
@@ -132,14 +133,14 @@ class InProcessGrid(Grid):
 
         def jointly(others: Sequence[TrainingNode], same: nn.Module, theirs: Recipe) -> list[LocalUpdate]:
             if theirs != recipe or tried:
-                return local_updates(others, same, theirs)
+                return self._train(others, same, theirs)
             tried.append(theirs)
-            together = local_updates([*others, *nodes], same, recipe)
+            together = self._train([*others, *nodes], same, recipe)
             updates.extend(together[len(others) :])
             return together[: len(others)]
 
         self._answer_all([m for m in self._waiting if _is_training(m)], jointly)
-        return updates or local_updates(nodes, network, recipe)
+        return updates or self._train(nodes, network, recipe)
 
     def _answer_all(self, messages: Sequence[Message], train: Trainer) -> None:
         answered = {message.metadata.message_id for message in messages}

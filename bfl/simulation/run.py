@@ -28,7 +28,7 @@ from clients.models import network_for, with_parameters
 from clients.partition import Share, shares_of
 from edge_servers.federation import Federation
 from edge_servers.founding.standing import Standing
-from edge_servers.learning.filters import deterministic_filter
+from edge_servers.learning.filters import make_filters
 from edge_servers.learning.graph import make_graph
 from edge_servers.planning.proposal import make_planner
 from edge_servers.report import RoundReport
@@ -63,7 +63,7 @@ class Simulation:
 def check_settings(settings: RunSettings) -> None:
     """Refuse what cannot work before any data is loaded."""
     make_graph(settings.rounds.graph, settings.rounds.edges)
-    deterministic_filter(settings.rounds.filter)
+    make_filters(settings.rounds.filter)
     attacks = read_attacks(settings.attacks.attack, settings.rounds.edges, settings.data.devices)
     check_possible(attacks, settings.rounds)
     make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
@@ -264,5 +264,5 @@ def _prepare(settings: RunSettings) -> tuple[Dataset, list[Share], nn.Module]:
     use_threads(settings)
     data = settings.data
     dataset = dataset_of(data)
-    shares = shares_of(dataset, data)
+    shares = shares_of(dataset, data, settings.root_set)
     return dataset, shares, network_for(dataset, settings.training, data.seed)

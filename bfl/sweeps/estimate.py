@@ -84,9 +84,9 @@ def _disk_bytes(settings: RunSettings) -> int:
     if not settings.rounds.is_on_chain:
         return 0
     from bfl.simulation.cost import run_cost
-    from clients.data import load_dataset
+    from clients.data import dataset_of
     from clients.models import network_for
 
     data = settings.data
-    dataset = load_dataset(data.dataset, data.data_dir, data.seed)
+    dataset = dataset_of(data)
     return run_cost(settings, network_for(dataset, settings.training, data.seed), settings.rounds.rounds).total

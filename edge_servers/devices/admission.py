@@ -11,10 +11,11 @@ from chain.wire.address import Address
 from chain.wire.plan import Plan
 from clients.errors import ReplyError
 from clients.replies import DataReply, GradientReply, SealedReply, SignedReply, read_reply
+from clients.root_set import VERDICTS
 from edge_servers.errors import GradientRefusedError
 from edge_servers.founding.network import DeviceRecord, LearningTask, Network
 from edge_servers.learning.bounds import check_gradient
-from edge_servers.learning.filters import VERDICTS, deterministic_filter
+from edge_servers.learning.filters import make_filters
 from edge_servers.learning.gradients import LATE, Attendance, Gradient, Refusal
 from edge_servers.ledger.board import Board
 from edge_servers.parameters import RoundParams
@@ -153,7 +154,7 @@ def believed_refusals(
     One short code each: the closed list has a size (B2), and no server's word makes an honest leader's too large.
     """
     own = {f"server {server}", *(f"device {n}" for n, m in enumerate(serving) if m == server)}
-    reserved = {*VERDICTS, UNAVAILABLE, deterministic_filter(filter_text).reason}
+    reserved = {UNAVAILABLE, *VERDICTS, *make_filters(filter_text).reasons}
     believed: dict[str, Refusal] = {}
     for refusal in refusals:
         is_code = _REASON.fullmatch(refusal.reason) is not None and refusal.reason not in reserved

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from chain.wire.address import ADDRESS_BYTES, Address
 from clients.consent import Consent
-from clients.vectors import Vector
 from edge_servers.errors import FederationError
 from edge_servers.learning.graph import Graph
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:  # a node reads what was founded, and has no torch
     from torch import nn
 
     from clients.data import Samples
+    from edge_servers.learning.jury import RootJury
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,8 @@ class LearningTask:
     architecture: "nn.Module"
     like: "Samples"
     classes: int
-    validation: "Samples | None" = None
-    """What a server judges gradients by, where the filters need data (P7)."""
-
-    def validation_loss(self, model: Vector) -> float:
-        """Loss of a model on the validation data."""
-        if self.validation is None:
-            raise FederationError("the filter `loss` needs validation data, this server has none")
-        from clients.evaluation import evaluate_model
-
-        return evaluate_model(self.architecture, model, self.validation).loss
+    jury: "RootJury | None" = None
+    """The root set by which gradients are judged, where the filters do (P7)."""
 
 
 @dataclass(frozen=True)

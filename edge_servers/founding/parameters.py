@@ -17,6 +17,7 @@ from clients.consent import Consent
 from clients.errors import ClientError
 from clients.founded_work import FoundedWork
 from clients.parameters import DataParams, TrainingParams, key_of
+from clients.root_set import KEY
 from edge_servers.errors import EdgeError, FederationError
 from edge_servers.founding.code import read_code
 from edge_servers.founding.network import DeviceRecord, Network
@@ -37,6 +38,7 @@ _PLAN_BYTES, _STRIKE_BYTES = 256, 16
 """Of a plan, per training node, at most; and of what is held against it, per strike and for its head"""
 _CLOSE_BYTES = 256
 """Of a closed list, per training node, at most: a hash, a refusal"""
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 _ADDRESS = re.compile(r"0x[0-9a-f]{40}")
 Tensors = tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -54,6 +56,8 @@ class FoundingParameters:
     """Where model 0 came from, where another network stood before."""
     code: Mapping[str, str] = field(default_factory=dict)
     """sha256 of filters and schemes that are not ours, by kind and name (edge_servers/founding/code.py)."""
+    root: str = ""
+    """sha256 of the root set by which filters judge, where they do (clients/root_set.py)."""
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -106,6 +110,7 @@ class FoundingParameters:
                 "tensors": [[name, list(shape)] for name, shape in self.tensors],
                 **({} if self.origin is None else {"origin": self.origin.content}),
                 **({"code": dict(self.code)} if self.code else {}),
+                **({"root": self.root} if self.root else {}),
             }
         )
 
@@ -119,7 +124,8 @@ def _device_row(device: DeviceRecord) -> list[str | int]:
 def founding_settings(settings: Settings) -> dict[str, Any]:
     """The settings that make a network what it is."""
     flat = Settings(settings.rounds, settings.data, settings.training, conditions=settings.conditions).flat()
-    return {key: value for key, value in flat.items() if key not in _NOT_WRITTEN and _later().get(key) != value}
+    not_written = _NOT_WRITTEN if settings.root_set else (*_NOT_WRITTEN, KEY)  # where nobody judges, it says nothing
+    return {key: value for key, value in flat.items() if key not in not_written and _later().get(key) != value}
 
 
 @cache
@@ -166,7 +172,7 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         settings = Settings.read(content["settings"])
         founding = FoundingParameters(
             settings, network, tensors, int(content["sample-bytes"]), read_origin(content.get("origin")),
-            read_code(content.get("code", {}), settings),
+            read_code(content.get("code", {}), settings), _root(content.get("root", "")),
         )  # fmt: skip
         _check_network(network)
         _check_settings(founding)
@@ -175,6 +181,12 @@ def read_founding_parameters(parameters: bytes) -> FoundingParameters:
         return founding
     except (CodecError, ClientError, EdgeError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FederationError(f"the founding parameters are not those of a network of ours: {error}") from error
+
+
+def _root(found: object) -> str:
+    if not isinstance(found, str) or (found and not _DIGEST.fullmatch(found)):
+        raise ValueError("found a root set without a digest")
+    return found
 
 
 def _check_settings(founding: FoundingParameters) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from edge_servers.errors import GradientRefusedError
-from edge_servers.learning.filters import folded_sum
 from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.rules import folded_sum
 from edge_servers.parameters import RoundParams
 
 _FLOAT32 = np.dtype(np.float32)

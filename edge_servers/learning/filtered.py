@@ -24,6 +24,8 @@ class Filtered:
     """Sender -> found and expected, of those taken out."""
     touched: int = 0
     """How many of the kept had values changed."""
+    reasons: Mapping[Address, str] = field(default_factory=dict)
+    """Sender -> reason code of the stage that took it out, where there are several stages."""
 
 
 class Filter(Protocol):

@@ -10,9 +10,10 @@ from edge_servers.errors import BoardError
 from edge_servers.founding.network import Network
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
-from edge_servers.learning.filters import VERDICTS, deterministic_filter
+from edge_servers.learning.filters import make_filters
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.learning.reputation import filtered_senders
+from edge_servers.learning.verdicts import judged_before
 from edge_servers.ledger.board import Board, RoundSlot
 from edge_servers.replay.offences import Offence
 
@@ -81,7 +82,7 @@ class Trusting:
 
     def __init__(self, board: Board, network: Network, filter_text: str) -> None:
         self._board, self._network = board, network
-        self._filter = deterministic_filter(filter_text)
+        self._filters = make_filters(filter_text)
         self._round, self._planned_samples = 0, 0
 
     def begin(self, standing: Standing, attempt: int) -> None:
@@ -98,11 +99,10 @@ class Trusting:
 
     def counted(self, close: Close, leader: Address, until_s: float) -> list[Gradient]:
         """The accepted gradients, filtered: over the list that the leader filtered, so that Krum runs once (P7)."""
-        judged = {refusal.node for refusal in close.refused if refusal.reason in VERDICTS}
-        gradients = self._board.read(RoundSlot(self._round, "gradient")).values()
-        list_ = [gradient for gradient in gradients if gradient.node not in judged]
-        result = self._filter(list_)
-        senders = filtered_senders(list_, result.removed, self._planned_samples)
+        gradients = list(self._board.read(RoundSlot(self._round, "gradient")).values())
+        told = judged_before([(refusal.node, refusal.reason) for refusal in close.refused])
+        result = self._filters(gradients, told)
+        senders = filtered_senders(gradients, result.removed, self._planned_samples)
         self.filtered = self._network.device_numbers(senders)
         return [gradient for gradient in result.kept if gradient.sender in close.accepted]
 

@@ -20,7 +20,7 @@ from clients.models import Vector
 from edge_servers.errors import LeaderFailedError, OverflowRefusedError, PlanError, ReplayError
 from edge_servers.founding.standing import Standing
 from edge_servers.learning.aggregation import FixedPoint
-from edge_servers.learning.filters import deterministic_filter, verdicts_of
+from edge_servers.learning.filters import make_filters
 from edge_servers.learning.gradients import Close, Gradient, Refusal
 from edge_servers.ledger.chain_board import ChainBoard
 from edge_servers.ledger.findings import Findings
@@ -34,16 +34,16 @@ from edge_servers.replay.offences import (
     equivocation,
     refused_post,
     wrong_model,
-)
+)  # fmt: skip
 from edge_servers.replay.plan_check import check_follows, check_phi, check_plan
 from edge_servers.replay.record import is_gibberish
 from edge_servers.replay.replay import (
     close_offence,
-    closed_round,
     iterate_offence,
+    judged_round,
     model_payload,
     replayed_model,
-)
+)  # fmt: skip
 
 _LOG = logging.getLogger(__name__)
 Prove = Callable[[Ledger, int], object]
@@ -118,7 +118,7 @@ class Referee:
             raise LeaderFailedError(leader, told)
         record = self.board.record(found.round)
         try:
-            closed = closed_round(record, self.board.reader)
+            closed = judged_round(record, self.board.reader, found.model)
         except (ReplayError, OverflowRefusedError) as error:
             sent = b"" if post is None else post.transaction_hash
             self._note(refused_post(leader, Slot.CLOSE, sent, str(error), self.founding.network))
@@ -134,7 +134,7 @@ class Referee:
         All other reasons may be the word of others, of gradients that it never saw.
         """
         text, name = self.founding.settings.rounds.filter, self.founding.network.name
-        reasons = {deterministic_filter(text).reason, *verdicts_of(text)} - {""}
+        reasons = make_filters(text).reasons
         out = {refusal.node for refusal in close.refused if refusal.reason in reasons}
         posts = self.board.ledger.posts(self._found.round, Slot.GRADIENT)
         return [Address(sender) for sender in posts if name(sender) in out]

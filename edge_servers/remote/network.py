@@ -26,6 +26,7 @@ from edge_servers.founding.parameters import FoundingParameters, read_founding_p
 from edge_servers.founding.standing import Standing
 from edge_servers.home import ServerParts
 from edge_servers.leading import LedgerAccess
+from edge_servers.learning.jury import jury_of
 from edge_servers.ledger.block_check import RoundChecker
 from edge_servers.ledger.board import Clock
 from edge_servers.ledger.chain_attempts import ChainAttempts
@@ -138,14 +139,15 @@ def remote_federation(
     settings = replace(founding.settings, rounds=replace(founding.settings.rounds, rounds=rounds))
     index, address = remote.server_index(account), Address(address_of(account))
     ledger = RemoteLedger(remote.connection, remote.chain.genesis)
-    checker = RoundChecker(GradientReader(founding))
+    jury = jury_of(dataset, settings, architecture, founding.root)
+    checker = RoundChecker(GradientReader(founding, jury))
     attempts = ChainAttempts(ledger, {address: account}, clock, {} if memory is None else {address: memory})
     waiting = WatchingClock(clock, remote.connection)
     board = ChainBoard(ledger, checker.reader, {address: attempts.ledger_of(address)}, attempts, waiting, _LOOK_S)
     sealer = RemoteSealer(remote.chain, checker, attempts.ledger_of, waiting)
     access = LedgerAccess(board, Referee(board), sealer, attempts)
     hosted = RemoteHosted([access], sealer.standing_now(), remote)
-    task = LearningTask(architecture, dataset.train, dataset.classes)
+    task = LearningTask(architecture, dataset.train, dataset.classes, jury)
     planner = make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
     link = DeviceLink(grid, nodes, clock, _POLL_S)
     parts = ServerParts(index, founding.network, settings, task, access, link, hosted.standing, data_paths)

@@ -4,7 +4,7 @@ What a chain is without learning (seals, signatures, roles, turns) is checked by
 over block after block, read once. Nothing that servers say of each other is believed where it can be computed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from chain.audit.found import Inspection
@@ -25,6 +25,7 @@ from edge_servers.founding.parameters import FoundingParameters, read_founding_p
 from edge_servers.learning.aggregation import divergence
 from edge_servers.learning.graph import consensus_weight, make_graph
 from edge_servers.learning.reputation import Reputation
+from edge_servers.learning.verdicts import Jury
 from edge_servers.replay.plan_check import check_plan
 from edge_servers.replay.record import (
     GradientReader,
@@ -82,11 +83,20 @@ class DerivedRound:
         return self.founding.network.name(self.header.winner or b"")
 
 
+Judges = Callable[[FoundingParameters], Jury | None]
+
+
+def believing(founding: FoundingParameters) -> Jury | None:  # noqa: ARG001
+    """Nobody judges again: verdicts by a root set are taken as a majority of the servers has endorsed them (P7)."""
+    return None
+
+
 class Auditor:
     """Derives a chain again, block after block, from blocks that were inspected."""
 
-    def __init__(self, genesis: Genesis) -> None:
-        self._genesis = genesis
+    def __init__(self, genesis: Genesis, judges: Judges = believing) -> None:
+        """`judges`: who draws the root set of a founding again, to judge by it."""
+        self._genesis, self._judges = genesis, judges
         self._divergence: float | None = 0.0
         self._reputation: Reputation | None = Reputation()
         self._excluded: dict[bytes, int] = {}
@@ -178,7 +188,7 @@ class Auditor:
         _check_graph(founding)
         _check_beginning(founding, block)
         try:
-            self._reader, self.obstacle = GradientReader(founding), ""
+            self._reader, self.obstacle = GradientReader(founding, self._judges(founding)), ""
         except CodeNotAllowedError as error:
             self.obstacle, self._not_allowed = str(error), error
             return

@@ -26,6 +26,7 @@ from edge_servers.founding.code import check_code
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.learning.bounds import check_gradient
 from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.verdicts import Jury
 
 UNAVAILABLE = "unavailable"
 """The reason of a leader that does not hold a gradient's payload: it needs no proof (B4)"""
@@ -152,11 +153,14 @@ class GradientReader:
 
     _KEPT = 2
 
-    def __init__(self, founding: FoundingParameters) -> None:
+    def __init__(self, founding: FoundingParameters, jury: Jury | None = None) -> None:
         check_code(founding.settings, founding.code)
-        self.founding = founding
+        self.founding, self.jury = founding, jury
+        """The root set, where it is at hand: without it verdicts are believed."""
         self.rounds: dict[tuple[object, ...], Any] = {}
         """What was worked out of closed rounds, by `RoundRecord.closing`."""
+        self.judged: tuple[object, ...] = ()
+        """The closed round whose verdicts were checked last, with its model."""
         self._plan = NO_PLAN
         self._known: dict[bytes, Gradient | GradientRefusedError] = {}
 

@@ -4,7 +4,7 @@ A round follows from the model before it, its plan, its gradients and its closed
 call them while the round runs, nodes before they take a block, auditors years later; all get the same bits (P8-P10).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from chain.errors import CodecError
@@ -24,7 +24,7 @@ from edge_servers.learning.aggregation import (
     to_fixed_point,
     total_samples,
 )
-from edge_servers.learning.filters import deterministic_filter, verdicts_of
+from edge_servers.learning.filters import make_filters
 from edge_servers.learning.gradients import Gradient, Weight
 from edge_servers.learning.reputation import (
     JudgedRound,
@@ -35,6 +35,7 @@ from edge_servers.learning.reputation import (
     reputation_terms,
 )
 from edge_servers.learning.schemes import ClosedRound, scheme_of
+from edge_servers.learning.verdicts import Bench, Judge, judged_before
 from edge_servers.replay.admitted import Admitted, available_gradients, counted_twice
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, absent_iterate, omitted_gradients, wrong_iterate
@@ -84,17 +85,42 @@ def closed_round(record: RoundRecord, reader: GradientReader) -> "AggregatedRoun
     return found
 
 
-def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted: Admitted) -> ClosedGradients:
-    """What the closed list makes count; `ReplayError` for one that no honest leader posts."""
+def judged_round(record: RoundRecord, reader: GradientReader, model: Vector) -> AggregatedRound:
+    """`closed_round`, its verdicts checked too."""
+    closed = closed_round(record, reader)
+    check_verdicts(record, model, reader)
+    return closed
+
+
+def check_verdicts(record: RoundRecord, model: Vector, reader: GradientReader) -> None:
+    """Raise `ReplayError` where a closed list's verdicts are not those of the root set, beyond what machines differ by.
+
+    Without a root set at hand they are believed: a majority of the servers has endorsed them.
+    """
+    founding, key = reader.founding, (record.closing, model.tobytes())
+    if reader.jury is None or key == reader.judged or not make_filters(founding.settings.rounds.filter).verdicts:
+        return
+    bench = Bench(reader.jury, model, record.round, founding.settings.training.learning_rate)
+    judge = judged_before(record.closed_list.refused, bench)
+    closed_gradients(record, founding, available_gradients(record, reader), judge)
+    reader.judged = key
+
+
+def closed_gradients(
+    record: RoundRecord, founding: FoundingParameters, admitted: Admitted, judge: Judge | None = None
+) -> ClosedGradients:
+    """What the closed list makes count; `ReplayError` for one that no honest leader posts. `judge`: who looks at its
+    verdicts, else they are believed.
+    """
     try:
         closed = record.closed_list
     except CodecError as error:
         raise ReplayError(f"round {record.round}: {error}") from error
     listed = {**admitted.good, **admitted.twice}
     accepted = _accepted(closed, listed, record.round)
-    filters = deterministic_filter(founding.settings.rounds.filter)
-    taken_out = _named(closed, listed, [filters.reason] if filters.reason else [])
-    judged = _named(closed, listed, verdicts_of(founding.settings.rounds.filter))
+    filters = make_filters(founding.settings.rounds.filter)
+    taken_out = _named(closed, listed, filters.reasons)
+    judged = [g for g in taken_out if _is_refused(closed, g, filters.verdicts)]
     if 2 * len(judged) >= max(1, len(admitted.good)):
         raise ReplayError(
             f"round {record.round}: the leader's verdict takes out {len(judged)} of {len(admitted.good)} gradients, "
@@ -105,13 +131,17 @@ def closed_gradients(record: RoundRecord, founding: FoundingParameters, admitted
         raise ReplayError(
             f"round {record.round}: the closed list counts data of a device and at the server that has them"
         )
-    result = filters(input_)
-    if set(result.removed) != {gradient.sender for gradient in taken_out}:
+    result = filters(input_, judge or judged_before(closed.refused))
+    found = {(gradient.node, result.reasons.get(gradient.sender)) for gradient in input_} - {
+        (gradient.node, None) for gradient in input_
+    }
+    named = {(who, why) for who, why in closed.refused if who in {gradient.node for gradient in taken_out}}
+    if found != named:
         raise ReplayError(
-            f"round {record.round}: the filters take out {len(result.removed)} gradients of the closed list, "
-            f"the leader named {len(taken_out)}, or others"
+            f"round {record.round}: the filters take out {len(found)} gradients of the closed list, "
+            f"the leader named {len(named)}, or others"
         )
-    explained = {gradient.sender for gradient in [*input_, *judged]}
+    explained = {gradient.sender for gradient in input_}
     rolled = record.rolled(closed.rolls)  # what is in none of them came late, and is nobody's fault (D3.6)
     omitted = tuple(g for g in admitted.good.values() if g.sender not in explained and g.transaction_hash in rolled)
     filtered = filtered_senders(input_, result.removed, sum(record.plan.samples))
@@ -132,11 +162,15 @@ def _accepted(closed: ClosedList, listed: Mapping[Address, Gradient], round_: in
     return accepted
 
 
-def _named(closed: ClosedList, listed: Mapping[Address, Gradient], reasons: Sequence[str]) -> list[Gradient]:
+def _named(closed: ClosedList, listed: Mapping[Address, Gradient], reasons: Collection[str]) -> list[Gradient]:
     """The gradients that the closed list refuses for one of these reasons."""
     who = {node for node, reason in closed.refused if reason in reasons}
     hashes = set(closed.accepted)
     return [g for g in listed.values() if g.node in who and g.transaction_hash not in hashes]
+
+
+def _is_refused(closed: ClosedList, gradient: Gradient, reasons: Sequence[str]) -> bool:
+    return any(who == gradient.node and why in reasons for who, why in closed.refused)
 
 
 def replayed_aggregates(counted: Sequence[Gradient], founding: FoundingParameters) -> list[FixedPoint]:
@@ -250,7 +284,7 @@ def replay_round(record: RoundRecord, before: Before, reader: GradientReader) ->
     check_plan(record.plan, founding, record.round, map(founding.network.server_index, before.excluded))
     check_phi(record.plan, founding)
     check_follows(record.plan, before.divergence, before.reputation)
-    closed = closed_round(record, reader)
+    closed = judged_round(record, reader, model)
     offences = _iterate_offences(record, closed.iterates, before, founding)
     if closed.omitted:
         offences.insert(0, close_offence(record, closed.omitted, founding))

@@ -125,8 +125,9 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
         ),
         (
             "--filter norm-clp",
-            'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean, loss, your own as '
-            'module:function, or some joined by + (did you mean "norm-clip"?)',
+            'filter: found "norm-clp", expected none, median, norm-clip, krum, trimmed-mean, nnm, centred-clip, '
+            "direction, harm, loss, your own as module:function, or some joined by + "
+            '(did you mean "norm-clip"?)',
         ),
         ("--nodes 2", "nodes: found 2, expected 1 (shared) or 3 (one per edge server)"),
         ("--codec fp8", 'codec: found "fp8", expected one of fp16, fp32, int8'),

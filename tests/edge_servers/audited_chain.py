@@ -44,6 +44,7 @@ from tests.chain.network import seal
 from tests.chain.small_chain import StoredChain
 
 SMALL: dict[str, object] = {
+    "filter": "norm-clip",
     "dataset": "synthetic", "rounds": 3, "devices": 4, "edges": 4, "iterations": 1, "batch": 5, "threads": 1,
     "hidden": 2, "phi": 2, "planner": "fixed:0", "difficulty": 1,
 }  # fmt: skip

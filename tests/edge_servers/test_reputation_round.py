@@ -153,23 +153,6 @@ def test_a_word_about_a_device_that_posted_nothing_is_held_against_nobody() -> N
         assert 0 not in {record.device for record in network.servers[0].standing.reputation.records}
 
 
-def test_a_leaders_own_verdict_is_held_against_nobody() -> None:
-    """`loss` is what the leader says that it measured (P7): nobody can derive it again."""
-
-    def judge(close: Close) -> Close:
-        out = Refusal(name(close.accepted[0]), "loss", "")
-        return replace(close, accepted=close.accepted[1:], refused=(*close.refused, out))
-
-    with chain_network(**{**KEPT, "filter": "loss"}) as network:
-        name = network.founding.network.name
-        for server in network.servers:
-            misbehave(server, only("close", judge))
-        reports = network.run(4)
-        assert all(report.failed_leaders == () for report in reports), "it may say so"
-        assert all(len(network.replayed(k).counted) == 4 for k in range(1, 5))
-        assert network.servers[0].standing.reputation.rows == ()
-
-
 def test_a_plan_that_sets_a_device_aside_on_the_leaders_word_fails_and_its_leader_is_flagged() -> None:
     with chain_network(**KEPT) as network:
         leader = network.leader

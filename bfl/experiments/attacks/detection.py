@@ -4,8 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bfl.experiments.claims import INCOMPARABLE, verdict
-from bfl.experiments.estimate import Estimate
+from bfl.experiments.claims import verdict
 from bfl.experiments.figure import ClaimVerdict
 from bfl.experiments.learning.curves import PARTITIONS
 from bfl.experiments.learning.trials import RoundRecord
@@ -15,12 +14,9 @@ BY_ABSENCE = ("withheld-iterate",)
 """Computed by the others: no offence, and nobody is excluded for it"""
 BY_TIME = ("silent-leader, plan", "silent-leader, close", "silent-leader, model", "silent-leader, seal")
 BY_ADMISSION = ("inflated-weight", "inflated-samples", "forged")
-BY_NOBODY = ("poisoned-gradient",)
-"""Well-formed and within bounds: no rule catches it"""
-BY_FILTERS = ("sign-flip", "noise", "label-flip")
 LEADERS = ("wrong-model", "omitted-gradient", *BY_TIME)
 """What a server does only in rounds that it leads"""
-OF_DEVICES = ("inflated-samples", "forged", *BY_FILTERS)
+OF_DEVICES = ("inflated-samples", "forged")
 SERVER, DEVICES = 1, (3, 7)
 """The attackers; these devices of ten do not offload, so both send gradients"""
 
@@ -97,11 +93,11 @@ def measure_detection(runs: Sequence[Sequence[RoundRecord]], attack: str, first:
     )
 
 
-Detections = Mapping[tuple[str, str, str], tuple[Detection, Estimate]]
-"""By attack, filter and partition: the detection, and how far below the honest run without a filter it ends"""
+Detections = Mapping[tuple[str, str], Detection]
+"""By attack and partition"""
 
 
-def defence_claims(found: Detections) -> list[ClaimVerdict]:
+def detection_claims(found: Detections) -> list[ClaimVerdict]:
     """What docs/attacks.md says of every kind; the paper tries none of them."""
     return [
         _judge_at_once("replay catches the first wrong post of a server", found, BY_REPLAY),
@@ -111,13 +107,11 @@ def defence_claims(found: Detections) -> list[ClaimVerdict]:
         _judge_excluded("a server that is caught by replay is excluded", found, BY_REPLAY),
         _judge_not_excluded("nobody is excluded for silence", found, (*BY_ABSENCE, *BY_TIME)),
         _judge_no_false_accusation(found),
-        *(_judge_best_filter(kind, p, found) for kind, name, p in found if kind in BY_FILTERS and name == "none"),
-        *(_judge_uncaught(kind, found) for kind in BY_NOBODY),
     ]
 
 
 def _detections_of(found: Detections, kinds: Sequence[str]) -> dict[str, Detection]:
-    return {f"{kind}, {PARTITIONS[p]}": detection for (kind, _, p), (detection, _) in found.items() if kind in kinds}
+    return {f"{kind}, {PARTITIONS[p]}": detection for (kind, p), detection in found.items() if kind in kinds}
 
 
 def _judge_at_once(claim: str, found: Detections, kinds: Sequence[str]) -> ClaimVerdict:
@@ -143,25 +137,5 @@ def _judge_not_excluded(claim: str, found: Detections, kinds: Sequence[str]) -> 
 
 
 def _judge_no_false_accusation(found: Detections) -> ClaimVerdict:
-    wrong = sum(detection.false_offences for detection, _ in found.values())
+    wrong = sum(detection.false_offences for detection in found.values())
     return ClaimVerdict("(ours) no honest server is accused", f"{wrong} accusations", verdict(wrong == 0))
-
-
-def _judge_best_filter(kind: str, partition: str, found: Detections) -> ClaimVerdict:
-    """Some filter ends half as far below the honest run without one, its own cost counted; told with the best."""
-    lost = {name: value for (k, name, p), (_, value) in found.items() if (k, p) == (kind, partition)}
-    bare = lost["none"]
-    best = min((name for name in lost if name != "none"), key=lambda name: lost[name].mean)
-    told = f"below honest without a filter {bare.mean:.2f}, with {best} {lost[best].mean:.2f}, "
-    told += f"with the default norm-clip {lost['norm-clip'].mean:.2f} points"
-    claim = f"(ours) some filter halves the damage of {kind} by 2 of 10 devices, {PARTITIONS[partition]}"
-    if bare.mean <= bare.half_width:
-        return ClaimVerdict(claim, f"{told}; no clear damage to halve", INCOMPARABLE)
-    return ClaimVerdict(claim, told, verdict(lost[best].mean <= bare.mean / 2))
-
-
-def _judge_uncaught(kind: str, found: Detections) -> ClaimVerdict:
-    some = _detections_of(found, [kind])
-    seen = [name for name, detection in some.items() if detection.by]
-    told = f"caught in {len(seen)} of {len(some)} cases without a filter"
-    return ClaimVerdict(f"(ours) no rule catches {kind}: it is left to the filters", told, verdict(not seen))

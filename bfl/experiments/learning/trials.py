@@ -17,6 +17,7 @@ from bfl.experiments.context import MOST_BYTES, ExperimentContext
 from bfl.experiments.images import ImageSource
 from bfl.simulation import run as simulation
 from bfl.simulation.run_folder import RunFolder
+from clients.evaluation import Scores
 from clients.parameters import key_of
 from edge_servers.report import RoundReport
 from policy.files import read_bounded_text, replacing
@@ -47,18 +48,22 @@ class Trial:
     edges: int = 3
     graph: str = "line"
     evaluate_every: int = 1
+    evaluate_last: int = 0
+    """Rounds at the end that are evaluated, where not all are: trying a model costs more than a round"""
     dataset: str = "fashion-mnist"
     data_dir: str = ""
 
     @property
     def flags(self) -> dict[str, object]:
         """The settings of `bfl simulate`."""
-        return SAME | {key_of(name): value for name, value in asdict(self).items()}
+        own = {key_of(name): value for name, value in asdict(self).items() if name != "evaluate_last"}
+        return SAME | own
 
     @property
     def key(self) -> str:
         """Its name among the kept ones: another setting makes another run, another folder of the data does not."""
         flags = {name: value for name, value in self.flags.items() if name != "data-dir"}
+        flags |= {"evaluate-last": self.evaluate_last} if self.evaluate_last else {}
         digest = hashlib.sha256(json.dumps(flags, sort_keys=True).encode()).hexdigest()[:12]
         return f"{self.dataset.replace(':', '-')}-{self.scheme}-{self.partition}-seed{self.seed}-{digest}"
 
@@ -99,13 +104,26 @@ def _run_in_turn(trials: Sequence[Trial], context: ExperimentContext, on_progres
 def run_trial(trial: Trial, folder: Path, on_round: Callable[[RoundReport], None]) -> None:
     """Run what is left of it in FOLDER/runs, keep its rounds in FOLDER/points, forget the rest: a chain is large."""
     path = folder / "runs" / trial.key
+    scores: dict[int, Scores] = {}
+    if trial.evaluate_last:
+        shutil.rmtree(path, ignore_errors=True)  # what was evaluated before it was cut short is nowhere
     if read_json_or(path / "summary.json", {}).get("status") != "finished":
-        summary = simulation.run(_start_or_resume(trial, path), on_round)
-        if summary["status"] != "finished":
+        ready = _start_or_resume(trial, path)
+
+        def evaluated(report: RoundReport) -> None:
+            if report.round > trial.rounds - trial.evaluate_last:
+                scores[report.round] = report.scores or ready.federation.evaluate()
+            on_round(report)
+
+        if simulation.run(ready, evaluated)["status"] != "finished":
             raise KeyboardInterrupt
-    lines = RunFolder(path).metrics()
+    lines = [line | _scored(scores.get(line["round"])) for line in RunFolder(path).metrics()]
     _write_records(folder, trial, [{name: line[name] for name in KEPT} for line in lines])
     shutil.rmtree(path)
+
+
+def _scored(scores: Scores | None) -> RoundRecord:
+    return {} if scores is None else {"accuracy": scores.accuracy, "loss": scores.loss}
 
 
 def _start_or_resume(trial: Trial, path: Path) -> simulation.Simulation:

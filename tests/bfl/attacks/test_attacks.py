@@ -190,8 +190,8 @@ def test_other_rounds_are_left_as_they_are(kind: str) -> None:
 @pytest.mark.parametrize("kind", SERVER_KINDS)
 def test_an_attack_changes_its_own_kind_of_post_only(kind: str) -> None:
     target = {
-        "poisoned-gradient": "gradient", "inflated-weight": "gradient", "wrong-model": "model",
-        "omitted-gradient": "close", "silent-leader": "model", "slow-leader": "seal",
+        "poisoned-gradient": "gradient", "inflated-weight": "gradient", "withheld-gradient": "gradient",
+        "wrong-model": "model", "omitted-gradient": "close", "silent-leader": "model", "slow-leader": "seal",
         "double-signing": "endorsement", "broken-pass": "endorsement",
     }.get(kind, "iterate")  # fmt: skip
     attacker = conduct(f"{kind}@all:server=1")

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from bfl.experiments.attacks.attacked_schemes import ATTACKED_SCHEMES
-from bfl.experiments.attacks.detection import Detection, defence_claims, measure_detection
+from bfl.experiments.attacks.defence_claims import defence_claims
+from bfl.experiments.attacks.detection import measure_detection
 from bfl.experiments.attacks.poisoning_claims import Accusations, Drops, attack_claims
 from bfl.experiments.claims import FAILS, HOLDS, INCOMPARABLE
 from bfl.experiments.estimate import Estimate, estimate_mean
@@ -191,26 +192,25 @@ def test_a_leader_that_is_excluded_before_the_model_has_attacked_all_the_same() 
     assert (found.by, found.after, found.hits, found.attacks) == ("close (1x)", (1,), 1, 1)
 
 
-def found_of(kind: str, **lost: float) -> dict[tuple[str, str, str], tuple[Detection, Estimate]]:
-    """What an attack costs under each filter; 1 point is noise."""
-    nothing = Detection("", None, None, 0, 2, 0, 0)
-    return {(kind, name.replace("_", "-"), "iid"): (nothing, Estimate(value, 1.0)) for name, value in lost.items()}
+def test_the_default_filter_is_judged_by_its_goals_and_told_with_the_best_one() -> None:
+    def lost(*values: float) -> dict[str, Estimate]:
+        return {name: Estimate(value, 0.5) for name, value in zip(("nobody", "IPM"), values, strict=True)}
 
-
-def test_a_filter_is_judged_by_how_much_of_a_clear_damage_it_takes_away(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[float, float, str]] = [(20.0, 5.0, HOLDS), (20.0, 15.0, FAILS), (0.5, 0.0, INCOMPARABLE)]
-    for bare, krum, expected in cases:
-        with subtests.test(bare=bare, krum=krum, expected=expected):
-            findings = defence_claims(found_of("sign-flip", none=bare, norm_clip=bare, krum=krum))
-            told = next(finding for finding in findings if "halves" in finding.claim)
-            assert told.verdict == expected
-            assert f"with krum {krum:.2f}" in told.measured
+    found = {
+        ("iid", "none"): lost(0, 9), ("iid", "mine"): lost(0.3, 1.0), ("iid", "krum"): lost(0, 0.5),
+        ("non-iid", "none"): lost(0, 0.4), ("non-iid", "mine"): lost(1.1, 3.1), ("non-iid", "krum"): lost(0, 7),
+    }  # fmt: skip
+    verdicts = {each.claim.removeprefix("(ours) "): each for each in defence_claims(found, "mine", "none")}
+    assert [each.verdict for each in verdicts.values()] == [HOLDS, FAILS, HOLDS, FAILS, FAILS]
+    ipm = verdicts["under IPM the default loses at most 1 points, IID"]
+    assert ipm.measured == "1.00 points; best of all krum with 0.50"
+    assert verdicts["without a filter every attack costs something"].measured == "not IPM, non-IID"
 
 
 def test_refusals_of_the_honest_and_accusations_of_others_are_counted_apart() -> None:
     refused = [{"node": f"device {n}", "reason": "krum", "detail": ""} for n in (2, 3)]
     run = [line(1, 50, refused=refused), line(2, 50, refused=refused), line(3, 50, offences=[offence(0, "iterate")])]
-    found = measure_detection([run, run], "sign-flip", 2)
+    found = measure_detection([run, run], "inflated-samples", 2)
     assert (found.by, found.after, found.hits, found.attacks) == ("krum (2x)", (1, 1), 2, 4)
     assert (found.honest_refusals, found.false_offences, found.excluded) == (6, 2, None)
 

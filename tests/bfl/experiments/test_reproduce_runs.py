@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from bfl.commands import reproduce as reproduce_commands
 from bfl.commands.command import Command
 from bfl.errors import BflError
-from bfl.experiments.attacks import defences
+from bfl.experiments.attacks import defences, rules_catch
 from bfl.experiments.attacks.attacked_schemes import ATTACKED_SCHEMES
 from bfl.experiments.context import QUICK, ExperimentContext
 from bfl.experiments.images import ImageSource
@@ -76,24 +76,37 @@ def test_the_attack_is_named_repaired_and_measured_against_the_honest_run(out: P
     assert "| (ours) nobody is accused wrongly | 0 in 14 honest rounds | **holds** |" in page
 
 
-def test_defences_tell_what_catches_whom(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_detection_tells_what_catches_whom(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = ("lying-aggregate", "inflated-samples")
-    monkeypatch.setattr(defences, "SERVER_ATTACKS", {kind: defences.SERVER_ATTACKS[kind] for kind in kinds})
-    monkeypatch.setattr(defences, "DEVICE_ATTACKS", {"sign-flip": defences.DEVICE_ATTACKS["sign-flip"]})
-    monkeypatch.setattr(defences, "FILTERS", ("none", "norm-clip"))
-    page, rows = made("defences", out)
-    assert len(rows) == 2 * (2 + 2)  # partitions, attacks and filters
-    by = {(row["attack"], row["filter"], row["data"]): row for row in rows}
-    lie = by["lying-aggregate", "none", "IID"]
+    monkeypatch.setattr(rules_catch, "RULED_ATTACKS", {kind: rules_catch.RULED_ATTACKS[kind] for kind in kinds})
+    page, rows = made("detection", out)
+    assert len(rows) == 2 * 2  # partitions and attacks
+    by = {(row["attack"], row["data"]): row for row in rows}
+    lie = by["lying-aggregate", "IID"]
     assert (lie["caught by"], lie["after"], lie["excluded"], lie["rounds caught"]) == (
         "iterate (1x)",
         "1",
         "yes",
         "1 of 1",
     )
-    assert by["inflated-samples", "none", "IID"]["rounds caught"] == "2 of 2"
-    assert by["sign-flip", "none", "IID"]["caught by"] == "nothing"
+    assert by["inflated-samples", "IID"]["rounds caught"] == "2 of 2"
     assert "attacked from round 2 on" in page
+
+
+def test_defences_compare_filters_with_attackers_that_stay_away(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    filters = (defences.UNFILTERED, defences.DEFAULT)
+    kinds = {kind: defences.ATTACKS[kind] for kind in ("sign flip", "own gradient x -5")}
+    monkeypatch.setattr(defences, "FILTERS", filters)
+    monkeypatch.setattr(defences, "ATTACKS", kinds)
+    page, rows = made("defences", out)
+    assert [(row["data"], row["filter"]) for row in rows] == [
+        (data, name) for data in ("IID", "non-IID") for name in (defences.UNFILTERED, f"{defences.DEFAULT} (default)")
+    ]
+    assert [rows[0]["cost"], rows[0]["honest out (%)"]] == ["0.00", "0.0"], "no filter costs nothing"
+    assert page.count("**holds**") + page.count("**does not hold**") == 2 + 2 * 2 + 1
+    assert "attacked in all of them" in page
+    assert "devices 3 and 7 away" in page
+    assert png_size(out / "defences.png")[0] == 1495
 
 
 def test_convergence_is_measured_on_real_aggregates(out: Path) -> None:

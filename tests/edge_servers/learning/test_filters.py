@@ -13,12 +13,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from clients.errors import ParameterError
 from edge_servers.learning.filtered import Filtered
-from edge_servers.learning.filters import folded_sum, krum_scores, make_filter, norm_per_iteration
+from edge_servers.learning.filters import make_filter, make_filters
 from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.rules import folded_sum, krum_scores, norm_per_iteration
 from tests.edge_servers.addresses import address
 
-EVERY = ["none", "norm-clip", "norm-clip:1", "krum", "krum:1", "trimmed-mean", "trimmed-mean:0.4", "median"]
-COMBINED = ["norm-clip:1.5+median", "krum+norm-clip:1", "norm-clip+krum:1+trimmed-mean"]
+EVERY = [
+    "none",
+    "norm-clip",
+    "norm-clip:1",
+    "krum",
+    "krum:1",
+    "trimmed-mean",
+    "trimmed-mean:0.4",
+    "median",
+    "nnm",
+    "nnm:2",
+    "centred-clip",
+    "centred-clip:0.5",
+]
+COMBINED = [
+    "norm-clip:1.5+median",
+    "krum+norm-clip:1",
+    "norm-clip+krum:1+trimmed-mean",
+    "nnm:2+krum:2",
+    "nnm+trimmed-mean",
+]
 
 
 def gradient(n: int, values: ArrayLike, iterations: int = 1, dtype: type = np.float32) -> Gradient:
@@ -286,9 +306,15 @@ def test_a_filter_is_named_by_its_text_and_never_writes_into_what_it_is_given(te
     [
         ("krumm none+krumm", 'expected none, .*did you mean "krum"'),
         ("norm-clp norm-clp+median", 'did you mean "norm-clip"'),
-        (" + median+ +median", "expected none, median, norm-clip, krum, trimmed-mean"),
+        (
+            " + median+ +median",
+            "expected none, median, norm-clip, krum, trimmed-mean, nnm, centred-clip, direction, harm, loss",
+        ),
         ("norm-clip:nan norm-clip:inf norm-clip:0.9 norm-clip:x norm-clip:", "a finite factor of at least 1"),
-        ("krum:0 krum:-1 krum:1.5 krum:", "at least 1"),
+        ("krum:0 krum:-1 krum:1.5 krum: nnm:0 nnm:x", "at least 1"),
+        ("centred-clip:0 centred-clip:nan centred-clip:inf", "a finite factor above 0"),
+        ("loss:1 loss:-0.1 loss:nan direction:1 direction:", "0 <= limit < 1"),
+        ("loss+loss:0.1 direction+krum+direction", "once"),
         ("trimmed-mean:0 trimmed-mean:0.5 trimmed-mean:nan trimmed-mean:", "0 < share < 0.5"),
         ("median:3 none: none+median:", "without a number"),
     ],
@@ -296,4 +322,4 @@ def test_a_filter_is_named_by_its_text_and_never_writes_into_what_it_is_given(te
 def test_a_filter_that_makes_no_sense_is_refused(texts: str, message: str) -> None:
     for text in texts.split(" "):
         with pytest.raises(ParameterError, match=f'filter: found "{re.escape(text)}", .*{message}'):
-            make_filter(text)
+            make_filters(text)
