@@ -15,7 +15,7 @@ from clients.dealing import by_group, by_quantity, made_writers
 from clients.errors import PartitionError
 from clients.parameters import DataParams
 from clients.plugins import OPEN_POINTS, load_plugin
-from clients.root_set import without_root
+from clients.root_draw import without_root
 from policy.extras import install_command
 from policy.streams import Purpose, stream
 

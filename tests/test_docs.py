@@ -34,6 +34,7 @@ def test_the_plug_in_examples_learn(flags: list[str], tmp_path: Path) -> None:
 def test_a_model_of_eleven_million_parameters_runs_on_the_chain_and_fits(tmp_path: Path) -> None:
     flags = {"model": "resnet18:make", "dataset": "synthetic", "rounds": 1, "devices": 2, "edges": 2, "phi": 1}
     flags |= {"iterations": 1, "batch": 2, "evaluate-every": 0, "planner": "fixed:0", "threads": 1}
+    flags |= {"learning-rate": 0.01}
     words = [word for key, value in flags.items() for word in (f"--{key}", str(value))]
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     folder = REPOSITORY / "docs" / "examples"

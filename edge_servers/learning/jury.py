@@ -14,7 +14,7 @@ from clients.batches import NodeKey
 from clients.data import Dataset, Samples
 from clients.evaluation import evaluate_model
 from clients.models import Vector
-from clients.root_set import root_digest, root_indices
+from clients.root_draw import root_digest, root_indices
 from clients.training import Recipe, TrainingNode, local_updates
 from edge_servers.errors import FederationError
 from edge_servers.learning.aggregation import Exact

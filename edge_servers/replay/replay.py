@@ -4,15 +4,13 @@ A round follows from the model before it, its plan, its gradients and its closed
 call them while the round runs, nodes before they take a block, auditors years later; all get the same bits (P8-P10).
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chain.errors import CodecError
 from chain.protocol.posts import Post
 from chain.protocol.slots import Slot
 from chain.wire.address import Address
 from chain.wire.codec import PayloadKind, encode_floats, encode_iterate
-from chain.wire.documents import ClosedList
 from chain.wire.sidecar import payload_digest
 from clients.vectors import Vector
 from edge_servers.errors import ReplayError
@@ -30,36 +28,17 @@ from edge_servers.learning.reputation import (
     JudgedRound,
     Reputation,
     after,
-    filtered_senders,
     reputation_in,
     reputation_terms,
 )
 from edge_servers.learning.schemes import ClosedRound, scheme_of
-from edge_servers.learning.verdicts import Bench, Judge, judged_before
-from edge_servers.replay.admitted import Admitted, available_gradients, counted_twice
+from edge_servers.learning.verdicts import Bench, judged_before
+from edge_servers.replay.admitted import available_gradients
+from edge_servers.replay.closing import ClosedGradients, closed_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence, absent_iterate, omitted_gradients, wrong_iterate
 from edge_servers.replay.plan_check import check_follows, check_phi, check_plan
 from edge_servers.replay.record import GradientReader, RoundRecord
-
-
-@dataclass(frozen=True)
-class ClosedGradients:
-    """A closed list, checked."""
-
-    counted: tuple[Gradient, ...]
-    """What eqs. 8 and 11 are computed from, after the filters that change values."""
-    omitted: tuple[Gradient, ...]
-    """Good ones that the leader left out without a word: evidence against it (P4)."""
-    touched: int
-    """How many of them a filter changed."""
-    filtered: tuple[int, ...]
-    """Devices whose gradients count as taken out by a filter (R1)."""
-
-    @property
-    def weights(self) -> list[Weight]:
-        """All that eqs. 2 and 11 need of them."""
-        return [gradient.weight for gradient in self.counted]
 
 
 @dataclass(frozen=True)
@@ -104,73 +83,6 @@ def check_verdicts(record: RoundRecord, model: Vector, reader: GradientReader) -
     judge = judged_before(record.closed_list.refused, bench)
     closed_gradients(record, founding, available_gradients(record, reader), judge)
     reader.judged = key
-
-
-def closed_gradients(
-    record: RoundRecord, founding: FoundingParameters, admitted: Admitted, judge: Judge | None = None
-) -> ClosedGradients:
-    """What the closed list makes count; `ReplayError` for one that no honest leader posts. `judge`: who looks at its
-    verdicts, else they are believed.
-    """
-    try:
-        closed = record.closed_list
-    except CodecError as error:
-        raise ReplayError(f"round {record.round}: {error}") from error
-    listed = {**admitted.good, **admitted.twice}
-    accepted = _accepted(closed, listed, record.round)
-    filters = make_filters(founding.settings.rounds.filter)
-    taken_out = _named(closed, listed, filters.reasons)
-    judged = [g for g in taken_out if _is_refused(closed, g, filters.verdicts)]
-    if 2 * len(judged) >= max(1, len(admitted.good)):
-        raise ReplayError(
-            f"round {record.round}: the leader's verdict takes out {len(judged)} of {len(admitted.good)} gradients, "
-            "expected less than half of them"
-        )
-    input_ = sorted([*accepted, *taken_out], key=lambda gradient: gradient.sender)
-    if counted_twice({gradient.sender: gradient for gradient in input_}, record.plan, founding):
-        raise ReplayError(
-            f"round {record.round}: the closed list counts data of a device and at the server that has them"
-        )
-    result = filters(input_, judge or judged_before(closed.refused))
-    found = {(gradient.node, result.reasons.get(gradient.sender)) for gradient in input_} - {
-        (gradient.node, None) for gradient in input_
-    }
-    named = {(who, why) for who, why in closed.refused if who in {gradient.node for gradient in taken_out}}
-    if found != named:
-        raise ReplayError(
-            f"round {record.round}: the filters take out {len(found)} gradients of the closed list, "
-            f"the leader named {len(named)}, or others"
-        )
-    explained = {gradient.sender for gradient in input_}
-    rolled = record.rolled(closed.rolls)  # what is in none of them came late, and is nobody's fault (D3.6)
-    omitted = tuple(g for g in admitted.good.values() if g.sender not in explained and g.transaction_hash in rolled)
-    filtered = filtered_senders(input_, result.removed, sum(record.plan.samples))
-    return ClosedGradients(result.kept, omitted, result.touched, founding.network.device_numbers(filtered))
-
-
-def _accepted(closed: ClosedList, listed: Mapping[Address, Gradient], round_: int) -> list[Gradient]:
-    """The gradients that the closed list accepts: ones that may count, in ascending order of address."""
-    by_hash = {gradient.transaction_hash: gradient for gradient in listed.values()}
-    unknown = [accepted for accepted in closed.accepted if accepted not in by_hash]
-    if unknown:
-        raise ReplayError(
-            f"round {round_}: the closed list accepts 0x{unknown[0].hex()}, which is no gradient that may count"
-        )
-    accepted = [by_hash[each] for each in closed.accepted]
-    if [g.sender for g in accepted] != sorted(g.sender for g in accepted):
-        raise ReplayError(f"round {round_}: the closed list is not in ascending order of address")
-    return accepted
-
-
-def _named(closed: ClosedList, listed: Mapping[Address, Gradient], reasons: Collection[str]) -> list[Gradient]:
-    """The gradients that the closed list refuses for one of these reasons."""
-    who = {node for node, reason in closed.refused if reason in reasons}
-    hashes = set(closed.accepted)
-    return [g for g in listed.values() if g.node in who and g.transaction_hash not in hashes]
-
-
-def _is_refused(closed: ClosedList, gradient: Gradient, reasons: Sequence[str]) -> bool:
-    return any(who == gradient.node and why in reasons for who, why in closed.refused)
 
 
 def replayed_aggregates(counted: Sequence[Gradient], founding: FoundingParameters) -> list[FixedPoint]:

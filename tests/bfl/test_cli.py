@@ -13,10 +13,9 @@ import torch
 
 from bfl.config import all_fields, read_settings
 from bfl.simulation import run as simulation
-from clients.data import load_dataset
+from clients.data import dataset_of
 from clients.evaluation import evaluate_model
 from clients.models import network_for, to_vector
-from clients.parameters import DataParams
 from tests.bfl.conftest import Command
 from tests.bfl.runs import ROOT, SMALL, bfl, flags_of, png_size
 
@@ -321,7 +320,7 @@ def test_the_summary_averages_the_last_five_evaluations(finished: Finished) -> N
 def test_the_model_loads_without_pickle_and_has_the_recorded_accuracy(finished: Finished) -> None:
     run, _ = finished
     settings = read_settings(run / "config.toml")
-    dataset = load_dataset("synthetic", "", 3, DataParams(hardness=0))
+    dataset = dataset_of(settings.data)
     network = network_for(dataset, settings.training, settings.data.seed)
     network.load_state_dict(torch.load(run / "model.pt", weights_only=True))
     scores = evaluate_model(network, to_vector(network), dataset.test)

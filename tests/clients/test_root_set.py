@@ -6,7 +6,8 @@ import pytest
 from clients.errors import PartitionError
 from clients.parameters import DataParams
 from clients.partition import partition
-from clients.root_set import held_back, root_indices, without_root
+from clients.root_draw import root_indices, without_root
+from clients.root_set import held_back
 
 LABELS = np.arange(1_000) % 10
 
@@ -32,7 +33,7 @@ def test_a_root_set_follows_from_the_seed_and_leaves_half_of_every_label() -> No
 def test_a_device_that_would_be_left_with_nothing_is_refused() -> None:
     labels = np.arange(4) % 2
     shares = partition(labels, DataParams(devices=4, partition="iid"), 2)
-    with pytest.raises(PartitionError, match="root-set: found no images left for device ., expected at least one"):
+    with pytest.raises(PartitionError, match=r"root-set: found no images left for device ., expected at least one"):
         without_root(shares, labels, 1, 0)
 
 

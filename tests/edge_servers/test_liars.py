@@ -28,9 +28,9 @@ from edge_servers.ledger.block_check import RoundChecker, body_of
 from edge_servers.ledger.referee import Referee
 from edge_servers.parameters import RoundParams
 from edge_servers.replay.admitted import Admitted, admitted_gradients
+from edge_servers.replay.closing import closed_gradients
 from edge_servers.replay.plan_check import check_plan
 from edge_servers.replay.record import GradientReader
-from edge_servers.replay.replay import closed_gradients
 from tests.clients.messages import sent
 from tests.edge_servers.chain_network import ChainNetwork, chain_network, follower, misbehave, only, with_fields
 from tests.edge_servers.round_records import posts_of, with_close, with_payload

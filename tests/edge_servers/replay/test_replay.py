@@ -18,6 +18,7 @@ from chain.wire.sidecar import payload_digest
 from edge_servers.errors import FederationError, GradientRefusedError, PlanError, ReplayError
 from edge_servers.founding.parameters import FoundingParameters
 from edge_servers.replay.admitted import Admitted, admitted_gradients
+from edge_servers.replay.closing import closed_gradients
 from edge_servers.replay.iterates import Iterates
 from edge_servers.replay.offences import Offence
 from edge_servers.replay.plan_check import check_phi, check_plan
@@ -26,7 +27,6 @@ from edge_servers.replay.replay import (
     Before,
     Replayed,
     close_offence,
-    closed_gradients,
     closed_round,
     iterate_offence,
     iterate_payload,
