@@ -37,6 +37,7 @@ from bfl.config import AttackParams, all_fields, read_settings
 from bfl.errors import BflError, RunInterrupted
 from bfl.libraries import leaving_at_once, settle_libraries
 from bfl.show.beginning import first_line
+from bfl.show.text import printable_lines
 from bfl.writers.named import names_in, writers_named
 from chain.errors import ChainError
 from clients.errors import ClientError
@@ -285,7 +286,7 @@ def main() -> None:
         print(f"error: {usage_refusal(error)}", file=sys.stderr)
         sys.exit(2)
     except (BflError, ChainError, ClientError, EdgeError, PolicyError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable_lines(str(error))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
         sys.exit(141)

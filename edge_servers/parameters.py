@@ -86,11 +86,18 @@ class RoundParams:
         0,
         "times that the filter takes a device's gradient out until it is set aside for a while (0: never)",
         minimum=0,
+        maximum=1000,
         only_if_set=True,
     )
-    reputation_window: int = setting(20, "rounds in which it takes them out so often", minimum=1, only_if_set=True)
+    reputation_window: int = setting(
+        20, "rounds in which it takes them out so often", minimum=1, maximum=10**6, only_if_set=True
+    )
     reputation_rounds: int = setting(
-        10, "rounds that a device is set aside, doubled up to 8 times as long", minimum=1, only_if_set=True
+        10,
+        "rounds that a device is set aside, doubled up to 8 times as long",
+        minimum=1,
+        maximum=10**6,
+        only_if_set=True,
     )
     difficulty: int = setting(2000, "hashes that sealing a simulated block takes on average", minimum=1)
     keep_payloads: str = setting("all", "rounds whose gradients and models a node keeps: all, or a number")

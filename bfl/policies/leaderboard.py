@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from bfl.errors import BflError
 from bfl.experiments.figure_files import markdown_table
@@ -15,6 +16,7 @@ from bfl.policies.contestants import Contestant, Stable
 from bfl.policies.evaluation import measure_score
 from bfl.policies.scenarios import SEEDS, Scenario, scenario_key
 from bfl.policies.scores import read_agent, read_score, write_score
+from bfl.show.text import printable
 from policy.agents import OPTIMUM
 from policy.evaluation import Ratio, Score, half_width, ratio
 from policy.world.state import Array
@@ -80,7 +82,7 @@ def make_leaderboard(request: BoardRequest, console: Console) -> list[Standing]:
     title = f"{len(SEEDS)} seeds x {request.states} states in each scenario"
     table = Table("agent", "over the near-optimum", *columns, "ms a decision", title=title, title_justify="left")
     for each in board:
-        table.add_row(*_cells(each, columns))
+        table.add_row(*map(Text, map(printable, _cells(each, columns))))
     console.print(table)
     write_board(request.out, board, request, title)
     print(f"table: {request.out / 'leaderboard.md'}, leaderboard.csv")

@@ -27,7 +27,7 @@ def read_score(path: Path, agent: str, params: LatencyParams, states: int) -> Sc
         content = json.loads(read_bounded_text(path, MOST_BYTES))
         values = np.array(content["per_state_s"], np.float64)
         found = Score(agent, params, values, float(content["wall_s"]), float(content["decide_ms"]))
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return found if values.shape == (states,) else None
 
@@ -36,5 +36,5 @@ def read_agent(path: Path) -> str:
     """Whose score it is; nothing if the file does not say."""
     try:
         return str(json.loads(read_bounded_text(path, MOST_BYTES))["agent"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return ""

@@ -19,3 +19,8 @@ def size_text(count: int) -> str:
 def printable(text: str) -> str:
     """A text from the chain without what would move a terminal's cursor."""
     return "".join(each if each.isprintable() else "\ufffd" for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))

@@ -140,7 +140,10 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """All recorded rounds."""
         try:
-            return [json.loads(line) for line in self._lines()]
+            found = [json.loads(line) for line in self._lines()]
+            if not all(isinstance(line, dict) for line in found):
+                raise ValueError("found a line that is no object")
+            return found
         except (ValueError, RecursionError) as error:
             raise RunFolderError(f"{self.metrics_path}: damaged ({error})") from error
 
@@ -174,7 +177,9 @@ class RunFolder:
         if not path.exists():
             return {}
         try:
-            content: dict[str, Any] = json.loads(read_bounded_text(path, MOST_JSON_BYTES))
+            content = json.loads(read_bounded_text(path, MOST_JSON_BYTES))
+            if not isinstance(content, dict):
+                raise ValueError(f"found a {type(content).__name__}, expected an object")
         except (OSError, ValueError, RecursionError) as error:
             raise RunFolderError(f"{path}: damaged ({error})") from error
         return content

@@ -6,6 +6,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+from bfl.show.text import printable
 from bfl.sweeps.plan import PlannedRun
 
 
@@ -55,7 +56,7 @@ class SweepDisplay:
 
     def line(self, text: str) -> None:
         """A line as it is."""
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def _show(self) -> None:
         if self._bar:

@@ -7,11 +7,14 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from bfl.show.text import printable
 from bfl.sweeps.folder import RunState, SweepFolder
 from bfl.sweeps.plan import Cell, PlannedRun, SweepPlan
 from policy.files import replacing
 
 Summary = Mapping[str, Any]
+_LARGEST = 1e100
+"""Of a number in a summary: a file may say infinity, or a whole number that is no float"""
 TABLE, TABLE_CSV, RUNS_CSV = "table.md", "table.csv", "runs.csv"
 
 
@@ -37,7 +40,7 @@ def _number(*keys: str, times: float = 1.0) -> Callable[[Summary], float | None]
         found: Any = summary
         for key in keys:
             found = found.get(key) if isinstance(found, Mapping) else None
-        is_number = isinstance(found, int | float) and not isinstance(found, bool)
+        is_number = isinstance(found, int | float) and not isinstance(found, bool) and -_LARGEST < found < _LARGEST
         return times * found if is_number else None
 
     return find
@@ -132,7 +135,7 @@ class SweepTable:
 
     def failures(self) -> list[str]:
         """The same, a line for each reason."""
-        return [f"FAILED {_some(names)}: {why.splitlines()[0]}" for why, names in self.failed.items()]
+        return [f"FAILED {_some(names)}: {printable(why.splitlines()[0])}" for why, names in self.failed.items()]
 
 
 def make_table(plan: SweepPlan, folder: SweepFolder, failures: Mapping[str, str]) -> SweepTable:
@@ -162,7 +165,7 @@ def cells_of(table: SweepTable, row: Row) -> list[str]:
     spreads = [(row.spreads.get(each.name), each.digits) for each in table.told]
     numbers = ["-" if spread is None else spread.told(digits) for spread, digits in spreads]
     return [
-        *(row.cell.own[key] or "none" for key in table.keys),
+        *(printable(row.cell.own[key]) or "none" for key in table.keys),
         f"{row.finished}/{len(row.cell.runs)}{failed}",
         *numbers,
     ]
@@ -178,11 +181,16 @@ def markdown(table: SweepTable) -> str:
     """The table with what it means."""
     columns, count = heads(table), len(table.keys)
     lines = ["| " + " | ".join(columns) + " |", "|" + "---|" * count + "---:|" * (len(columns) - count)]
-    rows = [[each.replace("|", "\\|") for each in cells_of(table, row)] for row in table.rows]
+    rows = [[_in_markdown(each) for each in cells_of(table, row)] for row in table.rows]
     lines += ["| " + " | ".join(row) + " |" for row in rows]
     lines += ["", _LEGEND]
-    lines += [""] * bool(table.failed) + [f"- {line}" for line in table.failures()]
+    lines += [""] * bool(table.failed) + [f"- {_in_markdown(line)}" for line in table.failures()]
     return "\n".join(lines) + "\n"
+
+
+def _in_markdown(text: str) -> str:
+    """What a file says is no table and no HTML of ours."""
+    return text.replace("|", "\\|").replace("<", "&lt;")
 
 
 def _some(names: Sequence[str]) -> str:

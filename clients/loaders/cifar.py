@@ -52,7 +52,8 @@ def _checked(path: Path, batch: dict[str, Any]) -> tuple[NDArray[np.uint8], NDAr
         raise DataError(f"{path}: found {found} with {count} labels, expected (n, 3072) with n labels")
     wrong = next((label for label in labels if type(label) is not int or not 0 <= label < _CLASSES), None)
     if wrong is not None:
-        raise DataError(f"{path}: found the label {wrong!r:.40}, expected 0 to {_CLASSES - 1}")
+        shown = wrong if type(wrong) is int and wrong.bit_length() < 64 else f"of type {type(wrong).__name__}"
+        raise DataError(f"{path}: found the label {shown}, expected 0 to {_CLASSES - 1}")
     return data.reshape(-1, *_SHAPE), np.array(labels, dtype=np.int64)
 
 

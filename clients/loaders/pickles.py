@@ -25,6 +25,8 @@ _HARMLESS = frozenset({
     "LONG_BINGET", "GLOBAL", "STACK_GLOBAL", "REDUCE", "BUILD",
 })  # fmt: skip
 _PLACES = ("PUT", "BINPUT", "LONG_BINPUT")
+_MOST_TUPLES = 30_000
+"""A tuple in a tuple in a tuple is a key whose hash goes as deep: a million of them end the process"""
 
 
 class _Array:
@@ -47,14 +49,22 @@ class _Kind:
         """Byte order and the like: bytes have none."""
 
 
-class _Encoded:
-    """How Python 3 writes bytes for Python 2: as the text whose code they are."""
+class _Encoder:
+    """How Python 3 writes bytes for Python 2: as the text whose code they are. One for each file."""
 
-    def __new__(cls, text: Any, _encoding: Any) -> Any:
-        return text.encode("latin-1") if isinstance(text, str) else b""
+    def __init__(self) -> None:
+        self._room = MOST_BYTES
+
+    def __call__(self, text: Any, _encoding: Any) -> bytes:
+        """The same text may be asked for again and again."""
+        made = text.encode("latin-1") if isinstance(text, str) else b""
+        self._room -= len(made)
+        if self._room < 0:
+            raise ValueError(f"more than {MOST_BYTES:,} bytes of texts")
+        return made
 
     def __setstate__(self, _state: Any) -> None:
-        """There is no state: with this method nothing can be set on the class itself."""
+        """There is no state: with this method nothing can be set on it."""
 
 
 _OURS: dict[tuple[str, str], Any] = {
@@ -62,14 +72,17 @@ _OURS: dict[tuple[str, str], Any] = {
     ("numpy._core.multiarray", "_reconstruct"): _Array,
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Kind,
-    ("_codecs", "encode"): _Encoded,
 }
 
 
 class _Reader(pickle.Unpickler):
+    def __init__(self, raw: bytes) -> None:
+        super().__init__(io.BytesIO(raw), encoding="bytes")
+        self._known = {**_OURS, ("_codecs", "encode"): _Encoder()}
+
     def find_class(self, module: str, name: str) -> Any:
         try:
-            return _OURS[module, name]
+            return self._known[module, name]
         except KeyError:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}") from None
 
@@ -85,7 +98,7 @@ def read_batch(path: Path) -> dict[str, Any]:
         if len(raw) > MOST_BYTES:
             raise ValueError(f"more than {MOST_BYTES:,} bytes")
         _check_instructions(raw)
-        content = _Reader(io.BytesIO(raw), encoding="bytes").load()
+        content = _Reader(raw).load()
         if not isinstance(content, dict):
             raise ValueError(f"a {type(content).__name__}")
         return {_text(key): _plain(value) for key, value in content.items()}
@@ -97,6 +110,8 @@ def read_batch(path: Path) -> dict[str, Any]:
         AttributeError,
         EOFError,
         OverflowError,
+        RecursionError,
+        MemoryError,
     ) as error:
         raise DataError(
             f"{path}: found what is no file of CIFAR-10 ({error!s:.200}), expected a dictionary with data and labels; "
@@ -105,7 +120,11 @@ def read_batch(path: Path) -> dict[str, Any]:
 
 
 def _check_instructions(raw: bytes) -> None:
+    tuples = 0
     for count, (code, argument, _) in enumerate(pickletools.genops(raw)):
+        tuples += code.name.startswith("TUPLE")
+        if tuples > _MOST_TUPLES:
+            raise ValueError(f"more than {_MOST_TUPLES:,} tuples")
         if code.name not in _HARMLESS or count > _MOST_INSTRUCTIONS:
             raise ValueError(f"the instruction {code.name} in a pickle")
         if code.name in _PLACES and int(argument or 0) > _MOST_INSTRUCTIONS:  # it would make a list that long
@@ -113,7 +132,9 @@ def _check_instructions(raw: bytes) -> None:
 
 
 def _text(key: Any) -> str:
-    return key.decode("latin-1") if isinstance(key, bytes) else str(key)
+    if not isinstance(key, str | bytes):
+        raise ValueError(f"a key that is a {type(key).__name__}")
+    return key.decode("latin-1") if isinstance(key, bytes) else key
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,8 @@ from policy.streams import Purpose, stream
 TEST_PART = 5
 """One of so many samples of each class is for the test, where the files do not say"""
 MOST_CLASSES = 1_000
+_LONGEST_NUMBER = 40
+"""Digits of a label that is a number; `int` refuses thousands of them"""
 
 
 def class_names(found: Sequence[str], settings: DataParams, where: str) -> list[str]:
@@ -19,7 +21,7 @@ def class_names(found: Sequence[str], settings: DataParams, where: str) -> list[
     names = [name.strip() for name in settings.class_names.split(",") if name.strip()]
     present = set(found)
     if not names:
-        names = sorted(present, key=lambda name: (0, int(name), "") if _is_whole(name) else (1, 0, name))
+        names = sorted(present, key=lambda name: (0, int(name), name) if _is_whole(name) else (1, 0, name))
     unknown = sorted(present - set(names))
     if unknown or len(set(names)) != len(names):
         raise DataError(
@@ -34,7 +36,7 @@ def class_names(found: Sequence[str], settings: DataParams, where: str) -> list[
 
 
 def _is_whole(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
+    return len(name) <= _LONGEST_NUMBER and name.removeprefix("-").isdecimal()
 
 
 def numbered(found: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:

@@ -6,9 +6,11 @@ standard deviation of the lines to train on, in double precision, line after lin
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 import numpy as np
 import torch
@@ -19,7 +21,9 @@ from clients.errors import DataError
 from clients.loaders.splits import class_names, kept_for_test, numbered
 from clients.parameters import DataParams, did_you_mean
 
-MOST_BYTES, MOST_COLUMNS = 2 << 30, 100_000
+MOST_BYTES, MOST_COLUMNS, MOST_LINE = 2 << 30, 100_000, 8 << 20
+_LARGEST = 1e30
+"""Of a standardised number: a model computes in single precision"""
 Features = NDArray[np.float64]
 
 
@@ -68,11 +72,16 @@ def csv_file(folder: Path | None, seed: int, settings: DataParams) -> Dataset:
         is_test = kept_for_test(labels, names, seed, where)
         features, tested, tested_labels = train.features[~is_test], train.features[is_test], labels[is_test]
         labels, groups = labels[~is_test], [g for g, out in zip(train.groups, is_test, strict=False) if not out]
-    mean, std = scale_of(features)
+    mean, std = _finite_scale(features, train.columns, where)
+    tested = (tested - mean) / std
+    if not (abs(tested) < _LARGEST).all():
+        raise DataError(
+            f"{where}: found numbers to test with that are {_LARGEST:g} times as large as those to train on"
+        )
     return Dataset(
         name="csv",
         train=_samples((features - mean) / std, labels),
-        test=_samples((tested - mean) / std, tested_labels),
+        test=_samples(tested, tested_labels),
         classes=len(names),
         source=source,
         labels_per_device=min(2, len(names)),
@@ -82,6 +91,19 @@ def csv_file(folder: Path | None, seed: int, settings: DataParams) -> Dataset:
 
 def _samples(features: Features, labels: NDArray[np.int64]) -> Samples:
     return Samples(torch.from_numpy(features.astype(np.float32)), torch.from_numpy(labels))
+
+
+def _finite_scale(features: Features, columns: Columns, where: str) -> tuple[Features, Features]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, std = scale_of(features)
+    wrong = np.flatnonzero(~(np.isfinite(mean) & np.isfinite(std)))
+    if len(wrong):
+        name = columns.names[columns.features[wrong[0]]]
+        raise DataError(
+            f"{where}, column {name!r:.80}: found numbers that are too large to be squared, expected some below 1e150; "
+            "scale it, or leave it out with --drop-columns"
+        )
+    return mean, std
 
 
 def scale_of(features: Features) -> tuple[Features, Features]:
@@ -122,6 +144,27 @@ def read_table(path: Path, settings: DataParams) -> Table:
     return Table(np.array(rows, dtype=np.float64), labels, groups, columns)
 
 
+@dataclass
+class _BoundedLines:
+    """The lines of a file for `csv`, which holds a whole line, and all that one with quotes goes on over."""
+
+    path: Path
+    file: TextIO
+    room: int = MOST_LINE
+
+    def __iter__(self) -> "_BoundedLines":
+        return self
+
+    def __next__(self) -> str:
+        line = self.file.readline(self.room + 1)
+        self.room -= len(line)
+        if self.room < 0:
+            raise DataError(f"{self.path}: found a line of more than {MOST_LINE:,} characters, expected a table")
+        if not line:
+            raise StopIteration
+        return line
+
+
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Number and cells of every line that is not empty."""
     try:
@@ -129,8 +172,10 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
         if size > MOST_BYTES:
             raise DataError(f"{path}: found {size:,} bytes, expected at most {MOST_BYTES:,}; take fewer lines")
         with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
+            bounded = _BoundedLines(path, file)
+            reader = csv.reader(bounded, strict=True)
             for line in reader:
+                bounded.room = MOST_LINE
                 if len(line) > MOST_COLUMNS:
                     raise DataError(f"{path}, line {reader.line_num}: found more than {MOST_COLUMNS:,} columns")
                 if line and any(cell.strip() for cell in line):
@@ -155,8 +200,8 @@ def _is_number(cell: str) -> bool:
 
 
 def _columns(names: Sequence[str], settings: DataParams, path: Path) -> Columns:
-    double = next((name for n, name in enumerate(names) if name in names[:n]), None)
-    if double is not None:
+    if len(set(names)) < len(names):
+        double = Counter(names).most_common(1)[0][0]
         raise DataError(f"{path}: found two columns called {double!r:.80}, expected a name for each")
     wanted = settings.label_column or ("label" if "label" in names else names[-1])
     label = _find(wanted, "label-column", names, path)

@@ -182,9 +182,17 @@ def reputation_in(plan: Plan, terms: ReputationTerms) -> Reputation:
         raise PlanError(f"plan: {error}") from error
     for record in found.records:
         too_late = any(round_ >= plan.round or leader >= terms.servers for round_, leader in record.strikes)
-        if too_late or record.device >= len(plan.assignment) or len(record.strikes) > terms.filtered:
+        impossible = too_late or not _could_be_aside(record, plan.round, terms)
+        if impossible or record.device >= len(plan.assignment) or len(record.strikes) > terms.filtered:
             raise PlanError(f"plan: found {record.row!s:.80} as the reputation of a device, which no rounds give")
     return found
+
+
+def _could_be_aside(record: DeviceRecord, round_: int, terms: ReputationTerms) -> bool:
+    """Whether some round before this one can have set a device aside until then, for the so many-th time (R5)."""
+    if not record.times or not record.through:
+        return record.times == record.through
+    return record.times <= round_ and 0 <= record.through - terms.absence(record.times - 1) < round_
 
 
 def reputation_of(rows: Iterable[Sequence[int]]) -> Reputation:

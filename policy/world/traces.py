@@ -13,6 +13,7 @@ MOST_TEXT = 32_000
 _LOGNORMAL = "lognormal:"
 SLOWEST, FASTEST, _WIDEST = 1e-3, 1e3, 3.0
 _SPAN = re.compile(r"(\d{1,9})(-(\d{0,9}))?(/(\d{1,9}))?")
+_DEVICE = re.compile(r"\d{1,9}")
 _COLUMNS = ("device", "from", "to", "every")
 
 
@@ -50,7 +51,7 @@ def read_trace(text: str) -> Trace:
     trace: dict[int, list[Span]] = {}
     for part in filter(None, (each.strip() for each in text.split(";"))):
         device, colon, spans = part.partition(":")
-        if not colon or not device.strip().isdecimal() or not spans.strip():
+        if not colon or not _DEVICE.fullmatch(device.strip()) or not spans.strip():
             raise PolicyError(
                 f"found {part!r:.60}, expected DEVICE:FROM-TO such as 3:5-8, or 3:5-8/20 (every 20 rounds)"
             )
@@ -78,7 +79,11 @@ def _checked(first: int, last: int | None, every: int, said: str) -> Span:
 
 def trace_of_csv(text: str, name: str) -> str:
     """The rows device,from,to[,every] of a file as the text that a run records; `to` may be empty: to the end."""
-    rows = [[cell.strip() for cell in row] for row in csv.reader(StringIO(text)) if any(cell.strip() for cell in row)]
+    try:
+        read = list(csv.reader(StringIO(text.removeprefix("\ufeff"), newline="")))
+    except csv.Error as error:
+        raise PolicyError(f"{name}: is no CSV ({error}), expected device,from,to[,every] as numbers") from error
+    rows = [[cell.strip() for cell in row] for row in read if any(cell.strip() for cell in row)]
     if rows and rows[0][:3] == list(_COLUMNS[:3]):
         rows = rows[1:]
     spans: dict[int, list[Span]] = {}

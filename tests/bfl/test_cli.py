@@ -340,3 +340,10 @@ def test_every_plot_is_a_picture_of_sensible_size_with_something_on_it(finished:
     pixels = imread(path)
     assert pixels.shape[:2] == (height, width)
     assert len(np.unique(pixels.reshape(-1, pixels.shape[2]), axis=0)) > 10
+
+
+def test_a_file_of_somebody_else_moves_no_cursor_in_a_refusal(tmp_path: Path) -> None:
+    (tmp_path / "sweep.toml").write_text('[common]\n"ro\\u001b]0;own\\u0007" = 3\n')
+    done = bfl("sweep", "sweep.toml", folder=tmp_path)
+    assert done.returncode == 2
+    assert 'unknown key "ro\ufffd]0;own\ufffd"' in done.stderr

@@ -10,6 +10,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+import torch
+
 from clients.code_digest import code_digest, importable_name
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +103,32 @@ def test_a_name_that_leads_to_the_function_is_one() -> None:
     assert importable_name(adding) == "tests.clients.test_code_digest:adding"
     for nameless in (adding(1), Adding(1), Adding(1).twice, functools.partial(adding, 1)):
         assert importable_name(nameless) == ""
+
+
+def among(names: object) -> Callable[[Any], Any]:
+    return lambda x: x in names  # type: ignore[operator]
+
+
+def test_all_numbers_of_an_array_that_a_function_is_closed_over_count() -> None:
+    """`repr` leaves out what is in the middle."""
+    one, other = np.zeros(5000), np.zeros(5000)
+    other[2500] = 1
+    assert code_digest(adding(one)) != code_digest(adding(other))
+    assert code_digest(adding(one)) == code_digest(adding(one.copy()))
+    assert code_digest(adding([{"a": torch.tensor(one)}])) != code_digest(adding([{"a": torch.tensor(other)}]))
+
+
+def test_values_of_defaults_count() -> None:
+    def made(step: int) -> Callable[..., int]:
+        return lambda x, *, y=step: x + y
+
+    assert code_digest(made(1)) != code_digest(made(2))
+    assert code_digest(made(1)) == code_digest(made(1))
+
+
+def test_a_set_has_the_same_digest_in_every_process() -> None:
+    words = ["iid", "krum", "median", "loss", "norm", "a", "b", "c"]
+    assert code_digest(among(set(words))) == code_digest(among({*reversed(words)}))
+    endless: list[object] = []
+    endless.append(endless)
+    assert len(code_digest(among(endless))) == 64

@@ -4,7 +4,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from bfl.show.text import size_text
+from bfl.show.text import printable, size_text
 from bfl.sweeps.display import duration_text
 from bfl.sweeps.estimate import estimate
 from bfl.sweeps.folder import SweepFolder
@@ -24,9 +24,10 @@ def show_estimate(request: SweepRequest, console: Console) -> None:
     for each in costs:
         own = ", ".join(f"{key} {value or 'none'}" for key, value in each.cell.own.items()) or "all"
         table.add_row(
-            Text(own), str(each.runs), f"{each.rounds:,}", "?" if each.round_s is None else f"{each.round_s:.2f}",
+            Text(printable(own)), str(each.runs), f"{each.rounds:,}",
+            "?" if each.round_s is None else f"{each.round_s:.2f}",
             "?" if each.seconds is None else duration_text(each.seconds),
-            size_text(each.disk_bytes) if each.disk_bytes else "-", Text(each.how),
+            size_text(each.disk_bytes) if each.disk_bytes else "-", Text(printable(each.how)),
         )  # fmt: skip
     console.print(table)
     known = [each.seconds for each in costs if each.seconds is not None]

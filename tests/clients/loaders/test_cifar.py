@@ -75,6 +75,10 @@ HOSTILE = {
     + text(b"data") + array(FEW).replace(number(3072) + b"\x86", b"J\xff\xff\xff\x7f\x86") + b"u.",
     "a negative shape": b"\x80\x02}("
     + text(b"data") + array(FEW).replace(number(3072) + b"\x86", b"J\xff\xff\xff\xff\x86") + b"u.",
+    "a key as deep as the stack": b"\x80\x02})" + b"\x85" * 1_900_000 + b"K\x01s.",
+    "a key that is no text": b"\x80\x02})" + b"\x85" * 5_000 + b"K\x01s.",
+    "a text that is encoded again and again": b"\x80\x02]X" + (1 << 20).to_bytes(4, "little") + bytes(1 << 20)
+    + b"q\x010c_codecs\nencode\nq\x020" + b"h\x02h\x01U\x06latin1\x86Ra" * 65 + b".",
     "no dictionary": b"\x80\x02].",
     "half a file": batch(FEW, [1])[:200],
     "nothing": b"",
@@ -97,6 +101,10 @@ def test_what_is_no_batch_is_refused(tmp_path: Path, name: str) -> None:
         (batch(FEW, [1, 2]), r"found data of shape \(1, 3072\) with 2 labels, expected \(n, 3072\) with n labels"),
         (batch(FEW[:, :9], [1]), r"found data of shape \(1, 9\) with 1 labels"),
         (batch(FEW, [10]), "found the label 10, expected 0 to 9"),
+        (
+            batch(FEW, [1]).replace(b"](K\x01e", b"]" + b"]" * 5000 + b"a" * 5000),
+            "found the label of type list, expected 0 to 9",
+        ),
         (b"\x80\x02}.", "found no data with no labels"),
     ],
 )

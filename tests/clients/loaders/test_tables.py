@@ -1,5 +1,7 @@
 """Tables as data sets: what is read, and what is refused with its line."""
 
+import time
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +10,7 @@ import torch
 
 from clients.data import Dataset, dataset_of
 from clients.errors import DataError
+from clients.loaders.splits import class_names
 from clients.parameters import DataParams
 from clients.partition import shares_of
 
@@ -153,3 +156,37 @@ def test_the_scale_is_that_of_double_precision(path: Path) -> None:
     scaled = np.sort(np.concatenate([train, test]))
     assert np.diff(scaled) == pytest.approx(np.full(19, scaled[1] - scaled[0]), rel=1e-5)
     assert scaled[-1] - scaled[0] == pytest.approx((ages[-1] - ages[0]) / np.std(ages), rel=0.2)
+
+
+def test_classes_of_the_same_number_have_an_order_of_their_own() -> None:
+    """Their set has another order in every process."""
+    for names in permutations(["1", "01", "001", "2", "9" * 5000, "b"]):
+        assert class_names(names, DataParams(), "here") == ["001", "01", "1", "2", "9" * 5000, "b"]
+
+
+@pytest.mark.parametrize("large", ["1e308", "-1e200"])
+def test_numbers_that_cannot_be_standardised_are_refused(tmp_path: Path, large: str) -> None:
+    lines = HEADER + "".join(f"{large},1,{'ab'[n % 2]},p\n{n},2,{'ab'[n % 2]},p\n" for n in range(20))
+    with pytest.raises(DataError, match="column 'age': found numbers that are too large to be squared"):
+        load(table(tmp_path, lines), drop_columns="who")
+
+
+def test_a_number_to_test_with_may_not_be_infinite_beside_the_others(tmp_path: Path) -> None:
+    table(tmp_path, "x,label\n" + "1,a\n2,b\n" * 9, "train.csv")
+    table(tmp_path, "x,label\n1e250,a\n2,b\n", "test.csv")
+    with pytest.raises(DataError, match=r"found numbers to test with that are 1e[+]30 times as large"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["1," * (1 << 23), '"1\n",' * (1 << 21)])
+def test_a_line_is_bounded_before_it_is_read(tmp_path: Path, line: str) -> None:
+    with pytest.raises(DataError, match="found a line of more than 8,388,608 characters, expected a table"):
+        load(table(tmp_path, HEADER + line + "\n"))
+
+
+def test_two_columns_of_a_name_are_found_among_many(tmp_path: Path) -> None:
+    names = [f"c{n}" for n in range(90_000)]
+    began = time.process_time()
+    with pytest.raises(DataError, match="found two columns called 'c7'"):
+        load(table(tmp_path, ",".join([*names, "c7"]) + "\n"))
+    assert time.process_time() - began < 10  # every name against every other: a minute

@@ -145,6 +145,7 @@ def test_a_plan_that_says_something_else_of_a_device_is_refused() -> None:
 @pytest.mark.parametrize(
     "row",
     [(), (2,), (2, 1), (2, 1, 5, 1), (2, -1, 5), (2, 0, 0, 3, 0, 3, 1), (2, 0, 0, 3, 0, 1, 1), (6, 1, 5),
+     (2, 0, 9), (2, 1, 0), (2, 1, 14), (2, 10**40, 10**41), (2, 1, 3),
      (2, 0, 0, 1, 3), (2, 0, 0, 9, 0), (2, 0, 0, 1, 0, 2, 0, 3, 1, 4, 1)],
 )  # fmt: skip
 def test_rows_that_no_rounds_give_are_refused(row: tuple[int, ...]) -> None:

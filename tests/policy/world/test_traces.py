@@ -36,7 +36,7 @@ def test_a_period_is_the_remainder_of_the_rounds_since_the_first(first: int, mor
 def test_a_file_says_the_same_as_its_text() -> None:
     text = trace_of_csv("device,from,to,every\n3,5,8,20\n0,1,10,\n0,31,,\n\n1,4,4\n", "a.csv")
     assert text == "0:1-10,31-;1:4;3:5-8/20"
-    assert trace_of_csv("0,1,10\n", "a.csv") == "0:1-10"
+    assert trace_of_csv("0,1,10\n", "a.csv") == trace_of_csv("\ufeffdevice,from,to\n0,1,10\n", "a.csv") == "0:1-10"
     assert {n: [str(span) for span in spans] for n, spans in read_trace(text).items()} == {
         0: ["1-10", "31-"], 1: ["4"], 3: ["5-8/20"],
     }  # fmt: skip
@@ -55,6 +55,7 @@ def test_a_file_says_the_same_as_its_text() -> None:
         ("3:1-5/4", "a period longer than the rounds in it"),
         ("3:5-/9", "a period longer than the rounds in it"),
         ("3:1-9;" * MOST_TEXT, "at most 32,000"),
+        ("9" * 5000 + ":1-9", "expected DEVICE:FROM-TO"),
     ],
 )
 def test_what_is_no_trace_is_refused(text: str, message: str) -> None:
@@ -78,3 +79,8 @@ def test_speeds_are_factors_or_a_width() -> None:
 def test_what_is_no_speed_is_refused(text: str) -> None:
     with pytest.raises(PolicyError, match="expected factors of the CPU"):
         read_speeds(text)
+
+
+def test_what_is_no_csv_is_refused() -> None:
+    with pytest.raises(PolicyError, match=r"a\.csv: is no CSV \(field larger than"):
+        trace_of_csv('0,1,"' + "2" * 200_000, "a.csv")
