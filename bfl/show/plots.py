@@ -38,7 +38,7 @@ def plot_latency(metrics: Sequence[dict[str, Any]], folder: Path, title: str) ->
         return None
     plt = pyplot()
     figure, both = plt.subplots(2, 1, figsize=(8, 6.4), sharex=True)
-    figure.subplots_adjust(left=0.1, right=0.97, bottom=0.08, top=0.93, hspace=0.16)
+    figure.subplots_adjust(left=0.12, right=0.97, bottom=0.08, top=0.93, hspace=0.16)
     for axes, (term, told) in zip(both, _TOTALS.items(), strict=True):
         for number, kind in enumerate(kinds):
             points = [(line["round"], line["latency"][kind][term]) for line in metrics]
@@ -75,7 +75,7 @@ def _curve(
 ) -> Path:
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.2))
-    figure.subplots_adjust(left=0.1, right=0.97, bottom=0.12, top=0.92)  # a layout engine would draw everything twice
+    figure.subplots_adjust(left=0.12, right=0.97, bottom=0.12, top=0.92)  # a layout engine would draw everything twice
     axes.plot(x, y, color="#1f5fa8", linewidth=1.6, marker="o" if len(x) < 25 else None, markersize=3.5)
     last = [value for value in y[-LAST_EVALUATIONS:] if not np.isnan(value)]
     if last:
