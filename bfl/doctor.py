@@ -87,8 +87,8 @@ def _package(name: str, if_missing: str, do: str) -> Check:
 
 
 def _torchvision() -> Check:
-    """As a plug-in would meet it: `import torchvision`, which fails for a CUDA build beside a CPU build of torch. Our
-    own data sets are read there all the same.
+    """As a plug-in would meet it: `import torchvision`, which fails for a CUDA build beside a CPU build of torch.
+    Plug-ins and our own data sets get it there all the same; a program of your own does not.
     """
     get_it = f"for downloads, SVHN and plug-ins that import it: {install_command('simulation')}"
     check = _package("torchvision", "warn", get_it)
@@ -98,8 +98,9 @@ def _torchvision() -> Check:
         import_torchvision()
     except (ImportError, RuntimeError, OSError):
         return check
-    found = f"a plug-in's `import torchvision` fails ({check.found.partition(': ')[2]}); bfl's own data sets work"
-    return Check("torchvision", "warn", found, "install torch and torchvision from the same index (docs/deploy.md)")
+    found = f"works in bfl and its plug-ins; elsewhere `import torchvision` fails ({check.found.partition(': ')[2]})"
+    do = "for programs of your own: torch and torchvision from the same index (docs/deploy.md)"
+    return Check("torchvision", "warn", found, do)
 
 
 def _pinned() -> dict[str, str]:

@@ -49,7 +49,8 @@ def evaluate_agents(request: EvaluationRequest, console: Console) -> list[AgentR
     for name in sorted(request.agents, key=lambda name: name != OPTIMUM):  # the yardstick first
         row = _evaluate_agent(request, name, console)
         if row is None:
-            print(f"{name}: serves none of these worlds, left out")
+            worlds = ", ".join(map(str, request.devices))
+            print(f"{name}: serves none of these worlds ({worlds} devices, {request.servers} servers), left out")
             continue
         rows.append(row)
         yardstick = rows[0] if rows[0].agent == OPTIMUM else None

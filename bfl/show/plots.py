@@ -38,7 +38,7 @@ def plot_latency(metrics: Sequence[dict[str, Any]], folder: Path, title: str) ->
         return None
     plt = pyplot()
     figure, both = plt.subplots(2, 1, figsize=(8, 6.4), sharex=True)
-    figure.subplots_adjust(left=0.1, right=0.97, bottom=0.08, top=0.93, hspace=0.16)
+    figure.subplots_adjust(left=0.12, right=0.97, bottom=0.08, top=0.93, hspace=0.16)
     for axes, (term, told) in zip(both, _TOTALS.items(), strict=True):
         for number, kind in enumerate(kinds):
             points = [(line["round"], line["latency"][kind][term]) for line in metrics]
@@ -49,6 +49,7 @@ def plot_latency(metrics: Sequence[dict[str, Any]], folder: Path, title: str) ->
         axes.legend(fontsize=8)
     both[0].set_title(title)
     both[1].set_xlabel("round")
+    both[1].xaxis.get_major_locator().set_params(integer=True)
     path = folder / "latency.png"
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -74,17 +75,21 @@ def _curve(
 ) -> Path:
     plt = pyplot()
     figure, axes = plt.subplots(figsize=(7, 4.2))
-    figure.subplots_adjust(left=0.1, right=0.97, bottom=0.12, top=0.92)  # a layout engine would draw everything twice
+    figure.subplots_adjust(left=0.12, right=0.97, bottom=0.12, top=0.92)  # a layout engine would draw everything twice
     axes.plot(x, y, color="#1f5fa8", linewidth=1.6, marker="o" if len(x) < 25 else None, markersize=3.5)
     last = [value for value in y[-LAST_EVALUATIONS:] if not np.isnan(value)]
     if last:
         told = f"{np.mean(last):.4g}" + (f" (mean of the last {len(last)})" if len(last) > 1 else "")
-        axes.annotate(told, (x[-1], y[-1]), xytext=(0, 8), textcoords="offset points", ha="right", fontsize=9)
+        rises = y[-1] >= y[0]  # the corner that the line leaves free: a mean is no label of its last point
+        axes.annotate(
+            told, (0.98, 0.04 if rises else 0.94), xycoords="axes fraction", ha="right", va="center", fontsize=9
+        )
     _mark(axes, metrics)
     if any(line.get("offences") or line.get("excluded") for line in metrics):
         axes.legend(fontsize=8)
     axes.margins(y=0.14)
     axes.set(xlabel="round", ylabel=label, title=title)
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(alpha=0.3)
     figure.savefig(path, dpi=130)
     plt.close(figure)
@@ -172,9 +177,11 @@ def plot_partition(shares: Sequence[Share], labels: NDArray[np.int64], classes: 
     plt = pyplot()
     counts = np.stack([np.bincount(labels[share], minlength=classes) for share in shares])
     height = min(12.0, 1.6 + 0.28 * len(shares))
-    figure, axes = plt.subplots(figsize=(1.8 + 0.55 * classes, height), layout="constrained")
+    width = max(4.0, 1.8 + 0.55 * classes)
+    figure, axes = plt.subplots(figsize=(width, height), layout="constrained")
     picture = axes.imshow(counts, aspect="auto", cmap="Blues", interpolation="nearest", vmin=0)
-    axes.set(xlabel="label", ylabel="device", title=title, xticks=range(classes))
+    axes.set(xlabel="label", ylabel="device", xticks=range(classes))
+    figure.suptitle(textwrap.fill(title, int(8 * width)), fontsize=12)
     if len(shares) <= 30:
         axes.set_yticks(range(len(shares)))
         for (device, label), count in np.ndenumerate(counts):

@@ -54,6 +54,8 @@ class RunFolder:
         """A new, empty run; a folder that already holds something is never touched. Its settings come last: with them
         it is a run that can be resumed, and before them it is nothing yet.
         """
+        if path.exists() and not path.is_dir():
+            raise RunFolderError(f"{path} is a file, expected a folder or nothing there; choose another --out")
         if path.exists() and not _is_empty(path):
             raise RunFolderError(f"{path} exists and is not empty; choose another --out, or go on with --resume {path}")
         folder = cls(path)

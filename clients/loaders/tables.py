@@ -241,6 +241,11 @@ def _numbers(line: Sequence[str], columns: Columns, path: Path, number: int) -> 
             f"{where}: found {cell!r}, a missing value, expected a number; fill it in or remove the line "
             f"(pandas: fillna, dropna), or leave the column out: --drop-columns {name}"
         )
+    if cell.lower().lstrip("+-") in ("inf", "infinity"):
+        raise DataError(
+            f"{where}: found {cell!r:.80}, expected a finite number; write one, remove the line, or leave the column "
+            f"out: --drop-columns {name}"
+        )
     raise DataError(
         f"{where}: found {cell!r:.80}, expected a number; make a column of numbers for each category "
         f"(pandas.get_dummies does), or leave it out: --drop-columns {name}"

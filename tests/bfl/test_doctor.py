@@ -144,7 +144,7 @@ def test_an_advice_reaches_the_screen_with_its_brackets() -> None:
 
 @pytest.mark.parametrize("works_for_us", [True, False])
 def test_torchvision_is_tried_as_a_plug_in_would(monkeypatch: pytest.MonkeyPatch, works_for_us: bool) -> None:
-    """A CUDA build beside a CPU build of torch: only our own import mends it."""
+    """A CUDA build beside a CPU build of torch: only our own import mends it, for plug-ins too."""
 
     def fails(name: str) -> None:
         raise RuntimeError("operator torchvision::nms does not exist")
@@ -157,7 +157,7 @@ def test_torchvision_is_tried_as_a_plug_in_would(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(doctor, "import_torchvision", mends)
     check = doctor._torchvision()
     assert check.status == "warn"
-    assert ("bfl's own data sets work" in check.found) is works_for_us
+    assert ("works in bfl and its plug-ins" in check.found) is works_for_us
     assert "operator torchvision::nms does not exist" in check.found
     assert "from the same index" in check.do if works_for_us else "pip install" in check.do
 

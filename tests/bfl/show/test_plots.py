@@ -42,6 +42,14 @@ def test_the_picture_of_a_partition_shows_who_holds_what(tmp_path: Path) -> None
     assert not np.array_equal(pictures[0], pictures[1])
 
 
+@pytest.mark.parametrize("title", ["given data 5e390bdf, __main__:halves: who holds what", "a " * 60])
+def test_the_title_of_a_narrow_partition_stays_on_the_picture(title: str, tmp_path: Path) -> None:
+    shares = [np.arange(50), np.arange(50, 100)]
+    pixels = imread(plot_partition(shares, np.repeat(np.arange(2), 50), 2, tmp_path / "narrow.png", title))[..., :3]
+    assert pixels[:, :3].min() == 1
+    assert pixels[:, -3:].min() == 1
+
+
 def test_curves_are_two_pictures(tmp_path: Path) -> None:
     paths = plot_curves([line(1, 0.5, 2.0), line(2, 0.75, 1.0)], tmp_path, "a run")
     assert [path.name for path in paths] == ["accuracy.png", "loss.png"]
@@ -102,6 +110,21 @@ def test_what_went_wrong_is_on_every_picture(tmp_path: Path, monkeypatch: pytest
     assert drawn == [("axvline", 2), ("axvspan", 2.5), ("axvspan", 3.5)] * 2
     plot_latency(lines, tmp_path, "a run")
     assert drawn == [("axvline", 2), ("axvspan", 2.5), ("axvspan", 3.5)] * 4
+
+
+def test_rounds_are_whole_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks: list[float] = []
+    subplots = pyplot().subplots
+
+    def kept(*sizes: Any, **more: Any) -> Any:
+        figure, axes = subplots(*sizes, **more)
+        monkeypatch.setattr(figure, "savefig", lambda *_, **__: ticks.extend(axes.get_xticks()))
+        return figure, axes
+
+    monkeypatch.setattr(pyplot(), "subplots", kept)
+    plot_curves([line(k, 0.1 * k, 1.0) for k in range(1, 4)], tmp_path, "a run")
+    assert ticks
+    assert all(float(tick).is_integer() for tick in ticks)
 
 
 def test_the_number_on_the_picture_is_that_of_the_summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

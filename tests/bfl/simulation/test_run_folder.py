@@ -189,3 +189,9 @@ def test_a_json_file_that_is_not_there_is_empty_and_a_damaged_one_is_refused(pat
     (path / "summary.json").write_text("{", encoding="utf-8")
     with pytest.raises(RunFolderError, match=r"summary\.json: damaged \("):
         folder.read_json("summary.json")
+
+
+def test_a_file_where_the_folder_should_be_is_told_as_a_file(tmp_path: Path) -> None:
+    (tmp_path / "run").write_text("a file")
+    with pytest.raises(RunFolderError, match="run is a file, expected a folder or nothing there; choose another --out"):
+        RunFolder.create(tmp_path / "run", small(), {})

@@ -104,7 +104,7 @@ MISSING = "a missing value, expected a number; fill it in or remove the line (pa
     [
         (GOOD + "5,,x\n", {}, f", line 4, column 'b': found '', {MISSING} column out: --drop-columns b"),
         (GOOD + "5,NA,x\n", {}, f", line 4, column 'b': found 'NA', {MISSING} column out: --drop-columns b"),
-        (GOOD + "inf,6,x\n", {}, ", line 4, column 'a': found 'inf', expected a number; make a column of numbers"),
+        (GOOD + "inf,6,x\n", {}, ", line 4, column 'a': found 'inf', expected a finite number; write one"),
         (GOOD + "1_0,6,x\n", {}, ", line 4, column 'a': found '1_0', expected a number"),
         (GOOD + "red,6,x\n", {}, ", line 4, column 'a': found 'red', expected a number; make a column of numbers for "
          "each category (pandas.get_dummies does), or leave it out: --drop-columns a"),
