@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bfl.attacks.own import Scene
-from edge_servers.learning.filters import folded_sum, per_iteration
 from edge_servers.learning.gradients import Gradient
+from edge_servers.learning.rules import folded_sum, per_iteration
 
 
 def agreeing(closed: Sequence[Gradient]) -> list[Gradient]:

@@ -20,11 +20,20 @@ SMALL: dict[str, object] = {
 }  # fmt: skip
 
 Metrics = list[dict[str, Any]]
+HINT = "What the words mean: the same command with --explain\n"
+"""The last line of what `bfl audit` shows"""
 
 
 def small(**changes: object) -> RunSettings:
     """Settings of a run that takes about a second."""
     return read_settings(flags=SMALL | {name.replace("_", "-"): value for name, value in changes.items()})
+
+
+def without_details(lines: Metrics) -> Metrics:
+    """What a recovered line has: the chain keeps reasons, not details."""
+    for line in lines:
+        line["refused"] = [(refusal["node"], refusal["reason"]) for refusal in line["refused"]]
+    return lines
 
 
 def flags_of(settings: Mapping[str, object]) -> list[str]:

@@ -16,6 +16,7 @@ from chain.wire.address import Address
 from edge_servers.replay.offences import ABSENT, DERIVED, WORD
 from tests.bfl.auditing.tables_shown import rows
 from tests.bfl.conftest import Command
+from tests.bfl.runs import HINT
 from tests.edge_servers.audited_chain import Chain, chain, derived
 
 AWAY = "withheld-iterate@2-3:server=1,step=1"
@@ -62,7 +63,7 @@ def test_why_tells_absences_as_absences(command: Command, tmp_path: Path) -> Non
     assert (answer.code, answer.err) == (0, "")
     assert "server 1 was absent: no offence" in answer.out
     assert "iterates of step 1, 2; the others computed them" in answer.out
-    assert answer.out.endswith("nobody has accused server 1; it was absent in round 2, 3, which is no offence\n")
+    assert answer.out.endswith("nobody has accused server 1; it was absent in round 2, 3, which is no offence\n" + HINT)
 
 
 def test_a_flag_about_an_iterate_that_is_not_there_is_its_accusers_word() -> None:
@@ -89,7 +90,7 @@ def test_a_leader_that_is_too_late_is_passed_over_and_accused_of_nothing(command
     assert rows(command("audit", "check", run).out)["attempts"] == told
     assert rows(command("audit", "check", run, "--round", "2").out)["attempt"] == told
     why = command("audit", "why", late, run).out
-    assert why == f"nobody has accused {late}; it was passed over as leader in round 2\n"
+    assert why == f"nobody has accused {late}; it was passed over as leader in round 2\n" + HINT
 
 
 def test_where_every_round_ended_with_its_first_attempt_nothing_is_said(command: Command, tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_who_signs_what_no_honest_server_does_is_convicted_by_it(
     assert rows(answer.out)["verdict"] == "fits, but 1 participant misbehaved"
     why = command("audit", "why", finding.name, str(tmp_path)).out
     assert "first digest" in why
-    assert why.endswith(f"{finding.name} was accused in round 3 and excluded through round 13\n")
+    assert why.endswith(f"{finding.name} was accused in round 3 and excluded through round 13\n" + HINT)
 
 
 @pytest.mark.parametrize("part", ["first_signature", "second", "second_signature"])

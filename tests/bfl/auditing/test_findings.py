@@ -16,6 +16,7 @@ from edge_servers.replay.audit import AuditError, DerivedRound
 from edge_servers.replay.offences import DERIVED, FALSE_FLAG, WORD, Offence
 from tests.bfl.auditing.tables_shown import rows
 from tests.bfl.conftest import Command
+from tests.bfl.runs import HINT
 from tests.chain.small_chain import story
 from tests.edge_servers.audited_chain import (
     LIES,
@@ -328,7 +329,7 @@ def test_why_shows_the_evidence_of_an_exclusion(command: Command, tmp_path: Path
         assert "(3 of 4 servers)" in answer.out
         assert "from the flags of round 1 through round 11" in answer.out
         assert "largest |difference| " in answer.out
-        assert answer.out.endswith("server 1 was accused in round 1 and excluded through round 11\n")
+        assert answer.out.endswith("server 1 was accused in round 1 and excluded through round 11\n" + HINT)
 
 
 def test_why_says_that_nobody_has_accused_an_honest_server(command: Command, tmp_path: Path) -> None:
@@ -342,7 +343,7 @@ def test_why_tells_a_device_in_which_rounds_it_did_not_count(command: Command, t
     answer = command("audit", "why", "device 1", str(run))
     assert answer.code == 0
     assert "wrong-weight" in answer.out
-    assert answer.out.endswith("nobody has accused device 1; its gradient did not count in round 2\n")
+    assert answer.out.endswith("nobody has accused device 1; its gradient did not count in round 2\n" + HINT)
 
 
 def test_why_shows_an_equivocation_and_a_word(command: Command, tmp_path: Path) -> None:
@@ -351,7 +352,7 @@ def test_why_shows_an_equivocation_and_a_word(command: Command, tmp_path: Path) 
     forged, finding = flagged(Slot.MODEL)
     answer = command("audit", "why", str(finding.offender), str(forged.written(tmp_path / "word")))
     assert "the word of 1 of 4 servers" in answer.out
-    assert answer.out.endswith("was accused in round 3, never excluded\n")
+    assert answer.out.endswith("was accused in round 3, never excluded\n" + HINT)
 
 
 @pytest.mark.parametrize(

@@ -261,7 +261,7 @@ def test_a_refusal_is_one_line_and_leaves_no_file(
 def test_a_wrong_argument_is_explained(command: Command, run: Path, arguments: list[str]) -> None:
     answer = command("audit", "model", *arguments)
     assert (answer.code, answer.out) == (2, "")
-    assert "Error" in answer.err
+    assert answer.err.startswith("error: ")
     assert "Traceback" not in answer.err
 
 

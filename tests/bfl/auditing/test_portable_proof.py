@@ -25,6 +25,7 @@ from chain.wire.sidecar import payload_digest
 from edge_servers.replay.audit import AuditError
 from edge_servers.replay.record import model_in
 from tests.bfl.conftest import Command
+from tests.bfl.runs import HINT
 from tests.chain.network import endorsements_of
 from tests.chain.small_chain import NETWORK, StoredChain, story
 from tests.edge_servers.audited_chain import LIES, Chain, chain, with_other_model
@@ -98,7 +99,7 @@ def test_proof_and_verify_as_commands(command: Command, tmp_path: Path) -> None:
     answer = command("audit", "proof", str(run), "--round", "2", "--out", str(tmp_path / "proof"))
     assert (answer.code, answer.err) == (0, "")
     genesis = "0x" + chain().genesis.header.hash.hex()
-    assert answer.out.endswith(f"check it with: bfl audit verify {tmp_path / 'proof'} --genesis {genesis}\n")
+    assert answer.out.endswith(f"check it with: bfl audit verify {tmp_path / 'proof'} --genesis {genesis}\n" + HINT)
     shutil.rmtree(run)
     shown = command("audit", "verify", str(tmp_path / "proof"))
     assert (shown.code, shown.err) == (0, "")
@@ -134,7 +135,7 @@ def test_a_running_node_is_audited_asked_and_proven_over_rpc(command: Command, t
     node.close()
     assert (checked.code, asked.code, proven.code) == (0, 0, 0)
     assert "3 of 3 rounds give their model again" in checked.out
-    assert asked.out.endswith("server 2 was accused in round 2 and excluded through round 12\n")
+    assert asked.out.endswith("server 2 was accused in round 2 and excluded through round 12\n" + HINT)
     assert verify_proof(tmp_path / "proof").round.round == 3
 
 

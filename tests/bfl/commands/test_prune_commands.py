@@ -160,4 +160,4 @@ def test_a_chain_that_a_node_is_running_on_is_left_alone(command: Command, run: 
 def test_a_wrong_argument_is_explained(command: Command, arguments: list[str]) -> None:
     answer = command("chain", *arguments)
     assert (answer.code, answer.out) == (2, "")
-    assert "Usage:" in answer.err
+    assert answer.err.startswith("error: ")

@@ -206,14 +206,12 @@ def test_missing_weights_are_told_before_any_rival_is_trained(
 
 def test_a_missing_library_is_told_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "stable_baselines3", None)
-    with pytest.raises(
-        BflError, match=r"stable-baselines3 is not installed; get it with: pip install 'bfl\[baselines\]'"
-    ):
+    with pytest.raises(BflError, match=r"stable-baselines3 is not installed; get it with: .* install .*\[baselines\]'"):
         run("schemes", "--quick", "--out", str(tmp_path / "new"))
     assert not (tmp_path / "new").exists()
 
 
 def test_missing_pictures_are_told_before_anything_is_trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(BflError, match=r"matplotlib is not installed; get it with: pip install 'bfl\[simulation\]'"):
+    with pytest.raises(BflError, match=r"matplotlib is not installed; get it with: .* install .*\[simulation\]'"):
         run("power", "--quick", "--out", str(tmp_path / "new"))

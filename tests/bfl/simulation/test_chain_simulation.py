@@ -22,7 +22,6 @@ from edge_servers.federation import Federation
 from edge_servers.server import EdgeServer
 from tests.bfl.conftest import Command
 from tests.bfl.runs import (
-    Metrics,
     ctrl_c_after,
     flags_of,
     go_on,
@@ -31,6 +30,7 @@ from tests.bfl.runs import (
     metrics_without_seconds,
     run_through,
     small,
+    without_details,
 )
 
 pytestmark = pytest.mark.usefixtures("without_plots")
@@ -51,13 +51,6 @@ def blocks(folder: Path) -> list[str]:
         return [archive.block(number).header.hash.hex() for number in range(archive.head().block_number + 1)]
     finally:
         archive.close()
-
-
-def without_details(lines: Metrics) -> Metrics:
-    """What a recovered line has: the chain keeps reasons, not details."""
-    for line in lines:
-        line["refused"] = [(refusal["node"], refusal["reason"]) for refusal in line["refused"]]
-    return lines
 
 
 @pytest.fixture(scope="module")
