@@ -9,6 +9,10 @@ _CHANCE = 1.02
 """What is within two percent of guessing is guessing"""
 _WORSE = 2.0
 """Times the loss of a guess: a model that is sure of wrong answers"""
+_BLOWN_UP = 20.0
+"""Times the loss of a guess, after which an accuracy of up to twice that of guessing is luck"""
+_FIRST_WORD = 2
+"""Rounds before which a loss says nothing: a new network may begin far off"""
 _PATIENCE = 10
 """Rounds at chance, with gradients refused, after which nobody waits any longer"""
 
@@ -29,10 +33,11 @@ def why_nothing_learned(metrics: Sequence[dict[str, Any]], classes: int) -> str:
     accuracy, loss = last["accuracy"], last["loss"]
     if loss is None:
         return f"the loss is no number any more after round {last['round']}{_ADVICE}"
-    if accuracy > _CHANCE / classes:
+    is_blown_up = loss > _BLOWN_UP * math.log(classes)
+    if accuracy > (2.0 if is_blown_up else _CHANCE) / classes:
         return ""
     found = f"accuracy {100 * accuracy:.2f} % is that of guessing among {classes} classes"
-    if loss > _WORSE * math.log(classes):
+    if is_blown_up or (loss > _WORSE * math.log(classes) and len(metrics) >= _FIRST_WORD):
         return f"{found}, and the loss {loss:.4g} is worse than a guess's{_ADVICE}"
     if refused.total() >= counted or (refused and len(metrics) >= _PATIENCE):
         return f"{found}, and {refused.total()} gradients were refused ({reasons}){_advice(reasons)}"

@@ -335,7 +335,7 @@ def test_why_shows_the_evidence_of_an_exclusion(command: Command, tmp_path: Path
 def test_why_says_that_nobody_has_accused_an_honest_server(command: Command, tmp_path: Path) -> None:
     run = chain(LIES).written(tmp_path)
     answer = command("audit", "why", "server 0", str(run))
-    assert (answer.code, answer.out) == (0, "nobody has accused server 0\n")
+    assert (answer.code, answer.out) == (0, "nobody has accused server 0\n" + HINT)
 
 
 def test_why_tells_a_device_in_which_rounds_it_did_not_count(command: Command, tmp_path: Path) -> None:

@@ -23,6 +23,8 @@ def line(round_: int, accuracy: float | None, loss: float | None, refused: int =
         ([line(1, 0.1, 2.3, counted=0)], "no gradient counted in any of 1 rounds (nobody trained)"),
         ([line(1, 0.8, 0.5), line(2, 0.1, None)], "the loss is no number any more after round 2; try a smaller"),
         ([line(1, 0.1, 5e9)], "accuracy 10.00 % is that of guessing among 10 classes, and the loss 5e+09 is worse"),
+        ([line(1, 0.11, 5e9)], "accuracy 11.00 % is that of guessing among 10 classes, and the loss 5e+09 is worse"),
+        ([line(1, 0.1, 8.0), line(2, 0.1, 8.0)], "accuracy 10.00 % is that of guessing among 10 classes, and the loss"),
         ([line(1, 0.1, 2.3, refused=5)], "accuracy 10.00 % is that of guessing among 10 classes, and 5 gradients were"),
         ([line(k, 0.1, 2.3, refused=k == 3) for k in range(1, 11)], "accuracy 10.00 % is that of guessing among 10"),
     ],
@@ -37,6 +39,7 @@ def test_a_run_that_learned_nothing_is_told_why(metrics: list[dict[str, Any]], t
         [],
         [line(1, None, None)],
         [line(1, 0.1, 2.29)],  # at its beginning
+        [line(1, 0.1, 8.0)],  # of a deep network
         [line(k, 0.1, 2.3) for k in range(1, 30)],  # slow, and nobody was refused
         [line(1, 0.1, 2.3, refused=1)],  # one device of six
         [line(1, 0.8, 30.0)],  # sure of its errors, but right in most
