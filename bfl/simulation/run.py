@@ -13,7 +13,7 @@ from torch import nn
 
 from bfl.attacks.text import check_possible, read_attacks
 from bfl.config import RunSettings
-from bfl.errors import RunFolderError
+from bfl.errors import BflError, RunFolderError
 from bfl.show.plots import can_plot, plot_curves, plot_latency, plot_partition
 from bfl.simulation.assembly import assemble
 from bfl.simulation.checkpoint import Checkpoint
@@ -63,7 +63,11 @@ class Simulation:
 def check_settings(settings: RunSettings) -> None:
     """Refuse what cannot work before any data is loaded."""
     make_graph(settings.rounds.graph, settings.rounds.edges)
-    make_filters(settings.rounds.filter)
+    if not make_filters(settings.rounds.filter).reasons and settings.rounds.reputation:
+        raise BflError(
+            f"reputation: found filter {settings.rounds.filter}, which takes nobody out, expected one that does, such "
+            "as krum or the default"
+        )
     attacks = read_attacks(settings.attacks.attack, settings.rounds.edges, settings.data.devices)
     check_possible(attacks, settings.rounds)
     make_planner(settings.rounds.planner, settings.data.seed, settings.data.devices)
