@@ -128,7 +128,10 @@ def test_a_refusal_is_one_line_on_stderr_and_exit_code_2(tmp_path: Path, argumen
             "direction, harm, loss, your own as module:function, or some joined by + "
             '(did you mean "norm-clip"?)',
         ),
-        ("--reputation 4 --filter median", "reputation: found filter median, which takes nobody out, expected one that"),
+        (
+            "--reputation 4 --filter median",
+            "reputation: found filter median, which takes nobody out, expected one that",
+        ),
         ("--nodes 2", "nodes: found 2, expected 1 (shared) or 3 (one per edge server)"),
         ("--codec fp8", 'codec: found "fp8", expected one of fp16, fp32, int8'),
         (
