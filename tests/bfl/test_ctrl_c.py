@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,14 @@ def pressed_in(where: Any, name: str, time: int = 1, presses: int = 1) -> Press:
         monkeypatch.setattr(where, name, disturbed)
 
     return prepare
+
+
+@pytest.fixture(autouse=True)
+def sigint_is_heard() -> Iterator[None]:
+    """A suite that was started in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 NOTHING = "Interrupted before the run began: nothing was written. Give the same command again."

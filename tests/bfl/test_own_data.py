@@ -24,6 +24,7 @@ def _in_the_folder_of_the_examples(monkeypatch: pytest.MonkeyPatch) -> None:
 def simulated(folder: Path, **settings: object) -> float:
     """A run on the chain in which device 0 hands over its data; every round is audited. The accuracy in the end."""
     flags: dict[str, object] = {"rounds": 3, "devices": 3, "edges": 2, "phi": 2, "planner": "fixed:0", "threads": 1}
+    flags |= {"filter": "norm-clip"}  # which takes nobody out: with three nodes a verdict may take an honest one
     flags |= {name.replace("_", "-"): value for name, value in settings.items()}
     reports: list[RoundReport] = []
     simulation.run(simulation.start(read_settings(flags=flags), folder), reports.append)

@@ -161,7 +161,7 @@ def test_a_plan_that_sets_a_device_aside_on_the_leaders_word_fails_and_its_leade
         (report,) = network.run()
         assert [(o.name, o.kind) for o in report.offences] == [(f"server {leader}", "plan")]
         assert report.failed_leaders == (leader,)
-        assert "the rounds before it give" in report.offences[0].detail
+        assert "which no rounds give" in report.offences[0].detail
         assert report.standing is not None
         assert report.standing.aside == ()
 

@@ -46,7 +46,9 @@ def test_a_lab_ends_well_though_what_trains_and_the_whole_machine_are_killed(tmp
     assert OUTLIVED not in told
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["rounds"], summary["well"], summary["accused"]) == ({"edge-1": 4}, True, {"edge-1": []})
-    assert summary["restarts"] == {"device-1": 1, "device-1 device": 1, "device-1 supernode": 1}
+    restarts = summary["restarts"]  # of a SuperNode that comes back too early Flower makes two
+    assert restarts == {"device-1": 1, "device-1 device": 1, "device-1 supernode": restarts["device-1 supernode"]}
+    assert 1 <= restarts["device-1 supernode"] <= 2
     assert "fits" in (out / "audit-edge-1.txt").read_text()
     assert not [mark for _, mark in leftovers._marks() if str(running.pid) in mark]
 
