@@ -46,9 +46,11 @@ def test_a_lab_ends_well_though_what_trains_and_the_whole_machine_are_killed(tmp
     assert OUTLIVED not in told
     summary = json.loads((out / "summary.json").read_text())
     assert (summary["rounds"], summary["well"], summary["accused"]) == ({"edge-1": 4}, True, {"edge-1": []})
-    restarts = summary["restarts"]  # of a SuperNode that comes back too early Flower makes two
-    assert restarts == {"device-1": 1, "device-1 device": 1, "device-1 supernode": restarts["device-1 supernode"]}
-    assert 1 <= restarts["device-1 supernode"] <= 2
+    # Flower takes a SuperNode that was killed again after up to a minute; until then it is tried again and again.
+    restarts = summary["restarts"]
+    assert {name for name in restarts if restarts[name] == 1} >= {"device-1", "device-1 device"}
+    assert restarts["device-1 supernode"] >= 1
+    assert len(restarts) == 3
     assert "fits" in (out / "audit-edge-1.txt").read_text()
     assert not [mark for _, mark in leftovers._marks() if str(running.pid) in mark]
 
